@@ -2,10 +2,10 @@
 
 //! The host's half of the control plane: the graphics kernel and the kernel-mode driver.
 //!
-//! Two floors, as in the references. [`dxgkrnl`] is the OS graphics kernel: objects, handles,
-//! memory, fence waits. [`miniport`] is the driver of our GPU, which dxgkrnl reaches through the
-//! DDIs in [`ddi`] only. Both stand on [`hardware`], which stands for the registers. [`port`] is what
-//! goes in and out. The crate does no I/O and starts no task: its owner feeds it inputs and carries out effects.
+//! Two layers, as in the references. [`dxgkrnl`] is the OS graphics kernel: objects, handles, memory, fence waits.
+//! [`miniport`] is the driver of our GPU, which dxgkrnl reaches only through the DDIs in [`ddi`]. Both use
+//! [`hardware`], which represents the registers. [`port`] is the interface to the owner. The crate does no I/O and
+//! starts no task: its owner feeds it inputs and carries out effects.
 #![forbid(unsafe_code)]
 
 pub mod ddi;
@@ -15,7 +15,8 @@ pub mod miniport;
 pub mod port;
 mod vidmm;
 
-// Subsystems have their unit tests over the GPU that the tests of the whole kernel use. It names this crate as they do.
+// Unit tests of subsystems use the model GPU of the tests of the whole kernel. That model names this crate as those
+// tests do.
 #[cfg(test)]
 extern crate self as bellhop_host_kmd;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What goes in and out of the kernel: the transport's side of the control plane.
+//! The kernel's inputs and outputs: the transport's side of the control plane.
 
 use crate::hardware::{GuestId, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
@@ -12,37 +12,36 @@ use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::trace::Record;
 
-/// Names a request until it is answered; the transport's to choose, unique among the guest's
-/// unanswered requests.
+/// Names a request until it is answered. The transport chooses it, unique among the guest's unanswered requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestToken(pub u64);
 
-/// The target of the spans of queues, which name a queue and its process in lines of the log.
+/// The target of queue spans, which name a queue and its process in log lines.
 pub const QUEUE_SPANS: &str = "bellhop::queue";
 
-/// An adapter of a host, by its place among all.
+/// An adapter of a host, by its index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdapterId(pub u32);
 
-/// A fence that several guests of a host may have.
+/// A fence that several guests of a host may share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CrossFenceId(pub(crate) u32);
 
-/// Groups of the host's policy, at most 64: guests that one group names may have fences together.
+/// Groups of the host's policy, at most 64: guests that one group names may share fences.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharingGroups(u64);
 
 impl SharingGroups {
-    /// A guest that no group names.
+    /// The groups of a guest that no group names.
     pub const NONE: Self = Self(0);
 
-    /// These and the group with this number, from 0 to 63.
+    /// Adds the group with this number, from 0 to 63.
     #[must_use]
     pub const fn with(self, group: u32) -> Self {
         Self(self.0 | 1 << (group % u64::BITS))
     }
 
-    /// Those that are in both, if there are any.
+    /// The groups in both sets, if any.
     #[must_use]
     pub fn common(self, other: Self) -> Option<Self> {
         let common = self.0 & other.0;
@@ -50,19 +49,18 @@ impl SharingGroups {
     }
 }
 
-/// What a guest gets when it attaches.
+/// The resources that a guest gets when it attaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestResources {
-    /// Where the areas of its BAR are, and with that how many doorbells and fences and how much
-    /// local memory it may have.
+    /// Layout of its BAR areas, which also limits its doorbells, fences and local memory.
     pub bar: BarLayout,
-    /// How much it may have in the segments that are not in the BAR.
+    /// Sizes of its segments outside the BAR.
     pub segments: SegmentSizes,
     /// Whether the BAR is mapped into the guest.
     pub bar_mapped: bool,
-    /// The features that it is offered.
+    /// The features offered to it.
     pub features: Features,
-    /// The groups of guests that it may have fences with.
+    /// The groups of guests with which it may share fences.
     pub sharing: SharingGroups,
 }
 
@@ -73,34 +71,34 @@ pub trait GuestPort: Send {
     /// Answers a request; `reply` begins with a reply header.
     fn reply(&self, token: RequestToken, reply: &[u8]);
 
-    /// Tells the guest something. The transport keeps it until the guest has room, within a bound
-    /// of its own: a guest may wait forever without taking an event.
+    /// Sends the guest an event. The transport keeps it until the guest has room, within its own bound: a guest may
+    /// never take an event.
     fn event(&self, event: Event);
 }
 
-/// Names a command until it is done; the sender's to choose.
+/// Names a command until it is done. The sender chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandToken(pub u64);
 
-/// What the host's operator can ask for.
+/// A request of the host's operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Changes the device's power state. Done when it is in that state; fails when a guest needs
-    /// the device before it is in D3.
+    /// Changes the device's power state. Done when it is in that state; fails if a guest needs the device before it
+    /// is in D3.
     SetDevicePower(DevicePowerState),
     /// Changes an engine's power state. An engine that has work stays in F0.
     SetEnginePower {
-        /// Its node.
+        /// The engine's node.
         node: u32,
         /// The state.
         state: EnginePowerState,
     },
     /// Changes what is logged of fences. All doorbells are disconnected with `DISCONNECTED_RETRY`, and a driver
-    /// learns of the level when it connects again.
+    /// learns of the level when it reconnects.
     SetLoggingLevel(LoggingLevel),
-    /// Suspends all contexts that the guest has now. Done when engines have left them.
+    /// Suspends all current contexts of the guest. Done when engines have left them.
     SuspendGuest(GuestId),
-    /// Resumes what [`Self::SuspendGuest`] suspended.
+    /// Resumes the contexts that [`Self::SuspendGuest`] suspended.
     ResumeGuest(GuestId),
     /// Disconnects all doorbells of the guest with `DISCONNECTED_RETRY`.
     DisconnectGuest(GuestId),
@@ -109,7 +107,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The guest that it concerns.
+    /// The guest that the command is about.
     pub(crate) fn guest(self) -> Option<GuestId> {
         match self {
             Self::SetDevicePower(_) | Self::SetEnginePower { .. } | Self::SetLoggingLevel(_) => {
@@ -123,47 +121,47 @@ impl Command {
     }
 }
 
-/// Why a command was not done.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CommandError(
-    /// What is wrong.
+    /// The reason.
     pub String,
 );
 
-/// What a tool that traces wants.
+/// A request of a tool that traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceAction {
-    /// To record from now on.
+    /// Begins to record.
     Begin {
-        /// Room of each engine's trace log.
+        /// Entries of each engine's trace log.
         entries: u32,
     },
-    /// What was recorded since.
+    /// Fetches what was recorded since the last request.
     Fetch,
-    /// What was recorded since, and to record no more.
+    /// Fetches what was recorded since the last request, and stops recording.
     End,
 }
 
-/// Some of what was recorded.
+/// A part of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TracePage {
     /// The records.
     pub records: Vec<Record>,
-    /// Whether there are more already.
+    /// Whether more records are available already.
     pub more: bool,
 }
 
 /// Why nothing is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// One tool at a time.
+    /// Another tool traces: one tool at a time.
     #[error("another tool traces this adapter; try again when it has ended")]
     Busy,
-    /// There is none with that number.
+    /// There is no adapter with that number.
     #[error("there is no such adapter")]
     NoAdapter,
-    /// No trace log can be made.
+    /// The hardware cannot create trace logs.
     #[error("the host has no {0} for engines' trace logs; ask for less with --buffer")]
     Full(&'static str),
     /// The control plane has ended.
@@ -171,130 +169,130 @@ pub enum TraceError {
     Stopped,
 }
 
-/// Objects that a tool of the host wants listed.
+/// A request of a host tool for a list of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListObjects {
     /// The list.
     pub list: ObjectList,
-    /// The guest that has the objects; 0 for lists of the adapter.
+    /// The guest that owns the objects; 0 for lists of the adapter.
     pub guest: GuestId,
     /// The process; 0 for lists above processes.
     pub process: u32,
-    /// The device or context that they belong to; 0 for lists above those.
+    /// The device or context that owns them; 0 for lists above those.
     pub parent: Handle,
-    /// 0 for the first of them, or [`ObjectPage::next`].
+    /// 0 for the first page, or [`ObjectPage::next`].
     pub after: u64,
 }
 
-/// Some of a list's objects.
+/// A page of a list's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectPage {
-    /// What to ask for next, or 0 when that was all.
+    /// Where the next page begins, or 0 if this is the last.
     pub next: u64,
     /// The objects, of types of [`bellhop_protocol::snapshot`]: an array in JSON.
     pub objects: Vec<u8>,
 }
 
-/// Why a list cannot be had.
+/// Why a list is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct ListError {
-    /// The guest, process or object that would have them does not exist, or not any more.
+    /// Whether the guest, process or object that would own the objects does not exist (any more).
     pub gone: bool,
-    /// What is wrong.
+    /// The reason.
     pub why: String,
 }
 
-/// What the kernel is told.
+/// An input of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A guest came.
+    /// A guest attaches.
     Attach {
-        /// The guest. Not attached before.
+        /// The guest, never attached before.
         guest: GuestId,
-        /// What it gets.
+        /// Its resources.
         resources: GuestResources,
     },
-    /// A guest went, or was reset. [`Effect::Detached`] follows when nothing of it is left;
-    /// requests that are not answered by then are not answered at all.
+    /// A guest detaches, or was reset. [`Effect::Detached`] follows when nothing of it remains; requests unanswered
+    /// by then are never answered.
     Detach {
         /// The guest.
         guest: GuestId,
     },
-    /// A guest asks for something.
+    /// A guest sends a request.
     Request {
         /// The guest.
         guest: GuestId,
         /// Names the request.
         token: RequestToken,
-        /// The request as the guest wrote it, copied out of its memory.
+        /// The request's bytes, copied out of the guest's memory.
         request: Vec<u8>,
-        /// Bytes that its reply may have.
+        /// Maximum bytes of its reply.
         room: usize,
     },
     /// The hardware has interrupts.
     Interrupt,
-    /// The host's operator asks for something.
+    /// The host's operator sends a command.
     Command {
         /// Names the command.
         token: CommandToken,
-        /// What.
+        /// The command.
         command: Command,
     },
-    /// Another guest's view of a fence was signaled, and this guest has a view, too.
+    /// Another guest's view of a fence was signaled. This guest has a view, too.
     CrossAdapterSignal {
-        /// The guest that has the view.
+        /// This guest.
         guest: GuestId,
         /// The fence.
         fence: CrossFenceId,
-        /// Whether it is signaled for good.
+        /// Whether the fence is permanently signaled.
         always: bool,
     },
-    /// A tool that traces wants something.
+    /// A tool that traces sends a request.
     Trace {
-        /// Names what it wants.
+        /// Names the request.
         token: CommandToken,
-        /// What.
+        /// The request.
         action: TraceAction,
     },
-    /// The time is what was last set, and something may be due.
+    /// Time has passed, so something may be due. The caller sets the time before.
     Timeout,
 }
 
-/// What the kernel wants done.
+/// An effect for the kernel's owner to carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// See [`GuestPort::reply`].
     Reply {
-        /// To whom.
+        /// The guest.
         guest: GuestId,
-        /// To which request.
+        /// The request.
         token: RequestToken,
         /// Header and reply.
         reply: Vec<u8>,
     },
     /// See [`GuestPort::event`].
     Event {
-        /// To whom.
+        /// The guest.
         guest: GuestId,
-        /// What.
+        /// The event.
         event: Event,
     },
-    /// A command is done, or was refused.
+    /// A command is done, or failed.
     CommandDone {
-        /// Which.
+        /// The command.
         token: CommandToken,
-        /// What came of it.
+        /// Its result.
         result: Result<(), CommandError>,
     },
-    /// What a tool that traces wanted.
+    /// The answer to a tool that traces.
     Traced {
-        /// Which.
+        /// The request.
         token: CommandToken,
-        /// What was recorded.
+        /// The recording.
         result: Result<TracePage, TraceError>,
     },
-    /// Nothing of the guest is left: no engine touches its memory any more.
+    /// Nothing of the guest remains: no engine touches its memory any more.
     Detached {
         /// The guest.
         guest: GuestId,

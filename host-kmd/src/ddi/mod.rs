@@ -161,7 +161,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiCreateProcess`: creates the process's address space.
     ///
     /// # Errors
-    /// When there is no page-table memory left.
+    /// Fails if there is no page-table memory left.
     fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError>;
 
     /// `DxgkDdiDestroyProcess`. By now no engine uses the address space.
@@ -171,7 +171,7 @@ pub trait Miniport: Send {
     /// [`Self::destroy_hw_queue`] and [`Self::destroy_process`] destroy it.
     ///
     /// # Errors
-    /// When there is no page-table memory left.
+    /// Fails if there is no page-table memory left.
     fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError>;
 
     /// `DxgkDdiSubmitCommand` of a paging buffer: executes it in the guest's system context, after earlier
@@ -195,7 +195,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiCreateHwQueue`: creates a queue and puts it on the run list.
     ///
     /// # Errors
-    /// When the hardware does not have what the description names.
+    /// Fails if the hardware does not have what the description names.
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId>;
 
     /// `DxgkDdiDestroyHwQueue`: takes a queue off the run list permanently.
@@ -205,13 +205,13 @@ pub trait Miniport: Send {
     /// the hardware they no longer execute. Doorbells stay connected.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
     /// `DxgkDdiResumeContext`: adds the context's queues to the HW scheduler's list.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
     /// `DxgkDdiPreemptCommand`: stops the queue's running command at its next boundary.
@@ -234,7 +234,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiSetContextSchedulingProperties`: sets the priority of the context's queues.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn set_context_scheduling_priority(
         &mut self,
         queues: &[HwQueueId],
@@ -248,7 +248,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiSubmitCommandToHwQueue`.
     ///
     /// # Errors
-    /// When too much is queued already.
+    /// Fails if too much is queued already.
     fn submit_command_to_hw_queue(
         &mut self,
         queue: HwQueueId,
@@ -269,7 +269,7 @@ pub trait Miniport: Send {
     /// is the queue that was created for that context.
     ///
     /// # Errors
-    /// When too much is queued already.
+    /// Fails if too much is queued already.
     fn submit_command(
         &mut self,
         queue: HwQueueId,
@@ -281,7 +281,7 @@ pub trait Miniport: Send {
     /// the node, which executes its queues in turns.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
     /// `DxgkDdiCreateDoorbell`: gives the queue its ring and passes the user-mode driver's private data. No physical
@@ -318,20 +318,20 @@ pub trait Miniport: Send {
     /// `DxgkDdiNotifyWorkSubmission`: the queue's ring may hold work; makes its engine look.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// `DxgkDdiCreateNativeFence`: creates a fence that no process has opened yet.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn create_native_fence(&mut self, fence: CreateNativeFence) -> Result<(), UnknownId>;
 
     /// `DxgkDdiOpenNativeFence`: packets of `owner` name the fence by `slot`. For the first process that opens the
     /// fence, `slot` is the fence's own.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn open_native_fence(
         &mut self,
         fence: GlobalFence,
@@ -350,7 +350,7 @@ pub trait Miniport: Send {
     /// here by slot. Without an initial value it is another view, as for a native fence.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn create_monitored_fence(
         &mut self,
         fence: GlobalFence,
@@ -361,7 +361,7 @@ pub trait Miniport: Send {
     /// Packets of `owner` name a monitored fence by `slot`, as with [`Self::open_native_fence`].
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn open_monitored_fence(
         &mut self,
         fence: GlobalFence,
@@ -376,7 +376,7 @@ pub trait Miniport: Send {
     /// engine that saw the fence's new MonitoredValue, or an interrupt will follow.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn update_monitored_values(
         &mut self,
         guest: GuestId,
@@ -387,7 +387,7 @@ pub trait Miniport: Send {
     /// their engines look at the run list again.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn update_current_values_from_cpu(
         &mut self,
         guest: GuestId,
@@ -398,7 +398,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiSetNativeFenceLogBuffer`: gives one log to a queue that has no submissions yet.
     ///
     /// # Errors
-    /// When the hardware does not have what it names.
+    /// Fails if the hardware does not have what it names.
     fn set_native_fence_log_buffer(
         &mut self,
         queue: HwQueueId,

@@ -56,7 +56,7 @@ pub trait Doorbells {
     /// them.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
     /// Gives a HW queue its ring. The last-queued value and, in the dedicated model, the doorbell word become 0; the
@@ -69,31 +69,31 @@ pub trait Doorbells {
     /// Takes the ring away. The doorbell must be disconnected.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn unbind_ring(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// `HwQueueProgressFenceLastQueuedValue`, as the guest wrote it.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
     /// Makes a physical doorbell watch the page of the queue's logical doorbell.
     ///
     /// # Errors
-    /// For a queue or a physical doorbell that does not exist.
+    /// Fails for a queue or a physical doorbell that does not exist.
     fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// Makes a physical doorbell watch nothing.
     ///
     /// # Errors
-    /// For a physical doorbell that does not exist.
+    /// Fails for a physical doorbell that does not exist.
     fn unwatch(&self, doorbell: PhysicalDoorbell) -> Result<(), UnknownId>;
 
     /// In the global model: makes engines look at this queue's ring, too, when the guest's one doorbell rings.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// In the global model: undoes [`Self::watch_global`].
@@ -106,7 +106,7 @@ pub trait Doorbells {
     /// all. Does not wait for the VMM.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn rotate_to_physical(&self, _queue: HwQueueId) -> Result<RotationProgress, UnknownId> {
         Ok(RotationProgress::Done)
     }
@@ -115,7 +115,7 @@ pub trait Doorbells {
     /// engine sees of stores to the old page only that there were some.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn rotate_to_dummy(&self, _queue: HwQueueId) -> Result<(), UnknownId> {
         Ok(())
     }

@@ -42,7 +42,7 @@ pub trait Engines {
     /// The progress of a node's engine.
     ///
     /// # Errors
-    /// For a node that does not exist.
+    /// Fails for a node that does not exist.
     fn engine_progress(&self, node: u32) -> Result<EngineProgress, UnknownId>;
 
     /// Resets a node's engine: the engine abandons the packet that it is stuck in, if any, and continues with the
@@ -50,7 +50,7 @@ pub trait Engines {
     /// it never comes if the packet withstands the reset.
     ///
     /// # Errors
-    /// For a node that does not exist.
+    /// Fails for a node that does not exist.
     fn reset_engine(&self, node: u32) -> Result<(), UnknownId>;
 
     /// Resets all engines so that none stays stuck. [`Interrupt::EngineReset`](super::Interrupt::EngineReset) follows
@@ -64,7 +64,7 @@ pub trait Engines {
     /// state may have been requested.
     ///
     /// # Errors
-    /// For a node that does not exist.
+    /// Fails for a node that does not exist.
     fn set_engine_power(
         &self,
         node: u32,

@@ -58,7 +58,7 @@ pub trait Fences {
     /// stays unchanged, because other guests already have the fence.
     ///
     /// # Errors
-    /// For a guest that does not exist, or a slot or storage that it does not have.
+    /// Fails for a guest that does not exist, or a slot or storage that it does not have.
     fn create_fence(
         &self,
         guest: GuestId,
@@ -70,7 +70,7 @@ pub trait Fences {
     /// Makes packets of `owner` name the global fence in the slot `global` by `slot`, which may be `global` itself.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn open_fence(
         &self,
         guest: GuestId,
@@ -82,13 +82,13 @@ pub trait Fences {
     /// Packets that name a slot fault from now on.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn close_fence(&self, guest: GuestId, slot: u32) -> Result<(), UnknownId>;
 
     /// CurrentValue of a fence.
     ///
     /// # Errors
-    /// For a guest that does not exist, or a slot that it does not have.
+    /// Fails for a guest that does not exist, or a slot that it does not have.
     fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId>;
 
     /// Stores MonitoredValues. A full fence orders those stores before the caller's later loads, so that the caller

@@ -49,14 +49,14 @@ pub trait FenceLogs {
     /// Gives a HW queue one of its logs, empty, before its first submission.
     ///
     /// # Errors
-    /// For a queue that does not exist, or storage that its guest does not have.
+    /// Fails for a queue that does not exist, or storage that its guest does not have.
     fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) -> Result<(), UnknownId>;
 
     /// Calls `act` with a log that [`Self::set_fence_log`] gave. Entries may be read after
     /// [`Self::flush_fence_logs`].
     ///
     /// # Errors
-    /// For a queue that does not exist, or does not have the log.
+    /// Fails for a queue that does not exist, or does not have the log.
     fn with_fence_log(
         &self,
         log: QueueLog,

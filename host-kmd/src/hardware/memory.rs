@@ -23,7 +23,7 @@ pub trait Memory {
     /// Zeroes a range of a segment other than the guest's own memory, and returns its pages to the host.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn zero_memory(
         &self,
         guest: GuestId,
@@ -37,7 +37,7 @@ pub trait Memory {
     /// context is told: page-table entries name the guest's own memory directly.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn place_area(
         &self,
         guest: GuestId,
@@ -48,20 +48,20 @@ pub trait Memory {
     /// Whether the guest currently has memory at all of these guest-physical addresses.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64)
     -> Result<bool, UnknownId>;
 
     /// The 64-bit word at `offset` of a guest's local memory, a multiple of 8.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId>;
 
     /// Writes packets at an offset of a guest's DMA buffers where no engine executes.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn write_dma_buffer(
         &self,
         guest: GuestId,

@@ -70,19 +70,19 @@ pub trait Observe {
     /// Nanoseconds on the adapter's clock for which an engine was busy, or a queue was executed, until now.
     ///
     /// # Errors
-    /// For a node or a queue that does not exist.
+    /// Fails for a node or a queue that does not exist.
     fn busy_time(&self, of: BusyOf) -> Result<u64, UnknownId>;
 
     /// The guest's weight when engines share their time among guests, for tools.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn guest_weight(&self, guest: GuestId) -> Result<u32, UnknownId>;
 
     /// The hardware's part of a guest's statistics: packets, bytes, doorbells, interrupts, wake-ups and engine time.
     /// The rest is zero.
     ///
     /// # Errors
-    /// For a guest that does not exist.
+    /// Fails for a guest that does not exist.
     fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId>;
 }

@@ -26,14 +26,14 @@ pub trait PageTables {
     /// have passed. Paging buffers already submitted may still write its page tables; later ones may not.
     ///
     /// # Errors
-    /// For an address space that does not exist.
+    /// Fails for an address space that does not exist.
     fn destroy_address_space(&self, space: AddressSpaceId) -> Result<(), UnknownId>;
 
     /// Where the root of an address space's page tables is, in bytes from the start of page-table
     /// memory.
     ///
     /// # Errors
-    /// For an address space that does not exist.
+    /// Fails for an address space that does not exist.
     fn page_table_root(&self, space: AddressSpaceId) -> Result<u64, UnknownId>;
 
     /// Where the entries of consecutive pages from `gpu_va` are, for packets to write. Creates missing tables if
@@ -69,7 +69,7 @@ pub trait PageTables {
     /// cached translations do not count: see [`Self::forget_translations`].
     ///
     /// # Errors
-    /// For an address space that does not exist.
+    /// Fails for an address space that does not exist.
     fn take_accessed(
         &self,
         space: AddressSpaceId,

@@ -5,7 +5,7 @@
 use bellhop_protocol::PAGE_SIZE;
 use bitfield_struct::bitfield;
 
-/// Which memory a page is in (`DXGK_PTE::Segment`).
+/// The memory that a page is in (`DXGK_PTE::Segment`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// The guest's own memory; addresses are guest-physical.
@@ -14,20 +14,18 @@ pub enum Segment {
     Local,
     /// The guest's local memory that its CPUs do not see; addresses are offsets from its start.
     Private,
-    /// Host memory for pages of the guest that no other segment has room for; addresses are offsets from
-    /// its start.
+    /// Host memory for pages of the guest for which no other segment has room; addresses are offsets from its start.
     Backing,
-    /// Host memory for values of native fences and for logs; addresses are offsets from its start.
-    /// For each fence slot there is a CurrentValue, behind all of these a MonitoredValue, and behind
-    /// those room for two logs.
+    /// Host memory for values of native fences and for logs; addresses are offsets from its start. For each fence
+    /// slot it holds a CurrentValue, behind all of these a MonitoredValue, and behind those room for two logs.
     Fence,
-    /// Host memory that all adapters share, for CurrentValues of fences that several guests have, each alone in
-    /// its page; addresses are offsets from its start.
+    /// Host memory that all adapters share, for CurrentValues of fences that several guests share, each alone in its
+    /// page; addresses are offsets from its start.
     CrossAdapter,
 }
 
 impl Segment {
-    /// The number in a page-table entry.
+    /// The segment's number in a page-table entry.
     const fn number(self) -> u8 {
         match self {
             Self::System => 0,
@@ -55,7 +53,7 @@ impl Segment {
 /// A page of physical memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PhysicalPage {
-    /// Which memory it is in.
+    /// The memory that it is in.
     pub segment: Segment,
     /// Address of its first byte, a multiple of the page size.
     pub address: u64,
@@ -64,21 +62,21 @@ pub struct PhysicalPage {
 /// A byte of physical memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PhysicalAddress {
-    /// Which memory it is in.
+    /// The memory that it is in.
     pub segment: Segment,
     /// Its address.
     pub address: u64,
 }
 
-/// What a driver makes of a page-table entry beside what dxgkrnl does (`DriverProtection`).
+/// What a driver adds to a page-table entry (`DriverProtection`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DriverProtection {
     /// Engines keep the page compressed: any other reader may see encoded bytes.
     pub compressed: bool,
 }
 
-/// A leaf page-table entry. `DXGK_PTE` gives the fields their places, but for `compressed` and `accessed`, which are
-/// this GPU's own.
+/// A leaf page-table entry. Fields are where `DXGK_PTE` has them, except `compressed` and `accessed`, which are
+/// specific to this GPU.
 #[bitfield(u64, new = false)]
 #[derive(PartialEq, Eq)]
 pub struct Pte {
@@ -90,7 +88,7 @@ pub struct Pte {
     pub read_only: bool,
     #[bits(1)]
     __: u8,
-    /// The number of the page's [`Segment`], by the order of their declaration.
+    /// The number of the page's [`Segment`], in declaration order.
     #[bits(5)]
     pub segment: u8,
     #[bits(1)]
@@ -100,24 +98,23 @@ pub struct Pte {
     /// The page's address in its segment, in pages of 4 KiB.
     #[bits(40)]
     pub page_number: u64,
-    /// Engines set it when they walk page tables and are about to remember the entry.
+    /// Engines set this when they walk page tables and are about to cache the entry.
     pub accessed: bool,
     #[bits(11)]
     __: u16,
 }
 
-/// The bit that engines set in an entry when they walk page tables and are about to remember it.
+/// The bit that engines set in an entry when they walk page tables and are about to cache the entry.
 pub const ACCESSED: u64 = Pte::INVALID.with_accessed(true).into_bits();
 
-/// Page numbers that an entry has bits for.
+/// Number of page numbers that an entry can hold.
 const PAGE_NUMBERS: u64 = 1 << 40;
 
 impl Pte {
-    /// The entry of a page that is not mapped.
+    /// The entry of an unmapped page.
     pub const INVALID: Self = Self::from_bits(0);
 
-    /// The entry of a mapped page. Address bits from 52 on, and those below the page size, are
-    /// cut off.
+    /// Creates the entry of a mapped page. Drops address bits from 52 upwards, and those below the page size.
     #[must_use]
     pub const fn new(page: PhysicalPage, writable: bool) -> Self {
         Self::INVALID
@@ -127,7 +124,7 @@ impl Pte {
             .with_page_number(page.address / PAGE_SIZE % PAGE_NUMBERS)
     }
 
-    /// The entry with what the driver adds.
+    /// Adds the driver's protection to the entry.
     #[must_use]
     pub const fn protected(self, protection: DriverProtection) -> Self {
         self.with_compressed(self.compressed() || protection.compressed)
@@ -139,7 +136,7 @@ impl Pte {
         self.into_bits()
     }
 
-    /// The page, or `None` when the entry is not valid or names a segment that does not exist.
+    /// The page, or `None` if the entry is invalid or names a segment that does not exist.
     #[must_use]
     pub const fn page(self) -> Option<PhysicalPage> {
         if !self.valid() {
@@ -197,7 +194,7 @@ mod tests {
         let entry = Pte::new(page, false).protected(DriverProtection { compressed: true });
         assert_eq!(entry.bits(), 1 | 1 << 3 | 5 << 5 | 1 << 11 | 0x9_8765_4321_0000);
         assert_eq!(ACCESSED, 1 << 52);
-        // Bits that no field has stay.
+        // Bits outside all fields stay.
         assert_eq!(Pte::from_bits(u64::MAX).bits(), u64::MAX);
     }
 }

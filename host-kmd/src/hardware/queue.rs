@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! HW queues: the run list, and submission in kernel mode.
+//! HW queues: the run list, and kernel-mode submission.
 
 use super::{
     AddressSpaceId, GuestId, HardwareError, HwContextId, HwQueueId, SchedulingPriority, UnknownId,
@@ -13,23 +13,22 @@ pub struct KernelSubmission {
     pub gpu_va: u64,
     /// Its size in bytes.
     pub size: u32,
-    /// What the queue's progress fence gets when the buffer is done.
+    /// The value to which the queue's progress fence is set when the buffer is done.
     pub progress_fence_value: u64,
-    /// Its submission fence id, by which interrupts name it: greater than any that came before to its
-    /// queue, and no other queue's.
+    /// Its submission fence id, by which interrupts name it: unique, and greater than any earlier one of its queue.
     pub submission_fence: u64,
 }
 
-/// What a HW queue is created with.
+/// Properties with which a HW queue is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HwQueueDescription {
-    /// The guest that has it.
+    /// The guest that owns it.
     pub guest: GuestId,
-    /// The context that it goes with: all queues of one take turns as one.
+    /// The context that owns it: all queues of a context share its turns.
     pub context: HwContextId,
     /// The address space that translates its addresses.
     pub address_space: AddressSpaceId,
-    /// The process that has the fences that its packets may name.
+    /// The process that owns the fences that its packets may name.
     pub process: AddressSpaceId,
     /// The node that executes it.
     pub node: u32,
@@ -37,81 +36,77 @@ pub struct HwQueueDescription {
     pub progress_fence: u32,
     /// `NativeProgressFence`: the progress fence is a native fence, not a monitored one.
     pub native_progress_fence: bool,
-    /// `DisableGpuTimeout`: a lack of progress is no hang, and is not reported.
+    /// `DisableGpuTimeout`: a lack of progress is not a hang, and is not reported.
     pub disable_gpu_timeout: bool,
 }
 
 /// HW queues.
 pub trait Queues {
-    /// Makes a HW queue and puts it on its engine's run list.
+    /// Creates a HW queue and puts it on its engine's run list.
     ///
     /// # Errors
-    /// For a guest, address space or node that does not exist.
+    /// Fails for a guest, address space or node that does not exist.
     fn create_hw_queue(&self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId>;
 
-    /// Takes a HW queue off its engine's run list for good. An engine may still be executing it
-    /// until a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
+    /// Takes a HW queue off its engine's run list permanently. An engine may execute it until a later
+    /// [`Engines::quiesce`](super::Engines::quiesce) has passed.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn destroy_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// Takes HW queues off their engine's run list, until [`Self::resume_hw_queues`]. An engine may
-    /// still be executing one until a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
+    /// Takes HW queues off their engine's run list, until [`Self::resume_hw_queues`]. An engine may execute one until
+    /// a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
     ///
     /// # Errors
-    /// For a queue that does not exist; the others are suspended.
+    /// Fails for a queue that does not exist; the others are suspended.
     fn suspend_hw_queues(&self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
-    /// Puts HW queues back on their engine's run list, and makes it look at each as [`Self::kick`]
-    /// does.
+    /// Puts HW queues back on their engine's run list, and makes the engine look at each, as [`Self::kick`] does.
     ///
     /// # Errors
-    /// For a queue that does not exist; the others are resumed.
+    /// Fails for a queue that does not exist; the others are resumed.
     fn resume_hw_queues(&self, queues: &[HwQueueId]) -> Result<(), UnknownId>;
 
     /// Takes a HW queue off its engine's run list, as [`Self::suspend_hw_queues`] does, at the next boundary of a
     /// packet or of a step within one. [`Interrupt::DmaPreempted`](super::Interrupt::DmaPreempted) with
-    /// `preemption_fence` tells when it has stopped. Of several that are asked for before it has, the last is told
-    /// of.
+    /// `preemption_fence` tells when it has stopped. If called again before that, only the last fence is reported.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) -> Result<(), UnknownId>;
 
-    /// Sets the priority of all HW queues of a context beside the others of their guest, 0 before that. It
-    /// counts from when the context is next put in line.
+    /// Sets the priority of all HW queues of a context among those of their guest; initially 0. It takes effect when
+    /// the context is next put in line.
     ///
     /// # Errors
-    /// For a queue that does not exist; the others have the priority.
+    /// Fails for a queue that does not exist; the others have the priority.
     fn set_scheduling_priority(
         &self,
         queues: &[HwQueueId],
         priority: SchedulingPriority,
     ) -> Result<(), UnknownId>;
 
-    /// Queues a command buffer in kernel mode; [`Self::kick`] makes the engine see it.
+    /// Queues a kernel-mode command buffer; [`Self::kick`] makes the engine see it.
     ///
     /// # Errors
-    /// When too many are queued already.
-    /// For a queue that does not exist.
+    /// Fails if too many are queued already. Fails for a queue that does not exist.
     fn submit_kernel_mode(
         &self,
         queue: HwQueueId,
         submission: KernelSubmission,
     ) -> Result<(), HardwareError>;
 
-    /// [`KernelSubmission::submission_fence`] of the queue's last command buffer that is done; 0 when
-    /// none is.
+    /// [`KernelSubmission::submission_fence`] of the queue's last completed command buffer; 0 if none has completed.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
-    /// Makes the queue's engine, woken if need be, look at the ring's write pointer and at
-    /// kernel-mode submissions once.
+    /// Makes the queue's engine look once at the ring's write pointer and at kernel-mode submissions. Wakes the
+    /// engine if necessary.
     ///
     /// # Errors
-    /// For a queue that does not exist.
+    /// Fails for a queue that does not exist.
     fn kick(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 }

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Dedicated doorbells: which queue has which of the few physical ones, and which queue is next to
-//! lose one.
+//! Dedicated doorbells: which queue has which physical doorbell, and which queue loses one next.
 //!
-//! Each guest has a share that no other guest takes from it. A guest that needs another doorbell takes one from a
-//! guest that has more than its share; once it has its own share, it gives up one of its own. Of a guest's doorbells,
-//! the one that was connected or rung least recently goes.
+//! Each guest has a share that no other guest takes from it. A guest below its share that needs another doorbell
+//! takes one from a guest above its share; a guest at its share gives up one of its own. The victim is the guest's
+//! doorbell that was connected or rung least recently.
 //!
-//! Source: user-mode work submission, "Dedicated doorbells" and "Victimizing doorbell pseudocode
-//! in KMD". State only: the caller does to the hardware what the answer says.
+//! Source: user-mode work submission, "Dedicated doorbells" and "Victimizing doorbell pseudocode in KMD". This is
+//! state only: the caller applies the results to the hardware.
 
 use crate::hardware::{GuestId, HwQueueId, PhysicalDoorbell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What the hardware and the host's configuration say.
+/// What the hardware and the host's configuration tell about doorbells.
 pub trait Uses {
-    /// When the queue's doorbell was used last: a greater number is later.
+    /// When the queue's doorbell was last used: a greater number is later.
     fn last_use(&self, queue: HwQueueId) -> u64;
 
-    /// How many doorbells are a guest's share: at least one, as long as there are enough.
+    /// A guest's share of the doorbells: at least one, as long as there are enough.
     fn share(&self, guest: GuestId) -> u32;
 }
 
@@ -27,11 +26,11 @@ pub trait Uses {
 struct Assignment {
     doorbell: PhysicalDoorbell,
     guest: GuestId,
-    /// When it was used, as far as that is known: its key in the guest's `ByLastUse`.
+    /// The last known use: its key in the guest's `ByLastUse`.
     last_use: u64,
 }
 
-/// Queues that have a doorbell, least recently used first, as far as that is known.
+/// Queues that have a doorbell, by last known use, least recent first.
 type ByLastUse = BTreeSet<(u64, HwQueueId)>;
 
 /// All physical doorbells of the GPU.
@@ -39,12 +38,12 @@ type ByLastUse = BTreeSet<(u64, HwQueueId)>;
 pub struct PhysicalDoorbells {
     free: Vec<PhysicalDoorbell>,
     assigned: HashMap<HwQueueId, Assignment>,
-    /// The queues of each guest that has any.
+    /// The queues of each guest that has doorbells.
     guests: BTreeMap<GuestId, ByLastUse>,
 }
 
 impl PhysicalDoorbells {
-    /// `count` doorbells, all free.
+    /// Creates `count` free doorbells.
     #[must_use]
     pub fn new(count: u32) -> Self {
         Self {
@@ -54,21 +53,20 @@ impl PhysicalDoorbells {
         }
     }
 
-    /// Gives a free doorbell to a queue that has none; `None` when all are taken, or the queue has
-    /// one.
+    /// Gives a free doorbell to a queue that has none. Returns `None` if all are in use, or if the queue has one.
     pub fn assign(&mut self, guest: GuestId, queue: HwQueueId) -> Option<PhysicalDoorbell> {
         if self.assigned.contains_key(&queue) {
             return None;
         }
         let doorbell = self.free.pop()?;
-        // The hardware is asked for it when a victim is sought.
+        // The hardware is asked for the last use when a victim is sought.
         let last_use = 0;
         self.assigned.insert(queue, Assignment { doorbell, guest, last_use });
         self.guests.entry(guest).or_default().insert((last_use, queue));
         Some(doorbell)
     }
 
-    /// Takes the queue's doorbell back, if it has one.
+    /// Frees the queue's doorbell, if it has one.
     pub fn release(&mut self, queue: HwQueueId) -> Option<PhysicalDoorbell> {
         let Assignment { doorbell, guest, last_use } = self.assigned.remove(&queue)?;
         if let Some(queues) = self.guests.get_mut(&guest) {
@@ -87,10 +85,10 @@ impl PhysicalDoorbells {
         self.assigned.get(&queue).map(|assignment| assignment.doorbell)
     }
 
-    /// How many are not free.
+    /// Number of doorbells in use.
     #[must_use]
     pub fn in_use(&self) -> u32 {
-        // There are no more than a `u32` counts.
+        // There are no more doorbells than a `u32` counts.
         self.assigned.len() as u32
     }
 
@@ -98,9 +96,9 @@ impl PhysicalDoorbells {
         self.guests.get(&guest).map_or(0, BTreeSet::len)
     }
 
-    /// The queue to take a doorbell from for a queue of `guest`: one of the guest's own if it has its share, and
-    /// otherwise one of a guest that has more than its share. Where the shares together exceed the doorbells, one
-    /// of its own again, or of any guest.
+    /// The queue to take a doorbell from for a queue of `guest`: one of the guest's own if it has its share,
+    /// otherwise one of a guest that has more than its share. If no guest has more than its share, again one of its
+    /// own, or of any guest if it has none.
     pub fn victim(&mut self, guest: GuestId, uses: &impl Uses) -> Option<HwQueueId> {
         let own = self.count(guest);
         let has_more = |(id, queues): (&GuestId, &ByLastUse)| {
@@ -120,8 +118,8 @@ impl PhysicalDoorbells {
         least_recent.min().map(|(_, queue)| queue)
     }
 
-    /// The guest's queue that used its doorbell least recently, and when. Guests ring meanwhile, so
-    /// each queue is asked once at most.
+    /// The guest's queue that used its doorbell least recently, and when. Guests ring meanwhile, so each queue is
+    /// asked at most once.
     fn least_recent(&mut self, guest: GuestId, uses: &impl Uses) -> Option<(u64, HwQueueId)> {
         let Self { assigned, guests, .. } = self;
         let queues = guests.get_mut(&guest)?;
@@ -179,7 +177,7 @@ mod tests {
     const B: GuestId = GuestId(2);
     const C: GuestId = GuestId(3);
 
-    /// The queue gets a doorbell, and uses it; the victim, if there had to be one.
+    /// Gives the queue a doorbell, and uses it. Returns the victim, if one was needed.
     fn connect(
         doorbells: &mut PhysicalDoorbells,
         told: &mut Told,
@@ -206,7 +204,7 @@ mod tests {
         for queue in 0..3 {
             assert_eq!(connect(&mut doorbells, &mut told, A, queue), None);
         }
-        // It rings.
+        // Queue 0 rings.
         told.use_now(HwQueueId(0));
         assert_eq!(connect(&mut doorbells, &mut told, A, 9), Some(HwQueueId(1)));
         told.use_now(HwQueueId(2));
@@ -236,7 +234,7 @@ mod tests {
         for queue in 0..3 {
             connect(&mut doorbells, &mut told, A, queue);
         }
-        // B has used its own less recently, and keeps it.
+        // B used its own less recently, but keeps it.
         assert_eq!(connect(&mut doorbells, &mut told, C, 20), Some(HwQueueId(0)));
         assert_eq!(connect(&mut doorbells, &mut told, C, 21), Some(HwQueueId(1)));
         // Every guest has exactly its share now.
@@ -271,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// Queues 0 to 5 are the first guest's, and so on.
+        /// Queues 0 to 5 belong to the first guest, 6 to 11 to the second, 12 to 17 to the third.
         #[test]
         fn no_doorbell_is_ever_two_queues_and_no_share_is_ever_taken(
             shares in proptest::array::uniform3(1..4u32),

@@ -35,27 +35,27 @@ use doorbells::{PhysicalDoorbells, Uses};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes that a doorbell takes: its word. The page around it is the logical doorbell's own.
+/// Bytes of a doorbell: its word. The page around it belongs to the logical doorbell.
 const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 
 /// The driver. The GPU does nearly everything by itself; the driver decides which queue has a physical doorbell.
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
-    /// The guest that has each queue.
+    /// The guest that owns each queue.
     owners: HashMap<HwQueueId, GuestId>,
-    /// In the global model: the queues that engines look for rings of. There, no queue has a physical doorbell
-    /// to lose; "This mechanism isn't required if a GPU uses global doorbells."
+    /// In the global model: the queues at which engines look when the guest rings. There, no queue has a physical
+    /// doorbell to lose; "This mechanism isn't required if a GPU uses global doorbells."
     globally_connected: HashSet<HwQueueId>,
     /// The address spaces of guests' system contexts, for the aperture.
     systems: HashMap<GuestId, AddressSpaceId>,
-    /// Queues of user-mode drivers that want each submission notified.
+    /// Queues of user-mode drivers that notify of each submission.
     notify_each: HashSet<HwQueueId>,
-    /// What the OS does for native fences, where it has enabled them.
+    /// The OS's capabilities for native fences, if the OS has enabled them.
     native_fences: Option<NativeFenceOsCaps>,
 }
 
-/// What the hardware says of doorbells.
+/// The hardware's information about doorbells.
 struct OfHardware<'a>(&'a dyn Hardware);
 
 impl Uses for OfHardware<'_> {
@@ -68,7 +68,7 @@ impl Uses for OfHardware<'_> {
     }
 }
 
-/// What the OS does for native fences, where it has enabled a version that this driver knows.
+/// The OS's capabilities for native fences, if the OS has enabled a version that this driver knows.
 fn negotiate_native_fences(features: &dyn DxgkFeatures) -> Option<NativeFenceOsCaps> {
     let feature = FeatureId::NativeFence;
     let answer = features.is_feature_enabled(feature);
@@ -104,18 +104,17 @@ impl BellhopMiniport {
         self.hardware.doorbell_model() == DoorbellModel::Global
     }
 
-    /// What a queue's doorbell reads when it is connected.
+    /// The status of a queue's doorbell when it is connected.
     fn connected_status(&self, queue: HwQueueId) -> ConnectedStatus {
         if self.notify_each.contains(&queue) {
             ConnectedStatus::ConnectedNotify
         } else {
-            // The engine turns this into CONNECTED_NOTIFY by itself before it sleeps.
+            // The engine changes this to CONNECTED_NOTIFY by itself before it sleeps.
             ConnectedStatus::Connected
         }
     }
 
-    /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes first, the driver disconnects
-    /// after.
+    /// `VictimizeDoorbell()` of the reference: dxgkrnl publishes the status first, then the driver disconnects.
     fn victimise(
         &mut self,
         guest: GuestId,
@@ -125,7 +124,7 @@ impl BellhopMiniport {
         let victim = self.doorbells.victim(guest, &uses).ok_or(NoPhysicalDoorbell)?;
         let reason = ConnectionStatus::DISCONNECTED_RETRY;
         if let Err(error) = callbacks.disconnect_doorbell(victim, reason) {
-            // No guest can ring a doorbell that dxgkrnl does not know, so it is free.
+            // A guest cannot ring a doorbell that dxgkrnl does not know, so it is free.
             tracing::error!(?victim, %error, "the OS does not know the victim's doorbell");
         }
         self.disconnect_doorbell(victim);
@@ -154,8 +153,8 @@ impl Miniport for BellhopMiniport {
             preferred_segments: SegmentSet::PRIVATE,
             // An engine is its own context management processor and reaches a fence by its slot, so no packet of the
             // product uses these mappings. They exist because the reference's table of fence types gives that
-            // processor an address of both values ("CMPVA", read and write); tests execute packets on them.
-            // Source: native GPU fence object, 9.2 and "GPU VA mappings in paging process address space for CMP use".
+            // processor an address of both values ("CMPVA", read and write); tests execute packets on them. Source:
+            // native GPU fence object, 9.2 and "GPU VA mappings in paging process address space for CMP use".
             map_to_gpu_system_process: true,
             minimum_address: 0,
             maximum_address: u64::MAX,
@@ -287,7 +286,7 @@ impl Miniport for BellhopMiniport {
     fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
         let nodes = self.hardware.nodes();
         let node = usize::try_from(arguments.node).ok().and_then(|node| nodes.get(node));
-        // A node that there is not executes nothing.
+        // A node that does not exist executes nothing.
         let node = node.ok_or(RenderError::IllegalInstruction { offset: 0 })?;
         render::render(arguments, node.engine_type)
     }
@@ -301,7 +300,7 @@ impl Miniport for BellhopMiniport {
         queue: HwQueueId,
         submission: KernelSubmission,
     ) -> Result<(), HardwareError> {
-        // The GPU has one queue for either kind of context, and all addresses are virtual to it.
+        // The GPU's queues serve either kind of context, and all addresses are virtual to the GPU.
         self.submit_command_to_hw_queue(queue, submission)
     }
 
@@ -357,15 +356,15 @@ impl Miniport for BellhopMiniport {
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
         if self.globally_connected.remove(&queue) {
-            // As below.
+            // As in the dedicated model below.
             self.hardware.unwatch_global(queue).reported();
             self.hardware.kick(queue).reported();
             return;
         }
         let Some(doorbell) = self.doorbells.release(queue) else { return };
-        // Second half of protocol::handoff::doorbell's disconnect: the status and its full fence
-        // came before. A guest that still read a connected status has rung by now, and this last
-        // look finds what it wrote; one that rings later reads the disconnected status.
+        // Second half of `disconnect` in protocol::handoff::doorbell: the status and its full fence came before. A
+        // guest that still read a connected status has rung by now, and this last look finds what it wrote; a guest
+        // that rings later reads the disconnected status.
         self.hardware.unwatch(doorbell).reported();
         self.hardware.kick(queue).reported();
     }
@@ -376,7 +375,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId> {
-        // The engine's look is a use of the doorbell, if it finds anything.
+        // The engine's look counts as a use of the doorbell, if it finds work.
         self.hardware.kick(queue)
     }
 
@@ -399,7 +398,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn destroy_native_fence(&mut self, _fence: GlobalFence) {
-        // The GPU keeps nothing of a fence that no process has open.
+        // The GPU keeps no state of a fence that no process has open.
     }
 
     fn create_monitored_fence(
@@ -478,8 +477,8 @@ impl Miniport for BellhopMiniport {
     ) -> Result<AllocationInfoFlags2, BadPrivateData> {
         match private_data {
             0 => Ok(AllocationInfoFlags2::default()),
-            // Encoded pages must be plain before a CPU reads them, and engines must have forgotten
-            // pages that become the guest's own again.
+            // Encoded pages must be decoded before a CPU reads them, and engines must have forgotten pages that
+            // return to the guest's own use.
             COMPRESSED => {
                 Ok(AllocationInfoFlags2 { notify_eviction: true, notify_io_mmu_unmap: true })
             }
@@ -504,7 +503,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn paging_process_gpu_va_size(&self) -> u32 {
-        // The segments are large enough for what dxgkrnl makes of them.
+        // The segments are large enough for the default size.
         0
     }
 

@@ -2,8 +2,8 @@
 
 //! `DxgkDdiBuildPagingBuffer`: operations become packets.
 //!
-//! The copy engine moves bytes, writes page-table entries when their turn comes, and flushes TLBs.
-//! The control plane only makes sure that the tables are there.
+//! The copy engine moves bytes, writes page-table entries when it reaches the packet, and flushes TLBs. The control
+//! plane only makes sure that the tables exist.
 
 use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
 use crate::hardware::{AddressSpaceId, Hardware, HardwareError, Pte, Reported as _};
@@ -15,11 +15,11 @@ use bellhop_protocol::packet::paging::{
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Most bytes that one packet moves: an engine takes a packet that never ends for a hang, and large
-/// ones are not that.
+/// Maximum bytes that one packet moves: an engine takes a packet that runs too long for a hang, which a large move is
+/// not.
 const CHUNK: u64 = 64 << 20;
 
-/// The packets of one operation. `system` is the address space that the aperture is in.
+/// Builds the packets of one operation. `system` is the address space that contains the aperture.
 pub(super) fn build(
     hardware: &dyn Hardware,
     system: AddressSpaceId,
@@ -27,7 +27,7 @@ pub(super) fn build(
 ) -> Result<Vec<u8>, HardwareError> {
     let mut packets = Packets::default();
     match *operation {
-        // The engine does not care which segment an address lies in.
+        // An address's segment makes no difference to the engine.
         PagingOperation::Fill { destination, length, pattern }
         | PagingOperation::VirtualFill { destination, length, pattern } => {
             for (at, length) in chunks(length) {
@@ -41,7 +41,7 @@ pub(super) fn build(
                 packets.push(&Copy::new(from, to, length));
             }
         }
-        // The GPU keeps nothing about a place that its content would be needed for.
+        // The GPU keeps no state about an address for which it would need its content.
         PagingOperation::Discard { .. } | PagingOperation::NotifyResidency { .. } => {}
         PagingOperation::MapApertureSegment { offset, pages } => {
             let entries: Vec<_> = pages.iter().map(|page| Pte::new(*page, true)).collect();
@@ -58,7 +58,7 @@ pub(super) fn build(
                     packets.push(&WritePageTable::new(address, range.entries, 0, 0));
                 }
             }
-            // The pages are mapped again without a flush.
+            // The pages may be mapped again without a flush.
             packets.flush(hardware, system);
         }
         PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries } => {
@@ -74,8 +74,8 @@ pub(super) fn build(
                         packets.push(&Decompress::new(gpu_va.saturating_add(at), length));
                     }
                 }
-                // "The driver has the chance to clear internal caches." Engines keep which pages they have
-                // encoded, and translations.
+                // "The driver has the chance to clear internal caches." Engines cache which pages they have encoded,
+                // and translations.
                 AllocationNotification::IoMmuUnmap => {
                     for Extent { address, length } in pages {
                         for (at, length) in chunks(*length) {
@@ -90,7 +90,7 @@ pub(super) fn build(
     Ok(packets.0)
 }
 
-/// The pieces of a length: offset and length of each.
+/// Splits a length into chunks: offset and length of each.
 fn chunks(length: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..length.div_ceil(CHUNK)).map(move |chunk| {
         let at = chunk * CHUNK;
@@ -106,7 +106,7 @@ impl Packets {
         self.0.extend_from_slice(packet.as_bytes());
     }
 
-    /// Holds what follows until no engine remembers what it knew of an address space.
+    /// Holds later packets until no engine caches translations of an address space from before.
     fn flush(&mut self, hardware: &dyn Hardware, space: AddressSpaceId) {
         let root = hardware.page_table_root(space).reported_or(ALL_ADDRESS_SPACES);
         self.push(&FlushTlb::new(root));
@@ -121,7 +121,7 @@ impl Packets {
         page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareError> {
-        // A table that there is not has no entry to take away.
+        // A missing table has no entry to invalidate.
         let create = entries.iter().any(|entry| entry.page().is_some());
         let pages = entries.len() as u64;
         let mut rest = entries;
@@ -135,8 +135,8 @@ impl Packets {
         Ok(())
     }
 
-    /// Writes consecutive entries of one table: a packet for each run of equal steps, so that pages
-    /// that lie together take one.
+    /// Writes consecutive entries of one table: one packet for each run with a constant increment, so adjacent pages
+    /// take one packet.
     fn write_table(&mut self, mut address: u64, mut entries: &[Pte]) {
         while let Some((first, rest)) = entries.split_first() {
             let step = |from: &Pte, to: &Pte| to.bits().wrapping_sub(from.bits());
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What a table holds after the packets.
+    /// The contents of a table after the packets.
     fn execute(packets: &[u8]) -> Vec<u64> {
         let mut rest = packets;
         let mut table = Vec::new();

@@ -2,13 +2,11 @@
 
 //! `DxgkDdiRender` and `DxgkDdiPatch`: command buffers with physical addresses.
 //!
-//! A command buffer is trusted with nothing. Each of its packets is decoded, and the only addresses
-//! that a packet can have are those that a patch location puts there: of an allocation that the
-//! submission lists, for as many bytes as the packet accesses, and for writing only if the list says
-//! so. Whatever the guest wrote where an address goes is dropped.
+//! A command buffer is not trusted. Each of its packets is decoded. Patch locations supply all addresses of a packet:
+//! each must be in an allocation that the submission lists, for all bytes that the packet accesses, and writable
+//! according to the list if the packet writes. Whatever the guest wrote in place of an address is dropped.
 //!
-//! Both lists are walked once, side by side: addresses and patch locations come in the order of their
-//! offsets.
+//! Both lists are walked once, side by side: addresses and patch locations come in order of their offsets.
 
 use crate::ddi::dma_buffer::{DmaBuffer, RenderAllocation, RenderArguments, RenderError};
 use bellhop_protocol::control::adapter::EngineType;
@@ -24,11 +22,11 @@ const WORD: u64 = size_of::<u64>() as u64;
 /// An address in a packet, and what the packet does there.
 #[derive(Debug, Clone, Copy)]
 struct Access {
-    /// Where the address is in the packet.
+    /// Offset of the address in the packet.
     field: usize,
-    /// How many bytes are accessed from there on.
+    /// Number of bytes accessed from that address.
     length: u64,
-    /// Whether they are written.
+    /// Whether the bytes are written.
     write: bool,
 }
 
@@ -40,11 +38,11 @@ const fn write(field: usize, length: u64) -> Option<Access> {
     Some(Access { field, length, write: true })
 }
 
-/// The addresses of the packet at `offset`, in their order.
+/// The addresses of the packet at `offset`, in order.
 ///
 /// # Errors
-/// For a packet that a node of this type does not have, that has no meaning with physical addresses, or
-/// that is the host's own.
+/// Fails for a packet that a node of this type does not execute, that has no meaning with physical addresses, or that
+/// only the host may use.
 fn accesses(
     packet: &Packet<'_>,
     engine_type: EngineType,
@@ -58,7 +56,7 @@ fn accesses(
         | Packet::ConditionalInterrupt(_)
         | Packet::WriteFence(_)
         | Packet::LogFence(_) => [None; 3],
-        // Packets that were not checked would follow.
+        // Unchecked packets would follow.
         Packet::IndirectBuffer(_) => return illegal,
         Packet::WritePageTable(_)
         | Packet::FlushTlb(_)
@@ -101,7 +99,7 @@ fn accesses(
     })
 }
 
-/// Whether a patch location gives a packet what it accesses.
+/// Checks that a patch location allows the packet's access.
 fn check(
     location: &PatchLocation,
     access: Access,
@@ -127,7 +125,7 @@ fn check(
 /// `DxgkDdiRender`: checks a command buffer for a node of this type and copies it.
 ///
 /// # Errors
-/// What is wrong with the command buffer or its patch location list.
+/// Fails if the command buffer or its patch location list is invalid.
 pub(super) fn render(
     arguments: &RenderArguments<'_>,
     engine_type: EngineType,
@@ -154,7 +152,7 @@ pub(super) fn render(
                 return Err(uncovered);
             }
             if u64::from(location.patch_offset) < field as u64 {
-                // Between two addresses, or behind one that was patched already.
+                // The location is between two addresses, or at one already patched.
                 return Err(RenderError::BadPatchLocation { index });
             }
             check(location, access, allocations, offset, index)?;
@@ -233,7 +231,7 @@ mod tests {
         let commands = [bytes(NOP), bytes(copy)].concat();
         let locations = [at(16, 0, 24), at(24, 1, 4096)];
         let mut buffer = rendered(&commands, &locations).unwrap();
-        // Not even unpatched does it hold what the guest wrote.
+        // Even unpatched, the buffer does not hold the guest's addresses.
         assert_eq!(buffer.packets, [bytes(NOP), bytes(Copy::new(0, 0, 100))].concat());
         patch(&mut buffer, &[0x1_0000, 0x8000_0000]);
         let expected = bytes(Copy::new(0x1_0018, 0x8000_1000, 100));
@@ -286,7 +284,7 @@ mod tests {
         ] {
             assert_eq!(fill(offset, length), bad, "{length:#x} at {offset:#x}");
         }
-        // A result is a word, however short what it is the result of.
+        // A result is one word, even of zero bytes.
         let compare = bytes(Compare::new(0, 0, 0, 0));
         let locations = |result| [at(8, 0, 0), at(16, 0, 0), at(32, 1, result)];
         assert!(rendered(&compare, &locations(8184)).is_ok());
@@ -300,7 +298,7 @@ mod tests {
     fn a_patch_location_is_at_an_address_in_order_and_names_an_allocation() {
         let commands = [bytes(Fill::new(0, 8, 0)), bytes(NOP)].concat();
         let bad = |index| Err(RenderError::BadPatchLocation { index });
-        // Header, middle of the address, length: none of them is an address.
+        // Offsets in the header, within the address and in the length: none is an address.
         for offset in [0, 4, 7] {
             assert_eq!(rendered(&commands, &[at(offset, 1, 0), at(8, 1, 0)]), bad(0));
         }
@@ -343,10 +341,10 @@ mod tests {
         assert!(rendered(&[], &[]).is_ok());
     }
 
-    /// What each allocation of the list is given as physical address, far apart.
+    /// The physical address of each listed allocation, far apart.
     const BASES: [u64; 2] = [1 << 40, 2 << 40];
 
-    /// Asserts that a patched buffer accesses nothing but the allocations, each as it may.
+    /// Asserts that a patched buffer accesses only the allocations, each as allowed.
     fn assert_contained(packets: &[u8]) {
         let mut rest = packets;
         while !rest.is_empty() {
@@ -393,7 +391,7 @@ mod tests {
         }
     }
 
-    /// An address or a length: sensible, or at an edge.
+    /// An address or a length: sensible, or an edge case.
     fn number() -> impl Strategy<Value = u64> {
         prop_oneof![
             8 => 0..64u64,
@@ -431,7 +429,7 @@ mod tests {
         (0..3u32, 0..400u32, number()).prop_map(|(index, offset, into)| at(offset, index, into))
     }
 
-    /// Where the addresses of these packets are.
+    /// Offsets of the addresses in these packets.
     fn fields(packets: &[Vec<u8>]) -> Vec<u32> {
         let mut start = 0;
         let mut fields = Vec::new();
@@ -448,7 +446,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Lists that are nearly right: those that are taken let no packet reach anything else.
+        /// Lists that are nearly right: an accepted list lets no packet reach anything unlisted.
         #[test]
         fn whatever_is_taken_accesses_only_what_is_listed(
             packets in proptest::collection::vec(packet(), 0..8),
@@ -474,7 +472,7 @@ mod tests {
             }
         }
 
-        /// Bytes that are nothing in particular.
+        /// Arbitrary bytes.
         #[test]
         fn no_bytes_and_no_lists_make_it_panic(
             commands in proptest::collection::vec(any::<u8>(), 0..256),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An allocation, and what follows from its state alone.
+//! An allocation, and the properties that follow from its state alone.
 
 use super::pool::PageRange;
 use super::segment::{EvictionOrder, Group, Memory, Place};
@@ -11,51 +11,51 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::SegmentSet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an allocation is created as.
+/// Properties of an allocation from its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     /// The process that creates it.
     pub(crate) process: u32,
     /// Bytes, whole pages.
     pub(crate) size: u64,
-    /// Segments that it may be resident in.
+    /// Segments in which it may be resident.
     pub(crate) supported: SegmentSet,
-    /// The one of them that it should be in; none lets VidMm decide.
+    /// The preferred one of them; if empty, VidMm decides.
     pub(crate) preferred: SegmentSet,
-    /// Local segments that it may be moved to before it goes home.
+    /// Local segments to which it may move before it goes home.
     pub(crate) eviction: SegmentSet,
-    /// A copy of it is always kept at home, even when it is in a local segment.
+    /// Whether a copy of it is kept at home, even while it is in a local segment.
     pub(crate) keeps_copy: bool,
     /// Whether it may be locked.
     pub(crate) cpu_visible: bool,
     /// Its priority.
     pub(crate) priority: u32,
-    /// Engines access it by physical address, and the driver is told which one that is.
+    /// Whether engines access it by physical address, which the driver must know.
     pub(crate) accessed_physically: bool,
-    /// The driver wants to be notified before it is evicted.
+    /// Whether the driver is notified before it is evicted.
     pub(crate) notify_eviction: bool,
-    /// The driver wants to be notified before it leaves the guest's own pages.
+    /// Whether the driver is notified before it leaves the guest's own pages.
     pub(crate) notify_io_mmu_unmap: bool,
-    /// The guest's own pages that it is made of. It supports the system segment then.
+    /// The guest's own pages, if it consists of those. It then supports the system segment.
     pub(crate) system: Option<Memory>,
 }
 
-/// An allocation, a record of what was decided about it. What is counted of it changes through `VidMm::change` alone.
+/// An allocation, and VidMm's decisions about it. Counted fields change only through `VidMm::change`.
 #[derive(Debug)]
 pub(super) struct Allocation {
     pub(super) description: Description,
     pub(super) place: Place,
-    /// The host memory that is kept for it.
+    /// The host memory reserved for it.
     pub(super) backing: Option<PageRange>,
-    /// The processes that have it, in the order in which they opened it.
+    /// The processes that have opened it, in the order in which they did.
     pub(super) opened: Vec<u32>,
     /// How often each device of each process wants it resident.
     pub(super) wanted: BTreeMap<(u32, Handle), u32>,
-    /// Whether it has its copy at home while it is in a local segment: it could not be written there.
+    /// Whether its copy at home is current while it is in a local segment, because it could not be written there.
     pub(super) copied: bool,
-    /// Whether page tables lead to it.
+    /// Whether page tables map it.
     pub(super) present: bool,
-    /// Whether it was taken away although it is wanted.
+    /// Whether it was taken away although a process wants it.
     pub(super) taken: bool,
     /// How often each process has it locked.
     pub(super) locks: BTreeMap<u32, u32>,
@@ -77,7 +77,7 @@ impl Allocation {
         self.present && self.mappings.values().any(|mapping| mapping.writable)
     }
 
-    /// What is counted of it.
+    /// Its entry in the books.
     pub(super) fn standing(&self, allocation: AllocationId) -> Standing {
         let lacking = if self.taken { self.wanted_by().collect() } else { BTreeSet::new() };
         let (payer, stay) = (self.payer(), self.stay(allocation));
@@ -95,13 +95,13 @@ impl Allocation {
         Some(Stay { segment, group, order, locked: self.is_locked(), counts: self.is_demanded() })
     }
 
-    /// Where its first byte is to engines that access it physically: in its local segment, or at home
-    /// in the aperture, if it is mapped there.
+    /// Where engines that access it physically find its first byte: in its local segment, or at home in the aperture,
+    /// if it is mapped there.
     pub(super) fn physical_address(&self) -> Option<u64> {
         match self.place {
             Place::Nowhere => None,
             Place::Local(segment, range) => Some(segment.physical_address(range)),
-            // What processes map is below.
+            // Mappings of processes are at lower addresses.
             Place::Home => {
                 let mut addresses = self.mappings.values().map(|mapping| mapping.gpu_va);
                 addresses.find(|address| *address >= APERTURE_START)
@@ -109,7 +109,7 @@ impl Allocation {
         }
     }
 
-    /// Whether it is to be somewhere in any case.
+    /// Whether it must have memory.
     pub(super) fn is_demanded(&self) -> bool {
         self.is_wanted() || self.is_locked()
     }

@@ -2,14 +2,14 @@
 
 //! Budgets: how much of each local segment a process may count on.
 //!
-//! All processes of a guest have equal shares. A process may use more while no other process wants it. VidMm then
-//! asks it to trim, and it is the one that has to make room.
+//! All processes of a guest have equal shares. A process may exceed its budget while no other process wants the
+//! memory. VidMm then asks it to trim, and it must make room for others.
 
 use super::VidMm;
 use super::segment::LocalSegment;
 use super::step::Notice;
 
-/// What a process learns of a local segment (`D3DKMT_QUERYVIDEOMEMORYINFO`), in bytes.
+/// A process's information about a local segment (`D3DKMT_QUERYVIDEOMEMORYINFO`), in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SegmentInfo {
     /// Size of the segment.
@@ -42,20 +42,20 @@ impl VidMm {
         self.backing.length() - self.backing.free()
     }
 
-    /// What a process learns of the host memory that is reserved for allocations.
+    /// A process's information about the host memory that is reserved for allocations.
     pub(crate) fn backing_info(&self, process: u32) -> SegmentInfo {
         let usage = self.processes.get(&process).map_or(0, |process| process.backing);
         let size = self.backing.length();
         SegmentInfo { size, budget: size / self.processes.len().max(1) as u64, usage }
     }
 
-    /// Whether a process would be within its budget with `more` bytes in addition.
+    /// Whether a process would stay within its budget with `more` additional bytes.
     pub(super) fn is_within_budget(&self, process: u32, segment: LocalSegment, more: u64) -> bool {
         let info = self.info(process, segment);
         info.usage.saturating_add(more) <= info.budget
     }
 
-    /// Asks a process to trim, if it has more than its budget.
+    /// Asks a process to trim, if it exceeds its budget.
     pub(super) fn ask_to_trim(&mut self, process: u32) {
         let over = |segment| {
             let info = self.info(process, segment);

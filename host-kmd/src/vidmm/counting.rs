@@ -11,7 +11,7 @@ use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::allocation::SegmentSet;
 
 impl VidMm {
-    /// Changes an allocation, and what is counted of it: the only way to do so.
+    /// Changes an allocation and updates the books. Nothing else may change counted fields.
     pub(super) fn change(
         &mut self,
         id: AllocationId,
@@ -57,14 +57,14 @@ impl VidMm {
             state.usage[stay.segment.index()] += if stay.counts { size } else { 0 };
         }
         if standing.demanded {
-            // Of a guest's choosing: more than there is memory anywhere.
+            // The guest chooses the sizes: they may exceed all memory.
             let demand = state.demand.entry(supported.bits()).or_default();
             *demand = demand.saturating_add(size);
         }
         Ok(())
     }
 
-    /// The opposite.
+    /// Undoes [`Self::count`].
     fn uncount(
         &mut self,
         standing: &Standing,

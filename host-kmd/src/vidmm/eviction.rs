@@ -2,17 +2,17 @@
 
 //! Eviction: which allocations make room for which.
 //!
-//! They make room in this order, and within each group by priority and then by least recent use:
+//! Allocations make room in this order, and within each group by priority and then by least recent use:
 //!
-//! 1. what no process wants resident;
-//! 2. what may be resident elsewhere: allocations of the process that are no more important, and, for a process
-//!    within its budget, allocations of processes over theirs;
+//! 1. allocations that no process wants resident;
+//! 2. allocations that may be resident elsewhere: those of the process that are no more important, and, for a process
+//!    within its budget, those of processes over theirs;
 //!
-//! and when the allocation may be resident nowhere else:
+//! and if the newcomer may be resident nowhere else:
 //!
-//! 3. allocations of the process that may be resident elsewhere, however important;
-//! 4. for a process within its budget: allocations of processes over theirs that may not be resident elsewhere.
-//!    Those processes are suspended until they have them again;
+//! 3. allocations of the process that may be resident elsewhere, of any priority;
+//! 4. for a process within its budget: allocations of processes over theirs that may not be resident elsewhere. Those
+//!    processes are suspended until they have them back;
 //! 5. for a process within its budget, if only fragmentation stands in the way: allocations of any process that may
 //!    be resident elsewhere.
 
@@ -32,7 +32,7 @@ pub(super) enum Need {
     Must,
 }
 
-/// The groups that make room, in their order.
+/// The groups that make room, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
     Unwanted,
@@ -45,7 +45,7 @@ enum Round {
 const ROUNDS: [Round; 5] =
     [Round::Unwanted, Round::LessImportant, Round::Own, Round::TakenAway, Round::Demoted];
 
-/// Most allocations that move for one that may be resident elsewhere.
+/// Maximum allocations that move for one that may be resident elsewhere.
 const MOST_MOVED: u32 = 1024;
 
 /// The allocation that needs room.
@@ -54,12 +54,12 @@ struct Newcomer {
     process: u32,
     size: u64,
     priority: u32,
-    /// Allocations that were used since this count make no room.
+    /// Allocations used since this count make no room.
     begin: u64,
 }
 
 impl VidMm {
-    /// Takes room for an allocation in a local segment, and makes room first if it must. The room counts against this
+    /// Takes room for an allocation in a local segment, evicting others if necessary. The room counts against this
     /// process.
     pub(super) fn take_room(
         &mut self,
@@ -118,7 +118,7 @@ impl VidMm {
         Ok(None)
     }
 
-    /// Whether there is enough room, or can be. VidMm evicts nothing in vain, except where allocations that stay
+    /// Whether there is enough room, or can be. VidMm evicts nothing in vain, except if allocations that stay
     /// fragment the memory.
     fn may_find_room(&self, newcomer: Newcomer, segment: LocalSegment, rounds: &[Round]) -> bool {
         let local = &self.local[segment.index()];
@@ -136,7 +136,7 @@ impl VidMm {
         if at_most < missing || rounds.len() == ROUNDS.len() {
             return at_most >= missing;
         }
-        // Allocations that are too important or were used too recently count only with the groups.
+        // The sum of the groups includes allocations that are too important or were used too recently.
         let mut found = 0;
         let mut moved = 0;
         for round in rounds {
@@ -153,7 +153,7 @@ impl VidMm {
         found >= missing
     }
 
-    /// The next allocation after `last` that has to make room in a round.
+    /// The next allocation after `last` that makes room in a round.
     fn candidate(
         &self,
         newcomer: Newcomer,
@@ -170,7 +170,7 @@ impl VidMm {
             .min()
     }
 
-    /// The highest priority in a group that has to make room in a round; `None` when none has.
+    /// The highest priority in a group that makes room in a round; `None` if the group makes none.
     fn priorities(
         &self,
         group: Group,
@@ -222,7 +222,7 @@ impl VidMm {
         self.go_home(id)
     }
 
-    /// Gives processes back what was taken away from them, as far as there is room.
+    /// Returns allocations that were taken away to their processes, as far as there is room.
     pub(super) fn restore(&mut self) {
         let lacking = self.processes.iter().filter(|(_, process)| !process.missing.is_empty());
         let lacking: Vec<_> = lacking.map(|(id, _)| *id).collect();
@@ -242,7 +242,7 @@ impl VidMm {
         process.missing.range((Excluded(last), Unbounded)).next().copied()
     }
 
-    /// Takes room in the BAR that does not move, for rings and for drivers of fixed allocations.
+    /// Takes room in the BAR that never moves, for rings and for drivers of fixed allocations.
     pub(crate) fn take_pinned(
         &mut self,
         process: u32,
@@ -260,7 +260,7 @@ impl VidMm {
         Ok(range)
     }
 
-    /// Takes back what [`Self::take_pinned`] gave. The process may be gone.
+    /// Frees a range that [`Self::take_pinned`] took. The process may be gone.
     pub(crate) fn give_back_pinned(&mut self, process: u32, range: PageRange) {
         let local = &mut self.local[LocalSegment::Visible.index()];
         local.pinned -= range.length;

@@ -10,8 +10,8 @@ use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::allocation::SegmentSet;
 
 impl VidMm {
-    /// Locks an allocation for a process where a CPU reaches it: in the BAR, or in the guest's own pages if it has some.
-    /// It stays there until each lock is undone.
+    /// Locks an allocation for a process where a CPU reaches it: in the BAR, or in the guest's own pages if it has
+    /// some. It stays there until all locks are undone.
     pub(crate) fn lock(&mut self, process: u32, id: AllocationId) -> Result<Place, VidMmError> {
         self.touch(id)?;
         let allocation = self.get(id)?;
@@ -22,7 +22,7 @@ impl VidMm {
             return Err(VidMmError::NotLockable);
         }
         if description.notify_eviction && allocation.present {
-            // Under device access the driver may encode its bytes.
+            // While devices may access it, the driver may encode its bytes.
             return Err(VidMmError::InUse);
         }
         let is_local = matches!(allocation.place, Place::Local(..));

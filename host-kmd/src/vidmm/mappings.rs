@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Mappings of allocations, and the memory that they lead to.
+//! Mappings of allocations, and the memory that they map.
 
 use super::VidMm;
 use super::error::VidMmError;
@@ -11,7 +11,7 @@ use crate::ddi::paging::AllocationId;
 use crate::hardware::{AddressSpaceId, Segment};
 
 impl VidMm {
-    /// Maps a part of an allocation where nothing is mapped.
+    /// Maps a part of an allocation at unmapped addresses.
     pub(crate) fn map(&mut self, id: AllocationId, mapping: Mapping) -> Result<(), VidMmError> {
         self.touch(id)?;
         let allocation = self.get_mut(id)?;
@@ -24,7 +24,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Undoes one mapping.
+    /// Removes a mapping.
     pub(crate) fn unmap(
         &mut self,
         id: AllocationId,
@@ -41,7 +41,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Where an allocation is that has memory.
+    /// The memory of an allocation that has some.
     pub(crate) fn memory(&self, id: AllocationId) -> Result<Memory, VidMmError> {
         let place = self.get(id)?.place;
         self.memory_at(id, place)?.ok_or(VidMmError::Unknown)
@@ -64,7 +64,7 @@ impl VidMm {
         })
     }
 
-    /// A range of a local segment, wherever its bytes are.
+    /// The memory of a range of a local segment, which may be donated.
     pub(crate) fn local_memory(&self, segment: LocalSegment, range: PageRange) -> Memory {
         match (&self.local[segment.index()].donated, segment) {
             (Some(donated), _) => {
@@ -76,7 +76,7 @@ impl VidMm {
         }
     }
 
-    /// Zeroes a range that [`Self::take_pinned`] gave.
+    /// Zeroes a range that [`Self::take_pinned`] took.
     pub(crate) fn zero_pinned(&mut self, process: u32, range: PageRange) -> Memory {
         let memory = self.local_memory(LocalSegment::Visible, range);
         let length = range.length;

@@ -2,11 +2,11 @@
 
 //! Page migration: allocations that engines use move back to their preferred memory, without a request.
 //!
-//! Engines note in page tables what they access. VidMm looks at all mappings in turn, a part at a time; a *pass*
-//! ends when it has seen each. An allocation that was used in a pass counts as used now, so the least recently used
-//! ones make room. An allocation at home that should be local moves back when it was used in two passes in a row, if
-//! there is room, or if a no more important allocation there was used in neither. So no allocation moves back and
-//! forth with each pass, and a pass moves a bounded number of bytes.
+//! Engines record accesses in page tables. VidMm checks all mappings in turn, a part at a time; a *pass* ends when it
+//! has checked each. An allocation used in a pass counts as used now, so the least recently used ones make room. An
+//! allocation at home that should be local moves back if it was used in two passes in a row, and if there is room or
+//! an allocation there of no higher priority was used in neither pass. So no allocation moves back and forth with
+//! each pass, and a pass moves a bounded number of bytes.
 //!
 //! Source: "Page Migration" of the Windows KMD overview.
 
@@ -22,30 +22,30 @@ use bellhop_protocol::control::allocation::SegmentSet;
 use std::cmp::Reverse;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// Most page-table entries in one look. An allocation and a mapping count as [`OVERHEAD`].
+/// Maximum page-table entries per check. An allocation and a mapping count as [`OVERHEAD`].
 const MOST_ENTRIES: u64 = 1 << 16;
 const OVERHEAD: u64 = 16;
-/// Most bytes of a mapping in one query.
+/// Maximum bytes of a mapping per query.
 const CHUNK: u64 = 16 << 20;
-/// Most bytes that a pass brings back. One allocation may always come back.
+/// Maximum bytes that a pass brings back. One allocation may always come back.
 const MOST_MOVED: u64 = 32 << 20;
-/// Most allocations that a pass remembers to bring back.
+/// Maximum allocations that a pass remembers to bring back.
 const MOST_FOUND: usize = 256;
 
-/// How far the pass has come.
+/// The progress of a pass.
 #[derive(Debug)]
 pub(super) struct Looks {
-    /// The current allocation, and its current mapping by key, with an offset.
+    /// The current allocation, its current mapping by key, and an offset in that mapping.
     allocation: AllocationId,
     mapping: (u64, u64),
     offset: u64,
-    /// Whether the part that the pass has seen was used.
+    /// Whether the part of the current allocation checked so far was used.
     used: bool,
-    /// The count of uses when this pass began.
+    /// The use count when this pass began.
     begin: u64,
-    /// The count of uses when the pass before began, if there was one.
+    /// The use count when the previous pass began, if there was one.
     before: u64,
-    /// Allocations that were used in both passes and should be elsewhere.
+    /// Allocations that were used in both passes and should be local.
     found: Vec<AllocationId>,
 }
 
@@ -70,7 +70,7 @@ impl Allocation {
 }
 
 impl VidMm {
-    /// Looks at the next mappings. `was_used` tells whether engines have accessed a part of a mapping since the last
+    /// Checks the next mappings. `was_used` tells whether engines have accessed a part of a mapping since the last
     /// query. Returns whether there were mappings. The next plan brings allocations back.
     pub(crate) fn look(
         &mut self,
@@ -82,7 +82,7 @@ impl VidMm {
             let found = self.allocations.get(&allocation).filter(|allocation| allocation.present);
             let found = found.and_then(|found| found.mappings.range(mapping..).next());
             if let Some((key, found)) = found {
-                // The current allocation may be gone.
+                // The mapping may have been removed since the last check.
                 let offset = if *key == mapping { offset } else { 0 };
                 let length = found.length.saturating_sub(offset).min(CHUNK);
                 let gpu_va = found.gpu_va + offset;
@@ -115,9 +115,9 @@ impl VidMm {
         Ok(looked)
     }
 
-    /// Engines have used an allocation in this pass.
+    /// Records that engines used an allocation in this pass.
     fn was_used(&mut self, id: AllocationId) -> Result<(), VidMmError> {
-        // It may be gone by now.
+        // The allocation may be gone.
         let Ok(allocation) = self.get(id) else { return Ok(()) };
         let again = allocation.used >= self.looks.before;
         if again && allocation.is_away() && self.looks.found.len() < MOST_FOUND {
@@ -126,13 +126,13 @@ impl VidMm {
         self.touch(id)
     }
 
-    /// Ends a pass.
+    /// Ends a pass and brings back the allocations that it found.
     fn bring_back(&mut self) -> Result<(), VidMmError> {
         let mut found = std::mem::take(&mut self.looks.found);
         found.sort_by_key(|id| {
             Reverse(self.get(*id).map_or(0, |allocation| allocation.description.priority))
         });
-        // Allocations that were used since make no room.
+        // Allocations used since the previous pass began make no room.
         let before = self.looks.before;
         let mut moved = 0;
         for id in found {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! VidMm: where each allocation is, and which allocations have to make room.
+//! VidMm: where each allocation is, and which allocations make room.
 //!
-//! A state machine without I/O, one for each guest. A decision changes the state at once, and comes out as a
-//! [`Plan`] of steps that the guest's system context carries out in their order. So VidMm never waits, and a request
-//! is answered when its last step is done.
+//! A state machine without I/O, one for each guest. A decision changes the state immediately, and results in a
+//! [`Plan`] of steps that the guest's system context carries out in order. So VidMm never waits, and a request is
+//! answered when its last step is done.
 //!
 //! - An allocation is described when it is created. It takes memory when it is first made resident or locked.
 //! - It is in one place: in a local segment, or at *home* in the implicit system memory segment. Home is the guest's
-//!   own pages when the allocation was made of some, and otherwise host memory (the hardware's backing segment) that
+//!   own pages if the allocation was created with some, otherwise host memory (the hardware's backing segment) that
 //!   VidMm reserves for its life. So an eviction never fails.
 //! - A resident allocation that may be resident at home is *demoted* there, and engines still reach it. One that may
 //!   not is *taken away*, and only from a process over its budget for a process within its own. The contexts of the
-//!   process are suspended until all is resident again.
+//!   process that loses it are suspended until all its allocations are resident again.
 //! - An allocation that its owner has evicted stays in place, unmapped, until another needs the room.
 //! - Several processes may share an allocation. See `sharing`.
 //!
@@ -50,7 +50,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use step::{Plan, Step};
 
-/// Memory of one guest.
+/// The memory of one guest.
 #[derive(Debug)]
 pub(crate) struct VidMm {
     local: [LocalMemory; 2],
@@ -60,15 +60,15 @@ pub(crate) struct VidMm {
     last_id: u64,
     /// Counts uses.
     clock: u64,
-    /// Whether there may be room for what was taken away.
+    /// Whether there may be room for allocations that were taken away.
     may_restore: bool,
-    /// What engines use.
+    /// Progress of the checks for what engines use.
     looks: Looks,
     plan: Plan,
 }
 
 impl VidMm {
-    /// Memory of which nothing is used, in bytes.
+    /// Creates unused memory of these sizes in bytes.
     pub(crate) fn new(visible: u64, private: u64, backing: u64) -> Self {
         Self {
             local: [LocalMemory::new(visible), LocalMemory::new(private)],
@@ -83,14 +83,14 @@ impl VidMm {
         }
     }
 
-    /// The guest has put its CPU-visible local memory into its own. None of it is used.
+    /// The guest has put its CPU-visible local memory into its own memory. None of it may be used yet.
     pub(crate) fn donate(&mut self, length: u64, extents: Arc<[Extent]>) {
         let donated = Some(Memory { segment: Segment::System, extents });
         self.local[0] = LocalMemory { donated, ..LocalMemory::new(length) };
     }
 
-    /// What has been decided since the last call, and what was taken away given back as far as there
-    /// is room now: once, however much became free.
+    /// Returns the decisions since the last call. First restores, once, the allocations that were taken away, as far
+    /// as there is room.
     pub(crate) fn take_plan(&mut self) -> Plan {
         if std::mem::take(&mut self.may_restore) {
             self.restore();
@@ -98,12 +98,12 @@ impl VidMm {
         std::mem::take(&mut self.plan)
     }
 
-    /// Whether something has been decided since.
+    /// Whether there are decisions since the last plan.
     pub(crate) fn has_plan(&self) -> bool {
         !self.plan.steps.is_empty() || !self.plan.held.is_empty()
     }
 
-    /// Whether nothing is used.
+    /// Whether no memory is used.
     pub(crate) fn is_unused(&self) -> bool {
         self.allocations.is_empty()
             && self.processes.is_empty()
@@ -111,7 +111,7 @@ impl VidMm {
             && self.backing.is_unused()
     }
 
-    /// A process begins: budgets of the others shrink.
+    /// Adds a process: budgets of the others shrink.
     pub(crate) fn add_process(&mut self, process: u32) {
         self.processes.insert(process, Process::default());
         for other in self.processes.keys().copied().collect::<Vec<_>>() {
@@ -119,17 +119,17 @@ impl VidMm {
         }
     }
 
-    /// A process ended, and its allocations before it: budgets of the others grow.
+    /// Removes a process, after its allocations: budgets of the others grow.
     pub(crate) fn remove_process(&mut self, process: u32) {
         self.processes.remove(&process);
         self.may_restore = true;
     }
 
-    /// Describes an allocation. It takes no memory.
+    /// Creates an allocation. It takes no memory yet.
     pub(crate) fn create(&mut self, description: Description) -> AllocationId {
         self.last_id += 1;
         let id = AllocationId(self.last_id);
-        // What is made of the guest's own pages is there already.
+        // An allocation of the guest's own pages is at home already.
         let place = if description.system.is_some() { Place::Home } else { Place::Nowhere };
         let allocation = Allocation {
             opened: vec![description.process],
@@ -148,7 +148,7 @@ impl VidMm {
         id
     }
 
-    /// Forgets an allocation and frees its local memory, which later steps may use.
+    /// Destroys an allocation and frees its local memory, which later steps may use.
     pub(crate) fn destroy(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let was_present = self.get(id)?.present;
         self.unmap_all(id)?;
@@ -177,13 +177,13 @@ impl VidMm {
     }
 
     /// Tells the driver that the content of a local range is not needed: "evict an allocation from local memory
-    /// (without transfer to a backing store)". The next use of the range comes after that in the plan.
+    /// (without transfer to a backing store)". Later uses of the range come after this step in the plan.
     fn discard(&mut self, segment: LocalSegment, range: PageRange) {
         let address = segment.physical_address(range);
         self.plan.steps.push(Step::Discard { address, length: range.length });
     }
 
-    /// Takes back host memory that a plan freed, once its steps are done.
+    /// Frees host memory that a plan freed, once its steps are done.
     pub(crate) fn give_back(&mut self, range: PageRange) {
         self.backing.give_back(range);
     }
@@ -193,15 +193,15 @@ impl VidMm {
         self.change(id, |allocation| allocation.description.priority = to)
     }
 
-    /// An allocation is used now.
+    /// Marks an allocation as used now.
     pub(crate) fn touch(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         self.clock += 1;
         let now = self.clock;
         self.change(id, |allocation| allocation.used = now)
     }
 
-    /// Nothing of a process may be executed while the next plan is carried out: it takes mappings away
-    /// that are there again after it.
+    /// Suspends a process while the next plan is carried out, because the plan removes mappings and then restores
+    /// them.
     pub(crate) fn hold(&mut self, process: u32) {
         self.plan.held.insert(process);
     }

@@ -3,9 +3,10 @@
 //! Paging operations: the requests to the driver that carry out a plan's steps.
 //!
 //! Bytes move through the paging process's GPU VA space, the *window*: VidMm maps a part of the memory there, the
-//! operation fills, copies or reads it, and VidMm unmaps it again. Memory larger than the window takes several turns.
+//! operation fills, copies or reads it, and VidMm unmaps it. Memory larger than the window takes several turns.
 //!
-//! VidMm uses the addresses of the window one after the other, and flushes translations when it begins anew. Source: "Allocation notification".
+//! VidMm uses the addresses of the window in sequence, and flushes translations when it starts over. Source:
+//! "Allocation notification".
 
 use super::segment::Memory;
 use super::step::{Mapping, Step};
@@ -18,9 +19,9 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most entries written at once.
+/// Maximum entries written at once.
 const MAX_ENTRIES: u64 = 512;
-/// Most bytes filled, copied or mapped at once. Bounds the work of one turn, so that other guests get theirs.
+/// Maximum bytes filled, copied or mapped at once. Bounds the work of one turn, so that other guests get theirs.
 const MAX_CHUNK: u64 = 8 << 20;
 
 /// One operation.
@@ -66,7 +67,7 @@ pub(crate) enum Operation {
     NotifyResidency {
         /// The allocation.
         allocation: AllocationId,
-        /// Its physical address; `None` when it is not resident.
+        /// Its physical address; `None` if it is not resident.
         address: Option<u64>,
     },
     /// [`PagingOperation::NotifyAlloc`]
@@ -79,17 +80,17 @@ pub(crate) enum Operation {
         offset: u64,
         /// Bytes.
         length: u64,
-        /// Where it is mapped.
+        /// Where the range is mapped.
         gpu_va: u64,
         /// The memory that is unmapped from the IOMMU.
         pages: Vec<Extent>,
     },
-    /// Waits for all operations before.
+    /// Waits for all earlier operations.
     Wait,
 }
 
 impl Operation {
-    /// The operation as the DDI has it. `None` for a wait.
+    /// Converts the operation for the DDI. `None` for a wait.
     pub(crate) fn as_ddi(&self) -> Option<PagingOperation<'_>> {
         Some(match *self {
             Self::UpdatePageTable { space, gpu_va, page_size, ref entries } => {
@@ -132,13 +133,13 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// An unused window of `size` bytes, at least two pages.
+    /// Creates an unused window of `size` bytes, at least two pages.
     pub(crate) fn new(space: AddressSpaceId, size: u64) -> Self {
         let size = (size - size % PAGE_SIZE).max(2 * PAGE_SIZE);
         Self { space, size, used: 0 }
     }
 
-    /// Takes `length` bytes of addresses that no engine remembers, at most the whole window.
+    /// Takes `length` bytes of addresses that no engine has cached, at most the whole window.
     fn take(&mut self, length: u64, operations: &mut VecDeque<Operation>) -> u64 {
         if length > self.size - self.used {
             operations.push_back(Operation::FlushTlb(self.space));
@@ -150,7 +151,7 @@ impl Window {
     }
 
     fn mapping(&self, gpu_va: u64, offset: u64, length: u64) -> Mapping {
-        // The copy moves bytes as they are.
+        // The copy moves raw bytes.
         let driver = DriverProtection::default();
         Mapping { space: self.space, gpu_va, length, offset, writable: true, driver }
     }
@@ -169,17 +170,17 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// Nothing to do.
+    /// Creates it without work.
     pub(crate) fn new(window: Window) -> Self {
         Self { window, step: None, done: 0, mappings: 0, ready: VecDeque::new() }
     }
 
-    /// Begins a step. The step before must have no operations left.
+    /// Begins a step. The previous step must have no operations left.
     pub(crate) fn begin(&mut self, step: Step) {
         (self.step, self.done, self.mappings) = (Some(step), 0, 0);
     }
 
-    /// The next operation of the step, without taking it. `None` when the step has no more.
+    /// The next operation of the step, without taking it. `None` if the step has no more.
     pub(crate) fn peek(&mut self) -> Option<&Operation> {
         while self.ready.is_empty() {
             let step = self.step.take()?;
@@ -195,13 +196,13 @@ impl Operations {
         self.ready.pop_front()
     }
 
-    /// Drops what is left of the step.
+    /// Drops the rest of the step.
     pub(crate) fn drop_step(&mut self) {
         self.step = None;
         self.ready.clear();
     }
 
-    /// Prepares a part of a step. Whether the step had more.
+    /// Prepares a part of a step. Returns whether the step has more.
     fn advance(&mut self, step: &Step) -> bool {
         match step {
             Step::Unmap { memory, mappings } => self.each_mapping(memory, mappings, false),
@@ -214,11 +215,11 @@ impl Operations {
                 self.did(chunk, *length)
             }
             Step::Copy { from, to, length } => {
-                // Source and destination have to be mapped together.
+                // Source and destination must be mapped at once.
                 let half = self.window.size / 2;
                 let chunk = self.chunk(*length, (half - half % PAGE_SIZE).min(MAX_CHUNK));
                 if 2 * chunk > self.window.size - self.window.used {
-                    // One flush for both: a flush for the second must not take the first away.
+                    // One flush for both: a flush for the destination must not invalidate the source.
                     self.ready.push_back(Operation::FlushTlb(self.window.space));
                     self.window.used = 0;
                 }
@@ -245,9 +246,8 @@ impl Operations {
                 let chunk = self.chunk(*length, self.window.size);
                 // "Dxgkrnl maps the allocation to the paging process's GPU virtual address space."
                 let gpu_va = self.map_window(memory, self.done, chunk);
-                // "Dxgkrnl calls DxgkDdiBuildPagingBuffer with the DXGK_OPERATION_NOTIFY_ALLOC
-                // operation and the NotifyEviction flag." The driver builds commands, which are
-                // submitted in the system context.
+                // "Dxgkrnl calls DxgkDdiBuildPagingBuffer with the DXGK_OPERATION_NOTIFY_ALLOC operation and the
+                // NotifyEviction flag." The driver builds commands, which are submitted in the system context.
                 self.ready.push_back(Operation::NotifyAlloc {
                     allocation: *allocation,
                     notification: AllocationNotification::Eviction,
@@ -264,8 +264,8 @@ impl Operations {
                 let most = self.chunk(*length, MAX_LENGTH);
                 let pages: Vec<_> = memory.runs(self.done, most).take(MAX_PAGES).collect();
                 let chunk = pages.iter().map(|run| run.length).sum();
-                // Not mapped for it: only NotifyEviction "requires the corresponding allocation to be
-                // mapped to the paging process GPU VA space".
+                // Not mapped: only NotifyEviction "requires the corresponding allocation to be mapped to the paging
+                // process GPU VA space".
                 self.ready.push_back(Operation::NotifyAlloc {
                     allocation: *allocation,
                     notification: AllocationNotification::IoMmuUnmap,
@@ -305,7 +305,7 @@ impl Operations {
         write(&mut self.ready, memory, &mapping, false);
     }
 
-    /// Writes the entries of the next mapping, and flushes after the last if they became invalid.
+    /// Writes the entries of the next mapping. After the last, flushes if they became invalid.
     fn each_mapping(&mut self, memory: &Memory, mappings: &[Mapping], valid: bool) -> bool {
         if let Some(mapping) = mappings.get(self.mappings) {
             let length = self.chunk(mapping.length, MAX_CHUNK);
@@ -331,8 +331,8 @@ impl Operations {
     }
 }
 
-/// The entries of a mapping: large ones where both sides are multiples of that. They become invalid in
-/// the parts that they became valid in.
+/// Writes the entries of a mapping: large ones where address and GPU virtual address allow it. Invalidating uses the
+/// parts that validating used.
 fn write(ready: &mut VecDeque<Operation>, memory: &Memory, mapping: &Mapping, valid: bool) {
     let large = PageSize::Large.bytes();
     let mut gpu_va = mapping.gpu_va;

@@ -22,7 +22,7 @@ impl LocalSegment {
 }
 
 impl VidMm {
-    /// Makes a wanted allocation present. Allocations that were used since `begin` make no room.
+    /// Makes a wanted allocation present. Allocations used since `begin` make no room.
     pub(super) fn make_present(&mut self, id: AllocationId, begin: u64) -> Result<(), VidMmError> {
         self.touch(id)?;
         let allocation = self.get(id)?;
@@ -30,7 +30,7 @@ impl VidMm {
             return Ok(());
         }
         if allocation.description.notify_eviction && allocation.is_locked() {
-            // The driver must not change its bytes now.
+            // The driver must not change its bytes while it is locked.
             return Err(VidMmError::InUse);
         }
         self.keep_backing(id)?;
@@ -71,7 +71,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// The place for an allocation that is about to be present. `None` when it is there.
+    /// The place for an allocation that is about to be present. `None` if it is there already.
     fn better_place(&mut self, id: AllocationId, begin: u64) -> Result<Option<Place>, VidMmError> {
         let allocation = self.get(id)?;
         let description = &allocation.description;
@@ -106,8 +106,8 @@ impl VidMm {
         Ok(home)
     }
 
-    /// The local segments that an allocation supports, the preferred one first. Without a preference, the segment of its
-    /// kind comes first.
+    /// The local segments that an allocation supports, the preferred one first. Without a preference, `cpu_visible`
+    /// decides which comes first.
     pub(super) fn local_order(&self, id: AllocationId) -> Result<Vec<LocalSegment>, VidMmError> {
         let description = &self.get(id)?.description;
         let mut locals: Vec<_> = LocalSegment::ALL
@@ -125,11 +125,11 @@ impl VidMm {
         Ok(locals)
     }
 
-    /// Why an allocation that must be local is not.
+    /// Why an allocation that must be local cannot be.
     fn why_not(&self, id: AllocationId) -> VidMmError {
         let Ok(allocation) = self.get(id) else { return VidMmError::Unknown };
         let (process, supported) = (allocation.payer(), allocation.description.supported);
-        // Allocations of the process that must be in these segments, too.
+        // Includes the process's other allocations that must be in these segments.
         let demand = self.processes.get(&process).map(|process| &process.demand);
         let wanted = demand
             .into_iter()
@@ -149,7 +149,7 @@ impl VidMm {
         }
     }
 
-    /// Moves an allocation's bytes, and its mappings with them. `to` was taken for it.
+    /// Moves an allocation's bytes and mappings. The caller has taken `to` for it.
     pub(super) fn move_to(&mut self, id: AllocationId, to: Place) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         let from = allocation.place;
@@ -167,7 +167,7 @@ impl VidMm {
                 .push(Step::Unmap { memory: memory.clone(), mappings: mappings.clone() });
         }
         match (from, before) {
-            // The bytes are there already: "without transfer to a backing store".
+            // The copy at home is current: "without transfer to a backing store".
             (Place::Local(segment, range), _) if to == Place::Home && copied => {
                 self.discard(segment, range);
             }
@@ -192,11 +192,11 @@ impl VidMm {
             let kept = keeps_copy && !forgotten && !allocation.is_writable();
             allocation.copied = kept && (from == Place::Home || copied);
         })?;
-        // The driver learns of the place of one that is not resident when it is resident again.
+        // The driver learns the place of a non-resident allocation when it becomes resident.
         if self.get(id)?.present { self.notify_residency(id) } else { Ok(()) }
     }
 
-    /// The next plan concerns an allocation, and so all processes that have it.
+    /// Adds all processes that have an allocation to those that the next plan concerns.
     fn concern_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.allocations.get(&id).ok_or(VidMmError::Unknown)?;
         self.plan.concerned.extend(&allocation.opened);
@@ -210,7 +210,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Notes the new place of an allocation, and frees the old one.
+    /// Sets the place of an allocation, and frees the old one.
     pub(super) fn leave(&mut self, id: AllocationId, to: Place) -> Result<(), VidMmError> {
         let from = self.get(id)?.place;
         self.change(id, |allocation| allocation.place = to)?;
@@ -220,7 +220,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Takes the page-table entries of an allocation away.
+    /// Removes the page-table entries of an allocation.
     pub(super) fn unmap_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if !allocation.present {
@@ -235,8 +235,8 @@ impl VidMm {
         self.notify_residency(id)
     }
 
-    /// Tells the driver the place of an allocation that is accessed physically: "notification that
-    /// residency has changed (AccessedPhysically allocations only) after fill/transfer".
+    /// Tells the driver the place of a physically accessed allocation: "notification that residency has changed
+    /// (AccessedPhysically allocations only) after fill/transfer".
     fn notify_residency(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.description.accessed_physically {
@@ -247,8 +247,8 @@ impl VidMm {
         Ok(())
     }
 
-    /// The steps of the reference for an allocation that goes from the implicit system memory segment
-    /// out of device access. It is unmapped already.
+    /// The reference's steps for an allocation in the implicit system memory segment that leaves device access. It is
+    /// unmapped already.
     pub(super) fn notify_eviction(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.description.notify_eviction {
@@ -260,7 +260,7 @@ impl VidMm {
         self.notify_io_mmu_unmap(id)
     }
 
-    /// The steps for an allocation that leaves the guest's own pages: devices do not access them from then on.
+    /// The steps for an allocation that leaves the guest's own pages: devices no longer access those.
     pub(super) fn notify_io_mmu_unmap(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         let is_own = allocation.place == Place::Home && allocation.description.system.is_some();
@@ -278,8 +278,8 @@ impl VidMm {
         if self.get(id)?.present {
             return Ok(());
         }
-        // It passes through the implicit system memory segment out of device access, and its
-        // bytes are as the driver encoded them: the eviction is that segment's.
+        // It passes through the implicit system memory segment out of device access, with its bytes as the driver
+        // encoded them, so it is evicted from that segment.
         self.notify_eviction(id)
     }
 }

@@ -2,8 +2,8 @@
 
 //! A pool of pages.
 //!
-//! The pool indexes free runs by address and by length, so every operation is logarithmic in the number of runs,
-//! however a guest fragments them. A request gets the shortest run that is long enough, and of equal runs the first.
+//! The pool indexes free runs by address and by length, so every operation is logarithmic in the number of runs, no
+//! matter how a guest fragments them. A request gets the shortest run that is long enough, the first of several.
 
 use crate::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
@@ -24,7 +24,7 @@ impl PageRange {
         self.start + self.length
     }
 
-    /// The part of it from the first address that a large page can have.
+    /// The part of it from the first address that is aligned for a large page.
     fn aligned(self) -> Option<Self> {
         let start = self.start.checked_next_multiple_of(PageSize::Large.bytes())?;
         let length = self.end().checked_sub(start).filter(|length| *length > 0)?;
@@ -37,7 +37,7 @@ pub(crate) const fn is_whole_pages(bytes: u64) -> bool {
     bytes != 0 && bytes.is_multiple_of(PAGE_SIZE)
 }
 
-/// Ranges in the order of their lengths, and of their starts among equals.
+/// Ranges ordered by length, then by start.
 #[derive(Debug, Default)]
 struct ByLength(BTreeSet<(u64, u64)>);
 
@@ -57,23 +57,23 @@ impl ByLength {
     }
 }
 
-/// A range of addresses given out by the page.
+/// A range of addresses, handed out in pages.
 #[derive(Debug)]
 pub(crate) struct PagePool {
-    /// Lengths of the ranges that are given out, by their start.
+    /// Lengths of the ranges in use, by start.
     taken: BTreeMap<u64, u64>,
-    /// Lengths of the runs between them, by their start.
+    /// Lengths of the free runs between them, by start.
     runs: BTreeMap<u64, u64>,
-    /// Those runs by length.
+    /// The free runs by length.
     by_length: ByLength,
-    /// The parts of those runs that large pages can have.
+    /// The parts of the free runs that are aligned for large pages.
     for_large_pages: ByLength,
     length: u64,
     free: u64,
 }
 
 impl PagePool {
-    /// `length` bytes from `start`, which together do not reach the end of 64 bits.
+    /// Creates a pool of `length` bytes from `start`; their sum must fit in 64 bits.
     pub(crate) fn new(start: u64, length: u64) -> Self {
         let mut pool = Self {
             taken: BTreeMap::new(),
@@ -97,14 +97,14 @@ impl PagePool {
         self.free
     }
 
-    /// Length of the free run that would result if this range were given back.
+    /// Length of the free run that would result if this range were freed.
     pub(crate) fn hole_around(&self, range: PageRange) -> u64 {
         let before = self.run_before(range.start).map_or(0, |run| run.length);
         let after = self.runs.get(&range.end()).copied().unwrap_or(0);
         before + range.length + after
     }
 
-    /// Takes `length` bytes from the start of the shortest free run that has them.
+    /// Takes `length` bytes from the start of the shortest free run that is long enough.
     pub(crate) fn take(&mut self, length: u64) -> Option<PageRange> {
         let run = self.by_length.at_least(length).filter(|_| is_whole_pages(length))?;
         Some(self.take_of(run, PageRange { start: run.start, length }))
@@ -120,7 +120,7 @@ impl PagePool {
         }
     }
 
-    /// The range of `length` bytes from `start`, if all of it is free.
+    /// Takes the range of `length` bytes from `start`, if all of it is free.
     pub(crate) fn take_at(&mut self, start: u64, length: u64) -> Option<PageRange> {
         let end = start.checked_add(length)?;
         let (first, run) = self.runs.range(..=start).next_back()?;
@@ -129,7 +129,7 @@ impl PagePool {
         is_fit.then(|| self.take_of(run, PageRange { start, length }))
     }
 
-    /// Gives out a part of a free run.
+    /// Takes a part of a free run.
     fn take_of(&mut self, run: PageRange, range: PageRange) -> PageRange {
         self.remove_run(run);
         self.insert_run(PageRange { start: run.start, length: range.start - run.start });
@@ -139,7 +139,7 @@ impl PagePool {
         range
     }
 
-    /// Takes back a range that was given out.
+    /// Frees a range in use.
     pub(crate) fn give_back(&mut self, range: PageRange) {
         if self.taken.get(&range.start) != Some(&range.length) {
             tracing::error!(?range, "a range came back that was not given out");
@@ -179,7 +179,7 @@ impl PagePool {
         run.aligned().into_iter().for_each(|aligned| self.for_large_pages.remove(aligned));
     }
 
-    /// Whether all is back.
+    /// Whether nothing is in use.
     pub(crate) fn is_unused(&self) -> bool {
         self.taken.is_empty()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Residency: how often devices want allocations resident.
+//! Residency: how many times devices want allocations resident.
 
 use super::VidMm;
 use super::error::VidMmError;
@@ -10,14 +10,14 @@ use bellhop_protocol::control::Handle;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl VidMm {
-    /// A device of a process wants allocations resident, once more. All or none.
+    /// A device of a process wants allocations resident, one more time each. All or none.
     pub(crate) fn make_resident(
         &mut self,
         process: u32,
         device: Handle,
         ids: &[AllocationId],
     ) -> Result<(), VidMmError> {
-        // What is used from here on makes no room for the rest of the list.
+        // Allocations used from here on make no room for the rest of the list.
         let begin = self.clock + 1;
         let mut payers = BTreeSet::new();
         for (index, id) in ids.iter().enumerate() {
@@ -39,7 +39,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Whether a device wants each of these resident as often as it is in the list.
+    /// Checks that a device wants each of these resident at least as many times as the list has it.
     pub(crate) fn check_evict(
         &self,
         process: u32,
@@ -55,7 +55,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// A device wants an allocation resident once less.
+    /// A device wants an allocation resident one time less.
     pub(crate) fn evict(
         &mut self,
         process: u32,
@@ -77,7 +77,7 @@ impl VidMm {
         self.let_go(id)
     }
 
-    /// A device closes an allocation, however often it wants it resident.
+    /// A device closes an allocation, and so no longer wants it resident at all.
     pub(crate) fn close(
         &mut self,
         process: u32,
@@ -90,7 +90,7 @@ impl VidMm {
         self.let_go(id)
     }
 
-    /// Notes that no process wants an allocation resident any more, if so.
+    /// Unmaps an allocation that no process wants resident any more.
     pub(super) fn let_go(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if allocation.is_wanted() {
@@ -106,7 +106,7 @@ impl VidMm {
         Ok(())
     }
 
-    /// Whether page tables lead to an allocation, as long as its mappings are there.
+    /// Whether page tables map an allocation wherever it has mappings.
     pub(crate) fn is_present(&self, id: AllocationId) -> bool {
         self.allocations.get(&id).is_some_and(|allocation| allocation.present)
     }
@@ -122,7 +122,7 @@ impl VidMm {
         self.allocations.get(&id).is_some_and(|allocation| allocation.locks.contains_key(&process))
     }
 
-    /// Whether a process lacks something that it wants resident.
+    /// Whether a process lacks an allocation that it wants resident.
     pub(crate) fn is_suspended(&self, process: u32) -> bool {
         self.processes.get(&process).is_some_and(|process| !process.missing.is_empty())
     }

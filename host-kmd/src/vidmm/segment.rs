@@ -48,8 +48,8 @@ pub(crate) enum Place {
     Nowhere,
     /// In a local segment.
     Local(LocalSegment, PageRange),
-    /// In the implicit system memory segment: in the guest's own pages when the allocation was made
-    /// of some, and otherwise in host memory that VidMm reserves for it.
+    /// In the implicit system memory segment: in the guest's own pages if the allocation was created with some,
+    /// otherwise in host memory that VidMm reserves for it.
     Home,
 }
 
@@ -69,7 +69,7 @@ impl Memory {
         Self { segment, extents: Arc::from([extent]) }
     }
 
-    /// Its pages from `offset` on, as runs of an address and a length, `length` bytes in all.
+    /// Its pages from `offset`, as runs of an address and a length, `length` bytes in total.
     pub(crate) fn runs(&self, offset: u64, length: u64) -> impl Iterator<Item = Extent> + '_ {
         let (mut skip, mut left) = (offset, length);
         self.extents.iter().filter_map(move |extent| {
@@ -95,18 +95,18 @@ impl Memory {
     }
 }
 
-/// The order in which allocations of a group make room: the least important first, then the least recently used.
+/// The order in which allocations of a group make room: lowest priority first, then least recently used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EvictionOrder {
     /// Priority of the allocation.
     pub(super) priority: u32,
-    /// When it was used last.
+    /// When it was last used.
     pub(super) used: u64,
     /// The allocation.
     pub(super) allocation: AllocationId,
 }
 
-/// A kind of allocations that make room under one condition.
+/// A group of allocations that make room under one condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     /// No process wants them resident.
@@ -128,19 +128,18 @@ pub(super) struct Movable {
 }
 
 impl Movable {
-    /// Their bytes together.
+    /// Their total bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// All of them.
+    /// All of them, in order.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = EvictionOrder> + '_ {
         self.order.iter().copied()
     }
 
-    /// The first after one, or of all, with a priority of at most `most` and not used since
-    /// `begin`.
+    /// The first after `behind`, or of all, with a priority of at most `most` and not used since `begin`.
     pub(super) fn next(
         &self,
         behind: Option<EvictionOrder>,
@@ -148,7 +147,7 @@ impl Movable {
         begin: u64,
     ) -> Option<EvictionOrder> {
         let mut from = behind.map_or(Unbounded, Excluded);
-        // As many may have been used for one request, each of a priority of its own.
+        // One request may have used this many allocations, each of a different priority.
         for _ in 0..=MAX_RESIDENCY_LIST {
             let order = *self.order.range((from, Unbounded)).next()?;
             if order.priority > most {
@@ -157,7 +156,7 @@ impl Movable {
             if order.used < begin {
                 return Some(order);
             }
-            // All others of its priority were used later.
+            // All others of its priority were used even later.
             let (priority, used) = (order.priority.checked_add(1)?, 0);
             from = Included(EvictionOrder { priority, used, allocation: AllocationId(0) });
         }
@@ -170,12 +169,12 @@ impl Movable {
 pub(super) struct LocalMemory {
     /// Its pages.
     pub(super) pool: PagePool,
-    /// Allocations in it that may move. In groups, so that a search for room skips allocations that make none. No group
-    /// is empty.
+    /// Allocations in it that may move. They are in groups, so that a search for room skips allocations that make
+    /// none. No group is empty.
     pub(super) movable: BTreeMap<Group, Movable>,
     /// Bytes in it that may not move.
     pub(super) pinned: u64,
-    /// Where its bytes are in memory that the guest donated, if it did.
+    /// Where its bytes are in memory that the guest donated, if any.
     pub(super) donated: Option<Memory>,
 }
 
@@ -185,14 +184,14 @@ impl LocalMemory {
         Self { pool: PagePool::new(0, length), movable: BTreeMap::new(), pinned: 0, donated: None }
     }
 
-    /// An allocation of `size` bytes may move from now on.
+    /// Adds an allocation of `size` bytes that may move.
     pub(super) fn insert(&mut self, group: Group, order: EvictionOrder, size: u64) {
         let movable = self.movable.entry(group).or_default();
         movable.order.insert(order);
         movable.bytes += size;
     }
 
-    /// An allocation may not move any more.
+    /// Removes an allocation that may no longer move.
     pub(super) fn remove(&mut self, group: Group, order: EvictionOrder, size: u64) {
         let Some(movable) = self.movable.get_mut(&group) else { return };
         if movable.order.remove(&order) {

@@ -3,9 +3,9 @@
 //! Sharing: allocations that several processes have.
 //!
 //! Such an allocation has one place. It is resident while a process wants it, does not move while a process has it
-//! locked, and goes with the last process. It counts once, against its *payer*: the process that opened it first,
+//! locked, and is destroyed with the last process. It counts once, against its *payer*: the first process to open it
 //! of those that want it or have it locked. Host memory that VidMm reserves for it counts against the first process
-//! that has it. When it is taken away for want of room, all processes that want it are suspended.
+//! that has it. If it is taken away for lack of room, all processes that want it are suspended.
 
 use super::VidMm;
 use super::allocation::Allocation;
@@ -14,7 +14,7 @@ use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::Handle;
 
 impl Allocation {
-    /// The processes that want it, some of them more than once.
+    /// The processes that want it, possibly with repetitions.
     pub(super) fn wanted_by(&self) -> impl Iterator<Item = u32> + '_ {
         self.wanted.keys().map(|(process, _)| *process)
     }
@@ -44,7 +44,7 @@ impl VidMm {
         })
     }
 
-    /// A process closes an allocation that others have, with its wants and locks. Its mappings were undone before.
+    /// A process closes an allocation that others have, with its wants and locks. Its mappings are already removed.
     pub(crate) fn leave_to_others(
         &mut self,
         process: u32,

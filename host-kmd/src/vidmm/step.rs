@@ -21,21 +21,21 @@ pub(crate) struct Mapping {
     pub(crate) offset: u64,
     /// Whether packets may write.
     pub(crate) writable: bool,
-    /// What the driver adds to its entries.
+    /// The driver's additions to its entries.
     pub(crate) driver: DriverProtection,
 }
 
-/// One step. Its lists keep what held at the decision: steps are carried out in their order, however late.
+/// One step. Its lists record the state at the decision: steps are carried out in order, possibly much later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Makes mappings invalid, and engines forget them.
+    /// Invalidates mappings and makes engines forget them.
     Unmap {
-        /// The memory that they led to.
+        /// The memory that they mapped.
         memory: Memory,
         /// The mappings.
         mappings: Vec<Mapping>,
     },
-    /// Makes invalid mappings lead to this memory.
+    /// Makes invalid mappings map this memory.
     Map {
         /// The allocation's memory.
         memory: Memory,
@@ -58,22 +58,21 @@ pub(crate) enum Step {
         /// Bytes.
         length: u64,
     },
-    /// Discards what a range of local memory holds.
+    /// Discards the content of a range of local memory.
     Discard {
         /// Physical address of its first byte.
         address: u64,
         /// Its bytes.
         length: u64,
     },
-    /// Tells the driver the place of an allocation that is accessed physically.
+    /// Tells the driver the place of a physically accessed allocation.
     NotifyResidency {
         /// The allocation.
         allocation: AllocationId,
-        /// Its physical address; `None` when it is not resident.
+        /// Its physical address; `None` if it is not resident.
         address: Option<u64>,
     },
-    /// Notifies the driver of an allocation's eviction, a part that fits into the paging process's GPU VA space at a
-    /// time.
+    /// Notifies the driver of an allocation's eviction, in parts that fit into the paging process's GPU VA space.
     NotifyEviction {
         /// The allocation.
         allocation: AllocationId,
@@ -93,16 +92,16 @@ pub(crate) enum Step {
     },
 }
 
-/// Steps that VidMm wants carried out.
+/// Steps for the system context to carry out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// The steps in their order, after those of earlier plans.
+    /// The steps in order, after those of earlier plans.
     pub(crate) steps: Vec<Step>,
-    /// Processes that stay suspended while the steps are carried out, since their memory moves.
+    /// Processes that stay suspended while the steps are carried out, because their memory moves.
     pub(crate) held: BTreeSet<u32>,
     /// Processes that own the memory of the steps.
     pub(crate) concerned: BTreeSet<u32>,
-    /// Host memory that is free when they are done; see [`VidMm::give_back`].
+    /// Host memory that is free when the steps are done; see [`VidMm::give_back`].
     ///
     /// [`VidMm::give_back`]: super::VidMm::give_back
     pub(crate) freed: Vec<PageRange>,
@@ -122,6 +121,6 @@ pub(crate) enum Notice {
     },
     /// The process is suspended: an allocation that it wants resident was taken away.
     Suspend(u32),
-    /// The process resumes: all is resident again.
+    /// The process resumes: all its allocations are resident again.
     Resume(u32),
 }

@@ -175,9 +175,8 @@ mod tests {
     }
 
     proptest! {
-        /// The reference's rules: the guest reads the last event, and nothing follows an abort. A doorbell whose page
-        /// is not mapped yet reads as one to connect; a doorbell whose page rings may still miss reads as one to
-        /// notify.
+        /// The reference's rules: the guest reads the last event, and nothing follows an abort. While its page is not
+        /// mapped, a doorbell reads as one to connect; while rings may miss the page, as one to notify.
         #[test]
         fn the_status_is_that_of_the_last_event_until_an_abort(
             events in proptest::collection::vec(event(), 0..40),

@@ -162,7 +162,7 @@ impl Fences {
         &self.storage
     }
 
-    /// Whether interrupts name queues, whose logs name the signaled fences.
+    /// Whether interrupts name queues. The logs of those queues name the signaled fences.
     pub(crate) fn has_optimized_interrupt(&self) -> bool {
         self.native.is_some_and(|native| native.optimized_interrupt)
     }

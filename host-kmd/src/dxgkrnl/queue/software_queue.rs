@@ -133,7 +133,7 @@ pub(crate) struct HeldSignal {
     pub(crate) queued: u64,
 }
 
-/// A queue whose software queue may continue.
+/// A queue that may continue its software queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Released {
     pub(crate) guest: GuestId,

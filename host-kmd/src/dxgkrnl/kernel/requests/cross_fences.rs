@@ -70,8 +70,8 @@ impl ProcessAccess<'_> {
         Ok(fence)
     }
 
-    /// Creates this guest's view of a fence, in whose books the guest already is. Returns the view's handle. Without
-    /// an initial value, the fence keeps its value.
+    /// Creates this guest's view of a fence; the fence's books already name the guest. Returns the view's handle.
+    /// Without an initial value, the fence keeps its value.
     fn insert_view(
         &mut self,
         cross: CrossFenceId,

@@ -69,7 +69,7 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    /// Places an area whose memory is complete.
+    /// Places an area once all its memory is donated.
     fn place(
         &mut self,
         kind: AreaKind,
