@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the static `bellhop-guest` comes from that is put into VMs and containers.
+//! Finds or builds the static `bellhop-guest` for VMs and containers.
 
 use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The target that it is built for; naming one also keeps its flags from build scripts.
+/// The build target; naming one also keeps its flags from build scripts.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What to do without cargo.
 const ADVICE: &str = "name a static bellhop-guest with --guest-binary";
-/// Everything inside: a guest need not have a C library.
+/// Flags of a static program: a guest need not have a C library.
 const FLAGS: &str = "-C target-feature=+crt-static";
 
 /// Finds the program: `explicit` if given, else the one installed beside this executable, else
@@ -24,8 +24,7 @@ pub fn find(explicit: Option<&Path>) -> anyhow::Result<PathBuf> {
         return Ok(path.to_owned());
     }
     let this = std::env::current_exe().context("cannot find bellhop's own executable")?;
-    // An installed bellhop, not one among cargo's build results, where a program of this name
-    // needs libraries.
+    // Beside an installed bellhop, not among cargo's build results, where a program of this name needs libraries.
     let installed = [this.with_file_name("../lib/bellhop/bellhop-guest")];
     if let Some(path) = installed.into_iter().find(|path| path.is_file()) {
         return Ok(path);
@@ -41,7 +40,7 @@ pub fn find(explicit: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 fn build(workspace: &Path) -> anyhow::Result<PathBuf> {
-    // A folder of its own: other flags than the rest of the workspace is built with.
+    // A separate folder, because the flags differ from the rest of the workspace's.
     let folder = workspace.join("target").join("guest");
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--locked", "--quiet", "--package", "bellhop-guest"])
@@ -51,7 +50,7 @@ fn build(workspace: &Path) -> anyhow::Result<PathBuf> {
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(workspace)
         .stdin(Stdio::null())
-        // The report is on standard output.
+        // bellhop's report goes to standard output.
         .stdout(std::io::stderr())
         .status()
         .with_context(|| format!("cannot run cargo to build bellhop-guest; {ADVICE}"))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Daemon and guest as processes of their own, started and ended together.
+//! Daemon and guest as separate processes, started and ended together.
 
 use anyhow::{Context, bail};
 use bellhop_guest::processors::{self, Apart};
@@ -14,19 +14,19 @@ use tokio::process::Child;
 /// How the guest's work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The guest did it.
+    /// The guest succeeded.
     Succeeded,
-    /// The guest said that it failed, with this exit status.
+    /// The guest failed, with this exit status.
     Failed(u8),
     /// Ctrl-C or SIGTERM ended it.
     Interrupted,
 }
 
-/// As a shell reports a program that Ctrl-C ended.
+/// The exit status with which shells report a program that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
 
 impl Outcome {
-    /// What `bellhop` exits with.
+    /// `bellhop`'s exit code.
     #[must_use]
     pub fn exit_code(self) -> ExitCode {
         match self {
@@ -37,8 +37,8 @@ impl Outcome {
     }
 }
 
-/// Starts a daemon and a guest that does `work`, on processors of their own if `apart` says which, and
-/// waits for the guest. Nothing is left of either when this returns.
+/// Starts a daemon and a guest that does `work`, on separate processors if `apart` says which, and waits for the
+/// guest. Both have ended when this returns.
 ///
 /// # Errors
 /// When one cannot be started, or the daemon ends before the guest.
@@ -62,8 +62,7 @@ pub fn run(
         let outcome = tokio::select! {
             status = guest.wait() => outcome(status?),
             status = daemon.ended() => {
-                // The guest notices by itself and says what it lost; but it may have been about
-                // to end.
+                // The guest notices by itself and reports its loss, but it may also have been about to end.
                 guest.wait().await?;
                 bail!("bellhopd ended ({}) before the guest did", status?);
             }
@@ -96,7 +95,7 @@ pub(crate) fn outcome(status: std::process::ExitStatus) -> Outcome {
     match status.code().map(u8::try_from) {
         Some(Ok(0)) => Outcome::Succeeded,
         Some(Ok(code)) => Outcome::Failed(code),
-        // A signal ended it.
+        // A signal ended the guest.
         Some(Err(_)) | None => Outcome::Failed(1),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A daemon's control socket, from the side that asks.
+//! The client of a daemon's control socket.
 
 use anyhow::{Context, bail};
 use bellhop_guest::inspect::Source;
@@ -16,9 +16,9 @@ use std::time::Duration;
 /// Where the packaged service has its control socket.
 pub const CONTROL_SOCKET: &str = "/run/bellhopd/control.sock";
 
-/// How long a daemon may take to answer: a page is made in far less.
+/// How long a daemon may take to answer: it needs far less for a page.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes in an answer's line: the objects, and what stands around them.
+/// Most bytes in an answer's line: the objects, and the JSON around them.
 const MAX_LINE: u64 = MAX_LIST_REPLY as u64 + 1024;
 
 /// A connection to a control socket.
@@ -26,7 +26,7 @@ const MAX_LINE: u64 = MAX_LIST_REPLY as u64 + 1024;
 pub struct ControlClient {
     path: PathBuf,
     stream: BufReader<UnixStream>,
-    /// It has answered as a control socket does.
+    /// The other end has answered as a control socket does.
     has_answered: bool,
 }
 
@@ -34,7 +34,7 @@ impl ControlClient {
     /// Connects.
     ///
     /// # Errors
-    /// When no daemon serves the path, or it refuses this user; says what to do.
+    /// When no daemon serves the path, or it refuses this user; the error says what to do.
     pub fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let stream = match UnixStream::connect(path) {
@@ -62,10 +62,10 @@ impl ControlClient {
         Ok(Self { path: path.to_owned(), stream: BufReader::new(stream), has_answered: false })
     }
 
-    /// Asks for what was recorded.
+    /// Requests the records of a trace.
     ///
     /// # Errors
-    /// When the daemon does not answer so.
+    /// When the daemon does not answer, or answers something else.
     pub fn trace(&mut self, request: &TraceRequest) -> anyhow::Result<TraceReply> {
         self.ask(request, MAX_TRACE_REPLY as u64)
     }

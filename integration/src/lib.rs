@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The `bellhop` command: what people do with a Bellhop GPU on its host.
+//! The `bellhop` command, which people use on the host of a Bellhop GPU.
 //!
-//! What runs in a guest is `bellhop-guest`. [`hosted`] starts a daemon and such a guest as
-//! processes of their own, `bellhop_vm` a daemon and a virtual machine.
+//! `bellhop-guest` runs in a guest. [`hosted`] starts a daemon and such a guest as separate processes,
+//! `bellhop_vm` a daemon and a virtual machine.
 
 pub mod bench;
 pub mod cli;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `bellhop`: the main job, the conformance suite, and what else people do with a Bellhop GPU.
+//! `bellhop`: the main job, the conformance suite, and the other commands for a Bellhop GPU.
 
 use std::process::ExitCode;
 

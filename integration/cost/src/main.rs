@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Submits null command buffers, for `cargo xtask cost` to count what driver and engine execute for them.
+//! Submits null command buffers, so that `cargo xtask cost` can count the instructions of driver and engine.
 //!
 //! Driver and engine are the product's, and take turns on one thread: the driver submits a batch, then the
-//! engine executes it. Neither waits for the other, so each count is the same in every run. Kernel, daemon and
-//! fake guest are there for the set-up, on threads that are not counted.
+//! engine executes it. Neither waits for the other, so counts do not vary between runs. Kernel, daemon and
+//! fake guest serve the set-up, on threads that are not counted.
 //!
-//! Callgrind is told the names of two functions: it collects within [`count`] and writes what it has
-//! collected after [`end_section`]. This program prints a line for each section: its name, the number of
-//! batches, and the number of submissions in each.
+//! Callgrind knows two functions by name: it collects within [`count`] and writes the counts after
+//! [`end_section`]. This program prints a line for each section: its name, the number of batches, and the number
+//! of submissions in each.
 
 use anyhow::{Context as _, anyhow, bail};
 use bellhop_device::gpu::SteppedEngine;
@@ -31,8 +31,8 @@ const RING: u64 = 64 << 10;
 const DEEPEST: usize = 64;
 /// Batches in a section.
 const BATCHES: usize = 64;
-/// Longer than the period at which an engine that executes looks at all of its doorbells: it then does so
-/// after each batch, and not after some that the machine's speed chooses.
+/// Longer than the period in which a busy engine looks at all of its doorbells: it then does so after each
+/// batch, not after some batches that depend on the machine's speed.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How long the first submissions may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ enum Rings {
     Each,
 }
 
-/// Batches that are alike.
+/// Batches of one kind.
 struct Load {
     name: &'static str,
     depth: usize,
@@ -59,7 +59,7 @@ const LOADS: [Load; 3] = [
     Load { name: "depth-64-rung-each", depth: DEEPEST, rings: Rings::Each },
 ];
 
-/// A queue and what is submitted to it.
+/// A queue and the command buffers for it.
 struct Client {
     queue: UserModeQueue,
     batch: Vec<CommandBuffer>,
@@ -92,25 +92,25 @@ fn main() -> anyhow::Result<()> {
     beside(&mut engine, move || drop((client, service)))
 }
 
-/// What is counted.
+/// The function within which callgrind counts.
 #[inline(never)]
 fn count<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// Ends a section: what was counted since the last is its cost.
+/// Ends a section: its cost is everything that was counted since the last one.
 #[inline(never)]
 fn end_section(who: &str, load: &str, depth: usize) {
     println!("{} {} {BATCHES} {}", black_box(who), load, depth);
 }
 
-/// Executes all that was rung for.
+/// Executes everything that was rung for.
 #[inline(never)]
 fn run(engine: &mut SteppedEngine) {
     engine.run_until_idle();
 }
 
-/// Does something on another thread, while the engine executes what it asks for.
+/// Calls `act` on another thread, while the engine executes its submissions.
 fn beside<T: Send>(
     engine: &mut SteppedEngine,
     act: impl FnOnce() -> T + Send,
@@ -164,7 +164,7 @@ impl Client {
         }
     }
 
-    /// That all submissions are done.
+    /// Checks that all submissions are done.
     fn check(&self) -> anyhow::Result<()> {
         let done = self.queue.progress_fence().current_value().context("there is no fence")?;
         let last = self.queue.last_value();

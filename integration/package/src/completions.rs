@@ -9,7 +9,7 @@ use clap::Command;
 use clap_complete::Shell;
 use std::path::Path;
 
-/// Where a shell looks for the completions of a program that a package brings.
+/// Where a shell looks for the completions of a packaged program.
 pub struct Place {
     shell: Shell,
     folder: &'static str,

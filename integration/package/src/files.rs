@@ -53,7 +53,7 @@ pub fn write_programs(built: &Path, tree: &Path) -> anyhow::Result<()> {
     for program in ["bellhop", "bellhopd"] {
         copy(&built.join(program), tree, "usr/bin", 0o755)?;
     }
-    // Where `bellhop` looks for it. It is also a command of its own, in a container.
+    // Where `bellhop` looks for it. In a container it is also a separate command.
     copy(&guest_binary::find(None)?, tree, "usr/lib/bellhop", 0o755)?;
     let link = tree.join("usr/bin/bellhop-guest");
     symlink("../lib/bellhop/bellhop-guest", &link)
@@ -103,7 +103,7 @@ mod tests {
         let unit = fs::read_to_string(unit).unwrap();
         let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
         let paths = start.split(' ').filter_map(|word| word.strip_prefix('/'));
-        // What the service makes itself is in the folder that systemd makes for it.
+        // The service makes its own files in the folder that systemd makes for it.
         assert!(unit.lines().any(|line| line == "RuntimeDirectory=bellhopd"));
         for path in paths.filter(|path| !path.starts_with("run/bellhopd/")) {
             assert!(tree.path().join(path).is_file(), "the service names /{path}");

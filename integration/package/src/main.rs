@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lays out what a package of Bellhop contains, as a tree that stands for the root of the file
-//! system. Man pages and shell completions are made from the command lines themselves.
+//! Lays out the contents of a package of Bellhop, as a tree that stands for the root of the file system.
+//! Man pages and shell completions are generated from the command lines.
 
 mod completions;
 mod files;
@@ -106,7 +106,7 @@ mod tests {
         for path in completions::PLACES.map(|place| place.path("bellhop")) {
             let text = std::fs::read_to_string(tree.path().join(&path)).unwrap();
             for subcommand in &hidden {
-                // Shells that say nothing of a subcommand name functions and cases after it.
+                // Shells that do not mention a subcommand still name functions and cases after it.
                 let name = subcommand.get_name();
                 let traces = [
                     subcommand.get_about().unwrap().to_string(),

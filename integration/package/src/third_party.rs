@@ -15,11 +15,11 @@ use std::path::Path;
 
 /// The file's name, beside the licences of Bellhop.
 pub const NAME: &str = "THIRD-PARTY";
-/// The crates of this workspace that have the programs.
+/// The crates of this workspace with the programs.
 const PROGRAMS: [&str; 3] = ["bellhop-device", "bellhop-integration", "bellhop-guest"];
 /// How the names of files with licences and notices begin.
 const NOTICES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
-/// For crates that may be used under it and whose packages have no licence file.
+/// The licence text for crates that may be used under it but have no licence file in their packages.
 const APACHE: &str = include_str!("../../../LICENSE-APACHE");
 
 const INTRODUCTION: &str = "\
@@ -66,7 +66,7 @@ fn linked() -> anyhow::Result<Vec<Linked>> {
     Ok(linked)
 }
 
-/// The crates that the programs link: neither those that only builds and tests use nor macros.
+/// The crates that the programs link: without macros, and crates that only builds and tests use.
 fn reached(metadata: &Metadata) -> anyhow::Result<BTreeSet<PackageId>> {
     let graph = metadata.resolve.as_ref().context("cargo resolved no dependencies")?;
     let nodes: BTreeMap<&PackageId, &Node> =

@@ -16,19 +16,19 @@ use std::process::ExitStatus;
 use tempfile::NamedTempFile;
 use tokio::process::Child;
 
-/// The number that the first listening socket has in the daemon.
+/// The descriptor number of the first listening socket in the daemon.
 const FIRST_LISTENER_FD: i32 = 3;
 
 /// A running `bellhopd`.
 pub struct Daemon {
     child: Child,
-    /// The daemon reads it while it starts.
+    /// The configuration file, which the daemon reads while it starts.
     _config: Option<NamedTempFile>,
 }
 
 impl Daemon {
-    /// Starts one that serves a guest on each of these sockets. They listen before the daemon
-    /// runs, so a guest can connect at once.
+    /// Starts a daemon that serves a guest on each of these sockets. They listen before the daemon runs, so a
+    /// guest can connect at once.
     ///
     /// # Errors
     /// When a socket cannot be made, or the daemon cannot be started.
@@ -36,7 +36,7 @@ impl Daemon {
         Self::start_with_control(sockets, config, None)
     }
 
-    /// Starts one with a control socket, which exists once the daemon listens.
+    /// Starts a daemon with a control socket, which exists once the daemon listens.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -63,7 +63,7 @@ impl Daemon {
         };
         let config = config.or(own_config.as_ref().map(NamedTempFile::path));
         command.arg("--config").args(config);
-        // People asked for a report, not for the daemon's life story.
+        // People want a report, not the daemon's log.
         if std::env::var_os("BELLHOP_LOG").is_none() {
             command.env("BELLHOP_LOG", "warn");
         }
@@ -74,13 +74,13 @@ impl Daemon {
         Ok(Self { child, _config: own_config })
     }
 
-    /// Its process, unless it has ended.
+    /// The daemon's process id, unless it has ended.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Waits until it ends, which it does by itself only when something is wrong.
+    /// Waits until the daemon ends, which it does by itself only after an error.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -88,10 +88,10 @@ impl Daemon {
         self.child.wait().await
     }
 
-    /// Ends it.
+    /// Ends the daemon.
     ///
     /// # Errors
-    /// When it cannot be told to.
+    /// When the signal cannot be sent.
     pub async fn end(self) -> anyhow::Result<()> {
         process::end(self.child).await
     }
@@ -106,14 +106,14 @@ fn private_config() -> anyhow::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// A folder for sockets and what else belongs to one run; it goes with the run.
+/// A folder for the sockets and other files of one run; it is removed with the run.
 ///
 /// # Errors
 /// When it cannot be made.
 pub fn folder() -> anyhow::Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix("bellhop-")
-        // A user that reaches a socket in it can use its GPU.
+        // A user who reaches a socket in it can use the GPU.
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
         .context("cannot create a folder for the run; set TMPDIR to one that you may write")

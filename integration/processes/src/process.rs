@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Processes that this one starts, and ends with itself.
+//! Child processes, which end with this one.
 
 use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Makes this process end when the one that started it does, however that ends.
+/// Makes this process end when its parent ends, for whatever reason.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -19,7 +19,7 @@ pub fn end_with_parent() -> anyhow::Result<()> {
 /// Runs a future to its end on this thread.
 ///
 /// # Errors
-/// Its own, and when the runtime cannot start.
+/// The future's own, and when the runtime cannot start.
 pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -28,7 +28,7 @@ pub fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
         .block_on(future)
 }
 
-/// `bellhop` itself, for one of the programs that it contains.
+/// A command for `bellhop` itself, to run one of the programs that it contains.
 ///
 /// # Errors
 /// When its executable cannot be found.
@@ -42,19 +42,19 @@ pub fn this_executable() -> anyhow::Result<Command> {
 /// Ends a process that may have ended already.
 ///
 /// # Errors
-/// When it cannot be told to.
+/// When the signal cannot be sent.
 pub async fn end(mut child: Child) -> anyhow::Result<()> {
     if let Some(id) = child.id()
         && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
     {
-        // It has not been waited for, so the number is still its own.
+        // The process has not been waited for, so the number still names it.
         rustix::process::kill_process(pid, Signal::TERM).context("cannot end a process")?;
         child.wait().await?;
     }
     Ok(())
 }
 
-/// The signals that ask for the end.
+/// The signals that request the end of the program.
 pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
@@ -62,7 +62,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Watches for them from now on; they no longer end this process by themselves.
+    /// Catches the signals from now on; they no longer end this process by themselves.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -83,7 +83,7 @@ impl Signals {
         }
     }
 
-    /// Whether one has come already.
+    /// Whether a signal has arrived already.
     pub async fn have_come(&mut self) -> bool {
         tokio::select! {
             biased;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a guest's work costs beside another that does everything wrong, and beside one that only has as much
-//! work.
+//! The rate of a guest's work beside a hostile guest, and beside a guest that is merely as busy.
 
 use super::oversubscription::{LOOK, Load, Wait};
 use super::setting::Setting;
@@ -57,7 +56,7 @@ fn beside_a_busy_guest(busy: &mut Load, neighbour: &mut Load) -> anyhow::Result<
     })
 }
 
-/// Its submissions a second.
+/// The load's submissions a second.
 fn rate(load: &mut Load, wait: Wait) -> anyhow::Result<f64> {
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

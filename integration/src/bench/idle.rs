@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a daemon uses that has guests and nothing to do.
+//! The processor time of a daemon that has guests and no work.
 
 use super::setting::Setting;
 use bellhop_guest::bench::{Measured, Suite, Usage};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 /// Guests, each with a queue on each node that has had work.
 pub(super) const GUESTS: usize = 16;
-/// How long it is looked at.
+/// How long to measure.
 const LOOK: Duration = Duration::from_secs(5);
-/// Until engines have lost their power and the device its own, and everybody has been looked at for hangs.
+/// Time for the engines and the device to lose power, and for the kernel to check every engine for hangs.
 const SETTLE: Duration = Duration::from_secs(15);
 
 pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {

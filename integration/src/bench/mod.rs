@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What submitting costs, measured from the host: daemons of its own, each set up for what is measured,
-//! with their guests in this process.
+//! The cost of submitting, measured from the host: separate daemons, each configured for its suites, with their
+//! guests in this process.
 
 mod hostile;
 mod idle;
@@ -22,21 +22,21 @@ use std::io::Write;
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Whether the daemon stays on a processor of its own, beside the submitting thread's.
+/// The daemon's processors, relative to the submitting thread's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Processors {
-    /// It does: what is measured is one engine.
+    /// One other processor, for suites that measure one engine.
     Apart,
-    /// It has all processors but the submitting thread's, as in the main job.
+    /// All processors but the submitting thread's, as in the main job.
     Others,
-    /// It shares the submitting thread's processor, and has no other.
+    /// Only the submitting thread's processor.
     Shared,
-    /// The daemon may use all processors, for engines that work at once or for a daemon that stays idle.
+    /// All processors, for engines that work at once or for a daemon that stays idle.
     All,
 }
 
 impl Processors {
-    /// The daemon's. `None` for all, or if there is only one.
+    /// The daemon's processors. `None` for all, or if there is only one.
     fn of_daemon(self) -> Option<Vec<usize>> {
         let (first, others) = processors::allowed().split_first()?;
         let daemon = match self {
@@ -49,7 +49,7 @@ impl Processors {
     }
 }
 
-/// What is measured on one daemon.
+/// The suites to measure on one daemon.
 struct Stage {
     suites: &'static [Suite],
     /// The daemon's configuration, TOML.
@@ -145,7 +145,7 @@ fn in_guest(setting: &Setting, suites: &[Suite], measured: &mut Measured) -> any
     bench::run(setting.guest(0)?, &setting.options(suites), measured)
 }
 
-/// For suites that take long and count more than they time.
+/// Measures without repetitions: for long suites that count more than they time.
 fn in_guest_once(
     setting: &Setting,
     suites: &[Suite],
@@ -155,11 +155,11 @@ fn in_guest_once(
     bench::run(setting.guest(0)?, &options, measured)
 }
 
-/// Measures what the arguments ask for, and delivers it. Fails with [`bench::REGRESSED`] if it is worse than
-/// the report that it is compared with.
+/// Measures as the arguments request, and delivers the report. Fails with [`bench::REGRESSED`] if it is worse
+/// than the report that it is compared with.
 ///
 /// # Errors
-/// When a daemon cannot be started, or something cannot be measured.
+/// When a daemon cannot be started, or a suite cannot be measured.
 pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result<Outcome> {
     let delivery = Delivery::begin(&arguments.wanted())?;
     block_on(async {

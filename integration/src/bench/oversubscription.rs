@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 /// Guests at once.
 const GUESTS: [usize; 4] = [1, 2, 4, MOST_GUESTS];
 pub(super) const MOST_GUESTS: usize = 16;
-/// How long each number of guests is looked at.
+/// How long to measure each number of guests.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// Bytes that a submission fills: some tens of microseconds of the engine's.
+/// Bytes that a submission fills: some tens of microseconds of engine time.
 const SIZE: u64 = 256 << 10;
-/// Submissions that a guest has given to the engine and not waited for.
+/// Submissions of a guest in flight.
 const IN_FLIGHT: u64 = 32;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -47,12 +47,12 @@ impl Load {
             commands.push(buffer);
         }
         let queue = device.create_context(0)?.create_user_mode_queue(64 << 10)?;
-        // It stays mapped until the process has gone.
+        // The target stays mapped until the process has ended.
         std::mem::forget(target);
         Ok(Self { _adapter: adapter, queue, commands })
     }
 
-    /// Submits until told to stop, and counts what is done. `wait` is how it waits.
+    /// Submits until `stop` is set, and counts completed submissions. `wait` is the way to wait for a fence.
     pub(super) fn run(
         &mut self,
         wait: Wait,
@@ -65,7 +65,7 @@ impl Load {
                 for commands in &mut self.commands[at..at + half] {
                     self.queue.submit(commands)?;
                 }
-                // The other half was submitted before and is being executed meanwhile.
+                // The engine meanwhile executes the other half, which was submitted before.
                 let before = self.queue.last_value().saturating_sub(half as u64);
                 wait(self.queue.progress_fence(), before, TIMEOUT)?;
                 done.fetch_add(half as u64, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a suite is measured on.
+//! The daemon and the arguments of a suite.
 
 use anyhow::Context;
 use bellhop_guest::Guest;
@@ -9,9 +9,9 @@ use bellhop_guest::cli::{BenchArguments, PlaceArguments};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A daemon, and what is asked of it.
+/// A daemon, and how to measure it.
 pub(super) struct Setting {
-    /// What the command line asks for.
+    /// The command line's arguments.
     pub(super) arguments: BenchArguments,
     /// Where shared memory is.
     pub(super) place: PlaceArguments,
@@ -28,7 +28,7 @@ impl Setting {
         self.place.connect(socket)
     }
 
-    /// How these suites are measured.
+    /// The options to measure these suites with.
     pub(super) fn options(&self, suites: &[Suite]) -> bench::Options {
         let options = self.arguments.options(self.place.policy());
         bench::Options { suites: suites.to_vec(), daemon: Some(self.daemon), ..options }

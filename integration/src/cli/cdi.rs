@@ -8,7 +8,7 @@ use bellhop_guest::output::{note, put, put_line};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
-/// What is done with devices' names.
+/// The arguments of `bellhop cdi`.
 #[derive(Debug, Clone, Args)]
 pub struct CdiArguments {
     #[command(subcommand)]
@@ -51,7 +51,7 @@ fn list() -> anyhow::Result<()> {
 }
 
 impl CdiArguments {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
     /// When the specification cannot be written.

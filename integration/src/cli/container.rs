@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What a container is run with.
+/// The arguments of `bellhop container`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -46,10 +46,10 @@ pub struct ContainerArguments {
 }
 
 impl ContainerArguments {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// When podman cannot do it, or the container does not come to its task's end.
+    /// When podman fails, or the container does not complete its task.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let options = Options {
             socket: self.socket_path,

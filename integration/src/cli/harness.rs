@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What is run, and how.
+/// The arguments of `bellhop harness`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 A scenario is a TOML file. This one is complete:
@@ -88,7 +88,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 const NOT_RUN: u8 = 2;
 
 impl HarnessArguments {
-    /// Does it. Errors of scenarios go to standard error.
+    /// Runs the command. Errors of scenarios go to standard error.
     ///
     /// # Errors
     /// When the reports cannot be written.
@@ -118,7 +118,7 @@ impl HarnessArguments {
             }
         };
         let junit = self.junit.as_deref().map(NewFile::create).transpose()?;
-        // The guests' misdeeds are the scenario's: only what the daemon cannot help is news.
+        // The scenario causes the guests' faults, so only errors of the daemon itself are worth a line.
         let filter = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| "error".into());
         bellhop_device::log::start(&filter, None, Config::default().line_limit())?;
         let stop = stop_at_signals()?;
@@ -181,7 +181,7 @@ fn stop_at_signals() -> anyhow::Result<Arc<AtomicBool>> {
             Ok(())
         })
     };
-    // It lasts as long as the process does.
+    // The thread runs until the process ends.
     thread::Builder::new()
         .name("signals".into())
         .spawn(watch)

@@ -42,7 +42,7 @@ impl Program {
     }
 }
 
-/// What a shell reads to complete a program's command line.
+/// The script with which a shell completes a program's command line.
 #[must_use]
 pub fn completions(command: &Command, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
@@ -50,7 +50,7 @@ pub fn completions(command: &Command, shell: Shell) -> Vec<u8> {
     script
 }
 
-/// The command as its help shows it: shells would offer what is hidden, too.
+/// The command without its hidden parts, which shells would offer too.
 fn visible(command: &Command) -> Command {
     let copy = Command::new(command.get_name().to_owned())
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
@@ -83,9 +83,9 @@ pub struct Page {
 /// The pages of a program and of its subcommands, the program's first.
 ///
 /// # Errors
-/// None for command lines that are UTF-8.
+/// When a command line is not UTF-8.
 pub fn pages(command: Command, section: &str) -> anyhow::Result<Vec<Page>> {
-    // There are no pages for `help`; built commands know their full names.
+    // `help` has no page; built commands know their full names.
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
@@ -120,7 +120,7 @@ fn add_pages(command: &Command, section: &str, pages: &mut Vec<Page>) -> anyhow:
     subcommands(command).try_for_each(|subcommand| add_pages(subcommand, section, pages))
 }
 
-/// What follows a command's help are examples, laid out by hand: their lines stay as they are.
+/// The text after a command's help is examples, laid out by hand: their lines stay unwrapped.
 fn with_examples(page: &str) -> String {
     page.replacen("\n.SH EXTRA\n", "\n.SH EXAMPLES\n.nf\n", 1)
 }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(page(&words("cdi generate")).unwrap().file, "bellhop-cdi-generate.1");
         let error = page(&words("nonsense")).unwrap_err().to_string();
         assert!(error.contains("no command nonsense"), "{error}");
-        // What is hidden has none.
+        // A hidden command has no page.
         assert!(page(&words("daemon")).is_err());
     }
 

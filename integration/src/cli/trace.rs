@@ -71,7 +71,7 @@ impl TraceArguments {
         self.report(summary).map(ExitCode::from)
     }
 
-    /// Says what came of it, and how to lose less. Returns the exit status.
+    /// Prints the summary, with advice if events were lost. Returns the exit status.
     fn report(&self, summary: Summary) -> anyhow::Result<u8> {
         if self.json {
             writeln!(stdout(), "{}", serde_json::to_string(&summary)?)?;

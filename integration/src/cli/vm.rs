@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What a VM is started with.
+/// The arguments of `bellhop vm`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -100,10 +100,10 @@ fn described(variant: &Variant) -> PossibleValue {
 }
 
 impl VmArguments {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// When the VM cannot be set up or started, or does not come to its task's end.
+    /// When the VM cannot be set up or started, or does not complete its task.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let variant = match self.vmm {
             Vmm::Qemu => find(&self.variant).context("no VM has this name")?,
@@ -151,7 +151,7 @@ impl VmArguments {
         })
     }
 
-    /// What only QEMU's VMs can.
+    /// Refuses options that only QEMU supports with another VMM.
     fn check_vmm(&self) -> anyhow::Result<()> {
         let is_qemu = self.vmm == Vmm::Qemu;
         ensure!(!self.nested || !is_qemu, "--nested is for --vmm cloud-hypervisor");

@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// The first version with all that is used here: older engines refuse newer ones.
+/// The first version that has every field used here: older engines refuse newer versions.
 const VERSION: &str = "0.3.0";
 /// A name that cannot be registered, so no other vendor has it.
 const KIND: &str = "bellhop.local/gpu";
@@ -63,7 +63,7 @@ pub fn specification(sockets: &[PathBuf]) -> anyhow::Result<String> {
 impl Specification {
     fn new(sockets: &[PathBuf]) -> anyhow::Result<Self> {
         let devices = sockets.iter().enumerate().map(|(number, socket)| {
-            // The service may make it later, so it need not be there.
+            // The socket need not exist: the service may make it later.
             let host_path = std::path::absolute(socket)
                 .with_context(|| format!("cannot find {}", socket.display()))?;
             Ok(Device { name: number.to_string(), container_edits: edits(host_path) })
@@ -87,7 +87,7 @@ fn edits(host_path: PathBuf) -> ContainerEdits {
 /// Writes a specification's file whole or not at all: an engine may read it at any time.
 ///
 /// # Errors
-/// When the folder cannot be made, or not be written.
+/// When the folder cannot be made or written.
 pub fn write(path: &Path, json: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)
@@ -102,18 +102,18 @@ pub const FOLDERS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 /// A device that container engines know by name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Named {
-    /// As `podman run --device` takes it.
+    /// The name, as `podman run --device` takes it.
     pub name: String,
     /// Its socket on this host.
     pub socket: PathBuf,
-    /// Whether a socket is there.
+    /// Whether the socket exists.
     pub is_there: bool,
     /// The specification that names it.
     pub file: PathBuf,
 }
 
-/// The Bellhop devices that the specifications in these folders name. What is no such specification is
-/// other software's.
+/// The Bellhop devices that the specifications in these folders name. Other files belong to other software and
+/// are skipped.
 ///
 /// # Errors
 /// When a folder or a file that is there cannot be read.
@@ -148,7 +148,7 @@ pub fn list(folders: &[&Path]) -> anyhow::Result<Vec<Named>> {
     Ok(found)
 }
 
-/// A specification as far as it is looked at.
+/// The parts of a specification that are read here.
 #[derive(Deserialize)]
 struct Written {
     kind: String,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Podman, and what it must be told on this host.
+//! Podman, and the options that it needs on this host.
 
 use anyhow::{Context, ensure};
 use bellhop_guest::output::note;
@@ -18,14 +18,14 @@ pub struct Engine {
     has_own_storage: bool,
 }
 
-/// What podman says about this host.
+/// Podman's report about this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     pub(super) version: String,
     pub(super) runtime: String,
     /// Controllers of version 1 and the tree of version 2, side by side.
     pub(super) hybrid_cgroups: bool,
-    /// Whose memory can be limited.
+    /// A container's memory can be limited.
     pub(super) limits_memory: bool,
     /// Podman runs without privileges, in a user namespace.
     pub(super) rootless: bool,
@@ -39,8 +39,8 @@ const STORAGE: &str = "storage";
 const OTHER_RUNTIME: &str = "runc";
 
 impl Engine {
-    /// Asks podman about this host. With a folder, images and containers are kept in there;
-    /// without, where the user's are.
+    /// Asks podman about this host. With a folder, it keeps images and containers there; without, in the user's
+    /// storage.
     ///
     /// # Errors
     /// When there is no podman, or it cannot work here.
@@ -49,8 +49,8 @@ impl Engine {
         if let Some(folder) = folder {
             options.extend(["--root".into(), folder.join(STORAGE).into()]);
             options.extend(["--runroot".into(), folder.join("podman").into()]);
-            // Copies where others mount: works on every file system and in every namespace, and
-            // the image is one small file.
+            // `vfs` copies where other drivers mount: it works on every file system and in every namespace, and the
+            // image is one small file.
             options.extend(["--storage-driver".into(), "vfs".into()]);
         }
         let info = output(command(&options).args(["info", "--format", "json"])).await?;
@@ -73,7 +73,7 @@ impl Engine {
         Ok(Self { host, options, has_own_storage: folder.is_some() })
     }
 
-    /// The host it runs on.
+    /// The host that podman runs on.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -88,7 +88,7 @@ impl Engine {
         command(&self.options)
     }
 
-    /// Says on standard error what was chosen, and why.
+    /// Prints on standard error which options were chosen, and why.
     pub fn explain(&self) {
         note(format_args!("bellhop: {}", self.host.chosen(self.has_own_storage)));
         for reason in self.host.reasons() {
@@ -102,7 +102,7 @@ impl Host {
         self.hybrid_cgroups && self.runtime.ends_with("crun")
     }
 
-    /// What is used on every host.
+    /// The line about the options of every host.
     fn chosen(&self, has_own_storage: bool) -> String {
         let runtime = if self.needs_other_runtime() { OTHER_RUNTIME } else { &self.runtime };
         let storage = if has_own_storage {
@@ -132,8 +132,7 @@ impl Host {
 fn command(options: &[OsString]) -> Command {
     let mut command = Command::new("podman");
     command.args(options).stdin(Stdio::null()).kill_on_drop(true);
-    // Out of Ctrl-C's reach: podman that is interrupted leaves things behind, so it is told to end
-    // when it can.
+    // Out of Ctrl-C's reach: an interrupted podman leaves things behind, so bellhop ends it at a safe time.
     command.process_group(0);
     command
 }
@@ -141,11 +140,11 @@ fn command(options: &[OsString]) -> Command {
 /// Removes images and containers that are kept in a folder.
 ///
 /// # Errors
-/// When podman cannot do it.
+/// When podman fails.
 pub async fn remove_storage(folder: &Path) -> anyhow::Result<()> {
     let storage = folder.join(STORAGE);
-    // Images have folders that their owner may not write, which only root ignores; and what
-    // belongs to another user of the container is out of reach outside its user namespace.
+    // Images have folders that their owner may not write, which only root ignores; and files of the container's
+    // other users are out of reach outside its user namespace.
     if rustix::process::geteuid().is_root() || !storage.exists() {
         return Ok(());
     }
@@ -154,10 +153,10 @@ pub async fn remove_storage(folder: &Path) -> anyhow::Result<()> {
     output(&mut podman).await.context("cannot remove the image").map(drop)
 }
 
-/// What a command prints; an error has what it says on standard error.
+/// A command's output; an error has the command's standard error.
 ///
 /// # Errors
-/// When it cannot be run, or fails.
+/// When the command cannot be run, or fails.
 pub async fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let output = command.output().await.context(
         "cannot run podman; install it, on Debian and its relatives: apt install podman runc",

@@ -14,43 +14,42 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tokio::process::Child;
 
-/// What is run.
+/// The guest to run.
 pub struct Guest {
-    /// The device's, on the host.
+    /// The device's socket, on the host.
     pub socket: PathBuf,
-    /// The container's limit, as podman reads it.
+    /// The container's memory limit, as podman reads it.
     pub memory: Option<String>,
-    /// What `bellhop-guest` is told.
+    /// The arguments of `bellhop-guest`.
     pub task: Vec<OsString>,
 }
 
-/// Everything that a guest can do without is taken away.
+/// Options that take away everything that a guest does not need.
 const CONFINEMENT: [&str; 14] = [
     "--network",
     "none",
     "--read-only",
-    // Not even in memory.
+    // No writable folders, not even in memory.
     "--read-only-tmpfs=false",
     "--cap-drop",
     "all",
     "--security-opt",
     "no-new-privileges",
-    // Podman as root asks for more than a process without CAP_SYS_RESOURCE may give; a guest
-    // needs far less.
+    // Podman as root requests more than a process without CAP_SYS_RESOURCE may grant; a guest needs far less.
     "--ulimit",
     "nofile=1024:1024",
     "--ulimit",
     "nproc=4096:4096",
-    // What it prints is seen here, and kept nowhere.
+    // bellhop passes on the guest's output; podman need not keep it.
     "--log-driver",
     "none",
 ];
 
 impl Guest {
-    /// The podman command that runs it.
+    /// The podman command that runs the guest.
     ///
     /// # Errors
-    /// When the host cannot do what is asked for.
+    /// When the host does not support an option.
     pub fn command_line(&self, engine: &Engine) -> anyhow::Result<Vec<OsString>> {
         let mut line = engine.line();
         line.extend(["run".into(), "--rm".into()]);
@@ -58,7 +57,7 @@ impl Guest {
         Ok(line)
     }
 
-    /// What comes after `podman run`.
+    /// The arguments of `podman run`.
     fn arguments(&self, host: &Host) -> anyhow::Result<Vec<OsString>> {
         let mut arguments: Vec<OsString> = vec!["--pull".into(), "never".into()];
         arguments.extend(CONFINEMENT.map(OsString::from));
@@ -99,16 +98,16 @@ impl Guest {
 pub struct Container<'a> {
     engine: &'a Engine,
     podman: Child,
-    /// Has the number of the process that watches over the container.
+    /// The file with the process id of podman's monitor.
     monitor: PathBuf,
     memory: Option<String>,
 }
 
 impl<'a> Container<'a> {
-    /// Starts one.
+    /// Starts a container.
     ///
     /// # Errors
-    /// When the host cannot do what is asked for, or podman cannot be started.
+    /// When the host does not support an option, or podman cannot be started.
     pub fn start(engine: &'a Engine, guest: Guest, folder: &Path) -> anyhow::Result<Self> {
         let monitor = folder.join("monitor.pid");
         let podman = engine
@@ -116,7 +115,7 @@ impl<'a> Container<'a> {
             .args(["run", "--rm", "--conmon-pidfile"])
             .arg(&monitor)
             .args(guest.arguments(engine.host())?)
-            // Podman's monitor may leave a file where it is when the kernel kills the container.
+            // Podman's monitor may leave a file in its current folder when the kernel kills the container.
             .current_dir(folder)
             .spawn()
             .context("cannot start podman")?;
@@ -128,7 +127,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// When it did not run, or something killed it.
     pub async fn ended(&mut self) -> anyhow::Result<Outcome> {
-        // Podman ends as the guest did, or with a status of its own.
+        // Podman exits with the guest's status, or with an error status of podman itself.
         let status = self.podman.wait().await?;
         match (status.code(), &self.memory) {
             (Some(0), _) => Ok(Outcome::Succeeded),
@@ -142,18 +141,18 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Ends it, if it has not ended, and waits until nothing uses its storage any more.
+    /// Ends the container, if it has not ended, and waits until nothing uses its storage any more.
     ///
     /// # Errors
-    /// When podman cannot do it.
+    /// When podman fails.
     pub async fn end(mut self) -> anyhow::Result<()> {
         if let Some(pid) = self.podman.id().and_then(|id| Pid::from_raw(id as i32)) {
-            // Podman that has not started the container yet ends by itself. Else it only passes
-            // the signal on, to a process that does not see it.
+            // If podman has not started the container yet, the signal ends podman. Otherwise podman only passes the
+            // signal on, to a process that ignores it.
             kill_process(pid, Signal::TERM).context("cannot end podman")?;
             self.remove().await?;
             self.podman.wait().await?;
-            // It may have started the container in the meantime.
+            // Podman may have started the container in the meantime.
             self.remove().await?;
         }
         self.monitor_ended().await
@@ -165,9 +164,9 @@ impl<'a> Container<'a> {
         engine::output(&mut podman).await.context("cannot remove the container").map(drop)
     }
 
-    /// The monitor cleans up when podman has gone already, and would find its storage removed.
+    /// Waits for the monitor: it cleans up after podman has ended, and needs the storage for that.
     async fn monitor_ended(&self) -> anyhow::Result<()> {
-        // There is none if podman did not come that far.
+        // Podman may have ended before it started a monitor.
         let Ok(number) = std::fs::read_to_string(&self.monitor) else { return Ok(()) };
         let pid = number.trim().parse().ok().and_then(Pid::from_raw);
         let pid =

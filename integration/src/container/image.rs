@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-/// What the image is called.
+/// The image's name.
 pub const NAME: &str = "localhost/bellhop-guest";
 
-/// The one that people read and use, too.
+/// The Containerfile that the documentation names.
 const CONTAINERFILE: &str = include_str!("../../container/Containerfile");
 
 /// Builds the image with `program` in it, from nothing and without a network.
@@ -30,7 +30,7 @@ pub async fn build(engine: &Engine, program: &Path, folder: &Path) -> anyhow::Re
         .with_context(|| format!("cannot copy {} to {}", program.display(), context.display()))?;
     let mut arguments: Vec<OsString> = vec!["build".into(), "--quiet".into()];
     arguments.extend(["--network".into(), "none".into()]);
-    // One layer: what comes after the copy only says how it is run.
+    // One layer: the instructions after the copy only say how to run the program.
     arguments.push("--layers=false".into());
     arguments.extend(["--tag".into(), NAME.into()]);
     arguments.extend(["--file".into(), containerfile.into(), context.into()]);

@@ -2,9 +2,9 @@
 
 //! `bellhop container`: a guest in a container.
 //!
-//! The container has the device's socket and nothing else: no network, no capability, nothing
-//! that can be written, and a user that the host does not know. `bellhop-guest` in it is the front
-//! end of the vhost-user connection and so stands for a VMM.
+//! The container has only the device's socket: no network, no capability, no writable file, and a user that the
+//! host does not know. `bellhop-guest` in it is the front end of the vhost-user connection and so stands for a
+//! VMM.
 
 pub mod cdi;
 mod engine;
@@ -29,26 +29,26 @@ pub const SOCKET_OF_SERVICE: &str = "/run/bellhop/gpu.sock";
 
 /// Where a container finds its device.
 const SOCKET_IN_CONTAINER: &str = "/run/bellhop/gpu.sock";
-/// Names that place to `bellhop-guest`.
+/// The variable that names that path to `bellhop-guest`.
 const SOCKET_VARIABLE: &str = "BELLHOP_SOCKET";
 
-/// What a container is run with.
+/// The options of a run in a container.
 #[derive(Debug)]
 pub struct Options {
-    /// A daemon that runs already.
+    /// The socket of a running daemon; `None` to start one.
     pub socket: Option<PathBuf>,
-    /// The configuration of the daemon that is started otherwise.
+    /// The configuration of a daemon that this starts.
     pub config: Option<PathBuf>,
     /// The container's memory limit, as podman reads it.
     pub memory: Option<String>,
-    /// What `bellhop-guest` is told.
+    /// The arguments of `bellhop-guest`.
     pub task: Vec<OsString>,
 }
 
-/// Builds an image with `program` in it, runs it, and leaves nothing of either.
+/// Builds an image with `program` in it, runs it, and removes image and container.
 ///
 /// # Errors
-/// When podman cannot do it, the container is killed, or the daemon ends before the guest.
+/// When podman fails, the container is killed, or the daemon ends before the guest.
 pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
     in_folder(async |folder, signals| {
         let Some(engine) = prepare(Some(folder), program, folder, signals).await? else {
@@ -63,8 +63,8 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
             None => {
                 let socket = folder.join("gpu.sock");
                 let daemon = Daemon::start(&[&socket], config.as_deref())?;
-                // The host does not know the container's user. Other users still cannot reach the socket: the
-                // folder is its owner's alone.
+                // The host does not know the container's user. Other users still cannot reach the socket: only the
+                // owner may enter the folder.
                 fs::set_permissions(&socket, Permissions::from_mode(0o666))
                     .context("cannot let the container use the socket")?;
                 let guest = Guest { socket, memory, task };
@@ -77,7 +77,7 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
 /// Puts the image into the user's own storage and prints its name.
 ///
 /// # Errors
-/// When podman cannot do it.
+/// When podman fails.
 pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
     in_folder(async |folder, signals| {
         if prepare(None, program, folder, signals).await?.is_none() {
@@ -88,7 +88,7 @@ pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
     })
 }
 
-/// What people may run themselves, with the image in their own storage.
+/// The command that people may run themselves, with the image in their own storage.
 ///
 /// # Errors
 /// When this host, or the socket, does not allow it.
@@ -102,7 +102,7 @@ pub fn command_line(options: Options) -> anyhow::Result<String> {
     shlex::try_join(words).context("a name has a NUL")
 }
 
-/// Does something with a folder that is gone afterwards, and Ctrl-C in its hands.
+/// Calls `work` with a temporary folder and the signals that interrupt it.
 fn in_folder(
     work: impl AsyncFnOnce(&Path, &mut Signals) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Outcome> {
@@ -117,7 +117,7 @@ fn in_folder(
     Ok(outcome)
 }
 
-/// Builds the image in this storage, or the user's; returns nothing when interrupted.
+/// Builds the image in this storage, or the user's. Returns `None` when interrupted.
 async fn prepare(
     storage: Option<&Path>,
     program: &Path,
@@ -131,7 +131,7 @@ async fn prepare(
         Ok(engine)
     }
     .await;
-    // It takes a moment, and podman must not be ended while it writes.
+    // Signals are handled only now, because podman must not be ended while it writes.
     if signals.have_come().await { Ok(None) } else { prepared.map(Some) }
 }
 
@@ -139,7 +139,7 @@ fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
 }
 
-/// Waits for a container whose daemon was running before.
+/// Waits for a container that uses an already running daemon.
 async fn alone(mut container: Container<'_>, signals: &mut Signals) -> anyhow::Result<Outcome> {
     let outcome = tokio::select! {
         outcome = container.ended() => outcome,
@@ -149,7 +149,7 @@ async fn alone(mut container: Container<'_>, signals: &mut Signals) -> anyhow::R
     outcome
 }
 
-/// Waits for a container, and ends its daemon after it.
+/// Waits for a container, and then ends its daemon.
 async fn beside(
     mut daemon: Daemon,
     mut container: Container<'_>,
@@ -158,8 +158,7 @@ async fn beside(
     let outcome = tokio::select! {
         outcome = container.ended() => outcome,
         status = daemon.ended() => {
-            // The guest notices by itself and says what it lost; but it may have been about to
-            // end.
+            // The guest notices by itself and reports its loss, but it may also have been about to end.
             let _ = container.ended().await;
             status.context("cannot wait for bellhopd").and_then(|status| {
                 bail!("bellhopd ended ({status}) before the guest did")

@@ -7,23 +7,23 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// How a container's user, which has no rights on the host, may connect.
+/// How a container's user, who has no rights on the host, may connect.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Access {
-    /// As everybody may.
+    /// Every user may.
     Everybody,
-    /// As a member of this group.
+    /// Members of this group may.
     Group(u32),
 }
 
-/// To connect is to write.
+/// Connecting takes write permission.
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Finds out how a container gets at a socket.
+/// Finds out how a container may connect to a socket.
 ///
 /// # Errors
-/// When it is none, or only its owner may connect.
+/// When the path is no socket, or only its owner may connect.
 pub fn access(path: &Path) -> anyhow::Result<Access> {
     let metadata = fs::metadata(path).with_context(|| {
         format!(

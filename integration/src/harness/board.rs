@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What all threads of a run know of each other.
+//! The state that all threads of a run share.
 
 use crate::harness::scenario::layout::Layout;
 use crate::harness::scenario::{Scenario, Status};
@@ -11,10 +11,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
-/// What came of something that was to be done; the error says why it was not.
+/// The outcome of an action; the error says why it did not happen.
 pub(super) type Outcome = Result<(), String>;
 
-/// What the thread that makes events happen is told.
+/// A message to the director, the thread that triggers events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     /// An event's condition is met.
@@ -22,11 +22,11 @@ pub(super) enum Signal {
         /// The event.
         event: usize,
     },
-    /// A guest has done all that it had to do.
+    /// A guest has done all of its work.
     GuestDone,
 }
 
-/// A condition that a queue looks out for.
+/// A condition that a queue watches for.
 #[derive(Debug)]
 struct Watch {
     event: usize,
@@ -40,7 +40,7 @@ enum Awaited {
     Status(Status),
 }
 
-/// What others see of a queue.
+/// A queue's state, as other threads see it.
 #[derive(Debug, Default)]
 struct Post {
     completed: AtomicU64,
@@ -49,26 +49,26 @@ struct Post {
     /// The HW queue's handle, 0 where there is none.
     handle: AtomicU64,
     has_ended: AtomicBool,
-    /// Who waits for bad packets to be submitted.
+    /// The waiters for bad packets to be submitted.
     bad_packets: Mutex<VecDeque<Sender<Outcome>>>,
     watches: Vec<Watch>,
 }
 
-/// What everybody sees.
+/// The state of a run that all threads see.
 #[derive(Debug)]
 pub(super) struct Board {
     posts: Vec<Post>,
     /// Events that have happened.
     happened: Vec<AtomicBool>,
-    /// The duration is over: queues without a number of submissions come to their end.
+    /// The duration is over: queues without a number of submissions end.
     is_over: AtomicBool,
-    /// Everything comes to its end, done or not.
+    /// All work ends, done or not.
     is_given_up: AtomicBool,
     signals: Sender<Signal>,
     workers: Mutex<Vec<Thread>>,
 }
 
-/// No code panics while it holds one of these locks, so what one guards is whole.
+/// No code panics while it holds one of these locks, so the data of a poisoned one is whole.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -99,7 +99,7 @@ impl Board {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // An error means that nothing happens any more.
+        // An error means that the director has ended.
         let _ = self.signals.send(signal);
     }
 
@@ -111,7 +111,7 @@ impl Board {
         }
     }
 
-    /// A queue has completed this number of submissions, and submitted up to number `reached`.
+    /// Records that a queue has completed this number of submissions, and submitted up to number `reached`.
     pub(super) fn post_progress(&self, lane: usize, completed: u64, reached: u64) {
         let Some(post) = self.posts.get(lane) else { return };
         post.completed.store(completed, Ordering::Release);
@@ -122,25 +122,25 @@ impl Board {
         );
     }
 
-    /// A queue was created.
+    /// Records that a queue was created.
     pub(super) fn post_handle(&self, lane: usize, handle: Handle) {
         if let Some(post) = self.posts.get(lane) {
             post.handle.store(handle.0, Ordering::Release);
         }
     }
 
-    /// The queue that was created last, if one was.
+    /// The handle of the lane's last queue, if one was created.
     pub(super) fn handle(&self, lane: usize) -> Option<Handle> {
         let handle = self.posts.get(lane)?.handle.load(Ordering::Acquire);
         (handle != 0).then_some(Handle(handle))
     }
 
-    /// A queue's doorbell reads this.
+    /// Records the status that a queue's doorbell reads.
     pub(super) fn post_status(&self, lane: usize, status: Status) {
         self.meet(lane, |awaited| awaited == Awaited::Status(status));
     }
 
-    /// Whether an event waits for what a queue's doorbell reads.
+    /// Whether an event waits for a status of a queue's doorbell.
     pub(super) fn is_status_watched(&self, lane: usize) -> bool {
         let is_status = |watch: &Watch| {
             matches!(watch.awaited, Awaited::Status(_)) && !watch.is_met.load(Ordering::Relaxed)
@@ -148,7 +148,7 @@ impl Board {
         self.posts.get(lane).is_some_and(|post| post.watches.iter().any(is_status))
     }
 
-    /// Nothing more is submitted to a queue.
+    /// Records that a queue ended: it gets no more submissions.
     pub(super) fn post_end(&self, lane: usize) {
         let Some(post) = self.posts.get(lane) else { return };
         post.has_ended.store(true, Ordering::Release);
@@ -170,12 +170,12 @@ impl Board {
         self.posts.get(lane).map_or(0, |post| post.reached.load(Ordering::Acquire))
     }
 
-    /// Submissions that were completed, of all queues.
+    /// Completed submissions of all queues.
     pub(super) fn all_completed(&self) -> u64 {
         (0..self.posts.len()).map(|lane| self.completed(lane)).sum()
     }
 
-    /// Asks for a bad packet in a queue.
+    /// Requests a bad packet in a queue.
     pub(super) fn order_bad_packet(&self, lane: usize, waiter: Sender<Outcome>) {
         let Some(post) = self.posts.get(lane) else { return };
         lock(&post.bad_packets).push_back(waiter);
@@ -185,7 +185,7 @@ impl Board {
         self.wake();
     }
 
-    /// The waiter for a bad packet in a queue, if there is one.
+    /// Takes a waiter for a bad packet in a queue, if there is one.
     pub(super) fn take_bad_packet(&self, lane: usize) -> Option<Sender<Outcome>> {
         lock(&self.posts.get(lane)?.bad_packets).pop_front()
     }
@@ -201,7 +201,7 @@ impl Board {
         self.happened.get(event).is_none_or(|happened| happened.load(Ordering::Acquire))
     }
 
-    /// The duration is over.
+    /// Ends the duration.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.wake();
@@ -211,7 +211,7 @@ impl Board {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// All threads stop, whatever is left to do.
+    /// Stops all threads, whatever work is left.
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Release);
         self.end();
@@ -221,18 +221,18 @@ impl Board {
         self.is_given_up.load(Ordering::Acquire)
     }
 
-    /// The calling thread wants to be woken by what happens here.
+    /// Has the calling thread woken by changes of the board.
     pub(super) fn register(&self) {
         lock(&self.workers).push(std::thread::current());
     }
 
-    /// It does not any more.
+    /// Undoes [`Self::register`].
     pub(super) fn unregister(&self) {
         let own = std::thread::current().id();
         lock(&self.workers).retain(|thread| thread.id() != own);
     }
 
-    /// Wakes every thread that waits for something to happen here.
+    /// Wakes every registered thread.
     pub(super) fn wake(&self) {
         lock(&self.workers).iter().for_each(Thread::unpark);
     }

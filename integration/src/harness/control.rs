@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the host's administrator does: the only place that knows the kernel's commands.
+//! The actions of the host's administrator: the only file that knows the kernel's commands.
 
 use crate::harness::board::Outcome;
 use crate::harness::scenario::{Action, DeviceState, EngineState};
@@ -23,7 +23,7 @@ impl Control {
         Self { kernel, sockets }
     }
 
-    /// Has the host do something, to this guest where it is about one, and waits until it is done.
+    /// Has the host carry out an action, on this guest if it is about one, and waits until it is done.
     pub(super) fn carry_out(
         &self,
         action: &Action,
@@ -33,7 +33,7 @@ impl Control {
         let command = self.command(action, guest)?;
         let (answer, answered) = channel();
         let kernel = self.kernel.clone();
-        // A device that a guest needs may take its time to go to D3.
+        // A device that a guest needs may take long to reach D3.
         let waiter = move || {
             // An error means that the receiver is gone.
             let _ = answer.send(kernel.command_blocking(command));
@@ -73,7 +73,7 @@ impl Control {
         })
     }
 
-    /// The kernel's id of a guest of the scenario, which changes with each reset.
+    /// The kernel's id for a guest of the scenario; it changes with each reset.
     fn guest(&self, guest: Option<usize>) -> Option<GuestId> {
         self.sockets.get(guest?)?.guest()
     }

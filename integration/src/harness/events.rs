@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Making control events happen: one after the other, by one thread.
+//! The director: one thread that triggers control events one after another.
 
 use crate::harness::board::{Board, Outcome, Signal};
 use crate::harness::control::Control;
@@ -15,39 +15,39 @@ use std::time::{Duration, Instant};
 
 /// The longest that one event may delay the next.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often the director checks whether the end was asked for.
+/// How often the director checks whether the run shall end.
 const TICK: Duration = Duration::from_millis(100);
-/// Most events that are kept one by one.
+/// Most events that the report keeps one by one.
 const MAX_KEPT: usize = 100_000;
 
 /// An event that happened.
 #[derive(Debug, Clone, Serialize)]
 pub struct Happened {
-    /// Which of the scenario's events, from 0.
+    /// The number of the scenario's event, from 0.
     pub event: usize,
-    /// What, and to whom.
+    /// The action and its target.
     pub what: String,
-    /// When it was to happen, in milliseconds from the start; none on a condition.
+    /// When it was due, in milliseconds from the start; `None` on a condition.
     pub planned_ms: Option<u64>,
-    /// When it had happened.
+    /// When it was done, in milliseconds from the start.
     pub done_ms: u64,
-    /// Why it did not.
+    /// Why it was refused.
     pub refused: Option<String>,
 }
 
-/// What happened in a run.
+/// The events of a run.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) happened: Vec<Happened>,
-    /// How often, by the scenario's event.
+    /// Occurrences, by the scenario's event.
     pub(super) counts: Vec<u64>,
-    /// How often it was refused.
+    /// Refusals, by the scenario's event.
     pub(super) refusals: Vec<u64>,
-    /// The run did not come to its end by itself.
+    /// The run reached its limit and was given up.
     pub(super) is_given_up: bool,
 }
 
-/// The thread that makes events happen.
+/// The thread that triggers events.
 pub(super) struct Director<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) layout: &'a Layout,
@@ -57,14 +57,14 @@ pub(super) struct Director<'a> {
     pub(super) signals: Receiver<Signal>,
     pub(super) guests: Vec<Sender<Message>>,
     pub(super) duration: Option<Duration>,
-    /// The end was asked for.
+    /// Requests the end of the run.
     pub(super) stop: &'a AtomicBool,
     pub(super) start: Instant,
     pub(super) events: Events,
 }
 
 impl Director<'_> {
-    /// Directs until all guests have done what they had to, or until the limit.
+    /// Directs until all guests have done their work, or until the limit.
     pub(super) fn run(mut self) -> Events {
         self.events.counts = vec![0; self.scenario.event.len()];
         self.events.refusals = vec![0; self.scenario.event.len()];
@@ -78,7 +78,7 @@ impl Director<'_> {
                 self.board.give_up();
                 break;
             }
-            // What was planned before the end happens before it, however late it is.
+            // Events that are planned before the end happen before it, however late they are.
             let next = self.plan.next_at(false);
             let is_over = self.duration.is_some_and(|duration| {
                 now >= duration && next.is_none_or(|next| next >= duration)
@@ -86,7 +86,7 @@ impl Director<'_> {
             if is_over || self.stop.load(Ordering::Acquire) {
                 self.board.end();
             }
-            // Events that follow another come before later ones.
+            // Events on conditions that are met come before timed ones.
             if let Some(event) = following.pop() {
                 if let Some(planned) = self.plan.on_condition(event) {
                     self.make_happen(&planned, &mut following);
@@ -147,7 +147,7 @@ impl Director<'_> {
             let wanted = condition.and_then(|condition| condition.event.as_ref());
             wanted.is_some() && wanted == name
         };
-        // The last is taken first.
+        // `pop` takes the last one first.
         following.extend((0..self.scenario.event.len()).rev().filter(follows));
     }
 

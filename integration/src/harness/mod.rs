@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Scenarios: guests that act as a file says, on a real device, without a VM.
+//! Scenarios: guests that act as a file describes, on a real device, without a VM.
 //!
-//! A [`Scenario`] says which guests there are, which contexts and HW queues they have, what is
-//! submitted to them, what happens to them and when, and what must hold at the end. Running it
-//! starts the device of `bellhopd` in this process and a guest for each that is described; every
-//! guest is the front end of a vhost-user connection of its own. The [`Report`] says what came of
-//! each queue and of each expectation. `docs/harness.md` has every key; [`EXAMPLES`] are scenarios
-//! to begin from.
+//! A [`Scenario`] describes guests with their contexts and HW queues, the submissions to those, the events of the
+//! run and when they happen, and the conditions that must hold at the end. Running it starts the device of
+//! `bellhopd` in this process, and each guest that the scenario describes; every guest is the front end of a
+//! separate vhost-user connection. The [`Report`] has the result of each queue and of each expectation.
+//! `docs/harness.md` has every key; [`EXAMPLES`] are scenarios to begin from.
 //!
-//! That each submission was executed exactly once, and in the order of its queue, is not taken from
-//! counters: every submission hashes a word of its queue's memory in place, on the GPU, with its own
-//! number as the seed, and the harness computes the same chain of digests.
+//! Counters do not prove that each submission was executed exactly once and in the order of its queue. So every
+//! submission hashes a word of its queue's memory in place, on the GPU, with its own number as the seed, and the
+//! harness computes this chain of digests too.
 //!
-//! A `#[test]` of another project can have its scenario as text, or build it:
+//! A `#[test]` of another project can take its scenario from text, or build it:
 //!
 //! ```
 //! use bellhop_integration::harness::scenario::{

@@ -25,38 +25,38 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-/// How often people are told how far it is.
+/// How often the progress line is updated.
 const PROGRESS: Duration = Duration::from_millis(250);
 
-/// What can be another in each run of a scenario.
+/// The parameters of one run of a scenario.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where random choices come from, instead of the scenario's seed.
+    /// The seed of random choices, instead of the scenario's.
     pub seed: Option<u64>,
     /// How long queues without a number of submissions work, instead of the scenario's duration.
     pub duration: Option<Duration>,
-    /// Whether to show on standard error how far it is.
+    /// Whether to show progress on standard error.
     pub progress: bool,
     /// Ends the run as if its duration were over, once it is true.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Why a scenario could not be run. One that was run and did not pass is no error.
+/// Why a scenario could not be run. A run that does not pass is no error.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The scenario is not right.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The host cannot do it.
+    /// The host cannot run it.
     #[error("{0:#}")]
     Host(#[from] anyhow::Error),
 }
 
 impl Scenario {
-    /// Runs it: a real device in this process, and guests that each are a thread or several.
+    /// Runs the scenario: a real device in this process, and guests of one or more threads each.
     ///
     /// # Errors
-    /// When the scenario cannot be run. What did not pass is in the report.
+    /// When the scenario cannot be run. Expectations that did not hold are in the report.
     pub fn run(&self, options: &Options) -> Result<Report, RunError> {
         self.validate()?;
         let duration = match (options.duration, self.duration) {
@@ -128,7 +128,7 @@ impl Run<'_> {
         Ok(Report::new(&outcomes, seed, start.elapsed()))
     }
 
-    /// Guests act, and events happen to them, until all have done what they had to.
+    /// Runs guests and events until all guests have ended.
     fn act<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -168,7 +168,7 @@ impl Run<'_> {
         };
         let events = director.run();
         has_ended.store(true, Ordering::Release);
-        // Threads that still wait for the device are told that it is gone.
+        // Wakes threads that still wait for the device with the error that it is gone.
         let service = if events.is_given_up {
             drop(service);
             None

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `bellhop trace`: what engines and queues of a running `bellhopd` do, as a file for Perfetto.
+//! `bellhop trace`: records engines and queues of a running `bellhopd` into a file for Perfetto.
 
 mod perfetto;
 mod timeline;
@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(2);
 /// How long a daemon that was just started may take to serve its control socket.
 const START: Duration = Duration::from_secs(10);
 
-/// What is recorded.
+/// The subject of a trace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct What {
     /// The adapter, by its number.
@@ -36,18 +36,18 @@ pub struct What {
     pub buffer_mib: u32,
 }
 
-/// What came of a trace.
+/// The summary of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {
     /// Events that were recorded.
     pub events: u64,
-    /// Events that were not, which the file says too, where they are missing.
+    /// Events that were lost; the file also shows where.
     pub lost: u64,
-    /// How long was recorded.
+    /// The recorded time.
     pub seconds: f64,
 }
 
-/// A trace that is being recorded. The daemon records no more once this is dropped.
+/// A trace in progress. The daemon stops recording when this is dropped.
 pub struct Trace<W> {
     client: ControlClient,
     what: What,
@@ -56,8 +56,8 @@ pub struct Trace<W> {
 }
 
 impl<W: Write> Trace<W> {
-    /// Begins to record an adapter of the daemon that has this control socket. What is recorded is written as
-    /// it is fetched.
+    /// Begins to record an adapter of the daemon that has this control socket. Records are written as they are
+    /// fetched.
     ///
     /// # Errors
     /// When no daemon serves the socket, another tool traces, there is no such adapter, or the file cannot be written.
@@ -93,7 +93,7 @@ impl<W: Write> Trace<W> {
         }
     }
 
-    /// Fetches what was recorded since.
+    /// Fetches the records since the last call.
     ///
     /// # Errors
     /// When the daemon does not answer, or nothing can be written.
@@ -102,7 +102,7 @@ impl<W: Write> Trace<W> {
         Ok(())
     }
 
-    /// Fetches the rest and ends the recording. Returns what came of it, and where it was written.
+    /// Fetches the rest and ends the recording. Returns the summary and the output.
     ///
     /// # Errors
     /// As [`Self::fetch`].
@@ -115,7 +115,7 @@ impl<W: Write> Trace<W> {
         Ok((Summary { events, lost, seconds }, output))
     }
 
-    /// Fetches again and again; returns only when that fails.
+    /// Fetches repeatedly; returns only when that fails.
     async fn follow(&mut self) -> anyhow::Error {
         loop {
             tokio::time::sleep(INTERVAL).await;
@@ -128,12 +128,12 @@ impl<W: Write> Trace<W> {
 
 const CANNOT_WRITE: &str = "cannot write the trace; name a file with room for it with --output";
 
-/// Begins the file before anything runs. Others see it when the trace is whole.
+/// Creates the file before anything runs. It appears at its path when the trace is complete.
 fn create(path: &Path) -> anyhow::Result<BufWriter<NewFile>> {
     NewFile::create(path).map(BufWriter::new)
 }
 
-/// Ends a trace that is recorded into a file.
+/// Ends a trace into a file.
 fn end_file(trace: Trace<BufWriter<NewFile>>) -> anyhow::Result<Summary> {
     let (summary, file) = trace.end()?;
     finish(file)?;
@@ -145,8 +145,8 @@ fn finish(file: BufWriter<NewFile>) -> anyhow::Result<()> {
     file.finish()
 }
 
-/// Why recording ended early. The file has what a daemon did until it was gone, unless it was the file that
-/// could not be written.
+/// The error of a recording that ended early. Unless the file could not be written, it is kept, with the records
+/// until then.
 fn broken_off(trace: Trace<BufWriter<NewFile>>, error: anyhow::Error) -> anyhow::Error {
     if error.downcast_ref() == Some(&CANNOT_WRITE) {
         return error;
@@ -182,7 +182,7 @@ pub fn record(
     })
 }
 
-/// Records what a guest does that is started with a daemon for it, into a file.
+/// Starts a daemon and a guest, and records them into a file.
 ///
 /// # Errors
 /// When one of them cannot be started, the daemon ends before the guest, or the file cannot be written.
@@ -211,7 +211,7 @@ pub fn record_run(
     })
 }
 
-/// Begins when a daemon that was just started serves its control socket.
+/// Begins once a daemon that was just started serves its control socket.
 async fn begin_soon<W: Write>(control: &Path, what: What, output: W) -> anyhow::Result<Trace<W>> {
     let begun = async {
         // The daemon makes the file when it listens.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Perfetto's format: the few messages of it that a timeline needs, written one after another.
+//! Perfetto's format: the few messages that a timeline needs, written one after another.
 //!
 //! Source: `protos/perfetto/trace` of Perfetto: `trace_packet.proto`, `clock_snapshot.proto`,
 //! `track_event/*.proto`.
@@ -50,9 +50,9 @@ pub(super) struct Clock {
 pub(super) mod clock {
     pub(crate) const REALTIME: u32 = 1;
     pub(crate) const MONOTONIC: u32 = 3;
-    /// That of timestamps which say no other.
+    /// The clock of timestamps that name none.
     pub(crate) const BOOTTIME: u32 = 6;
-    /// The first that a sequence of packets may give a meaning of its own.
+    /// The first number that a sequence of packets may define itself.
     pub(crate) const ADAPTER: u32 = 64;
 }
 
@@ -109,7 +109,7 @@ pub(super) enum Kind {
 
 /// The one sequence of packets.
 const SEQUENCE: u32 = 1;
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: nothing of before is needed.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: no earlier packet is needed.
 const STATE_CLEARED: u32 = 1;
 
 /// Writes packets. A file that ends behind any of them is a whole trace, and packets need not be in the order
@@ -134,7 +134,7 @@ impl<W: Write> Writer<W> {
             ..packet
         };
         self.buffer.clear();
-        // A vector has room for whatever comes.
+        // A vector grows as needed, so this cannot fail.
         Trace { packet: vec![packet] }.encode(&mut self.buffer).map_err(io::Error::other)?;
         self.output.write_all(&self.buffer)
     }

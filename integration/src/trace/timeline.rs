@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What was recorded, as tracks of a timeline.
+//! Records as tracks of a timeline.
 
 use super::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, Kind, TracePacket, TrackDescriptor,
@@ -19,21 +19,21 @@ const EXECUTED: u64 = 3 << 16;
 const BUSY: u64 = 4 << 16;
 const QUEUES: u64 = 1 << 40;
 const PROCESSES: u64 = 1 << 62;
-/// Tracks that a queue or a process has at most.
+/// Most tracks of a queue or a process.
 const PARTS: u64 = 1 << 10;
-/// Most lanes for what overlaps; the rest begins when a lane is free.
+/// Most lanes for overlapping slices; a further slice begins when a lane is free.
 const LANES: u64 = 200;
 
-/// What the tracks of a queue or a process are.
+/// The tracks of a queue or a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 enum Part {
     Doorbell = 1,
     Signals = 2,
     Execution = 3,
-    /// As many as there are lanes.
+    /// The first of [`LANES`] tracks.
     Waits = 256,
-    /// As many as there are lanes.
+    /// The first of [`LANES`] tracks.
     Submissions = 512,
 }
 
@@ -53,10 +53,10 @@ fn queue_track(queue: u64) -> u64 {
     QUEUES + queue * PARTS
 }
 
-/// A time from and to, on the adapter's clock.
+/// A begin and an end, on the adapter's clock.
 type Span = (u64, u64);
 
-/// What is known of a queue.
+/// The state of a queue.
 #[derive(Debug, Default)]
 struct Queue {
     name: String,
@@ -65,19 +65,19 @@ struct Queue {
     done: u64,
 }
 
-/// How busy an engine was when that was told last.
+/// An engine's last reported busy time.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     time: u64,
     busy_time: u64,
 }
 
-/// A timeline that is written as records come.
+/// A timeline that is written as records arrive.
 #[derive(Debug)]
 pub(super) struct Timeline<W> {
     writer: Writer<W>,
     known: BTreeSet<u64>,
-    /// The tracks that are in a state.
+    /// The tracks with an open state slice.
     states: BTreeSet<u64>,
     /// When the last slice of each lane ends, by the first lane's track.
     lanes: BTreeMap<u64, Vec<u64>>,
@@ -90,7 +90,7 @@ pub(super) struct Timeline<W> {
     last: u64,
     /// Events that were recorded.
     pub(super) events: u64,
-    /// Events that were not.
+    /// Events that were lost.
     pub(super) lost: u64,
 }
 
@@ -127,7 +127,7 @@ impl<W: Write> Timeline<W> {
         Ok(timeline)
     }
 
-    /// Writes what has not ended and returns the output.
+    /// Ends open slices and returns the output.
     pub(super) fn end(mut self) -> io::Result<W> {
         for track in std::mem::take(&mut self.states) {
             self.event(self.last, track, Kind::SliceEnd, TrackEvent::default())?;
@@ -156,8 +156,8 @@ impl<W: Write> Timeline<W> {
         self.track(parent + part as u64, part.name(), Some(parent))
     }
 
-    /// A lane for what may overlap, and the part of its time in which the lane is free: all of it, unless every
-    /// lane is taken. How much overlaps is the guest's word, so the number of lanes is bounded.
+    /// A lane for a slice that may overlap others, and the part of its time in which the lane is free: all of it,
+    /// unless every lane is taken. The guest controls how many slices overlap, so the number of lanes is bounded.
     fn lane(&mut self, parent: u64, part: Part, (from, to): Span) -> io::Result<(u64, Span)> {
         let first = parent + part as u64;
         let lanes = self.lanes.entry(first).or_default();
@@ -236,7 +236,7 @@ impl<W: Write> Timeline<W> {
                 let name = format!("{records} events lost: they were not fetched in time");
                 return self.instant(time, DEVICE, named(name, Some(records), []));
             }
-            // Turns of before that the engine had not told.
+            // Turns before the trace that the engine reports late.
             What::Executed { .. } if time < start => return Ok(()),
             _ => self.events += 1,
         }
@@ -276,12 +276,12 @@ impl<W: Write> Timeline<W> {
                 let track = self.part(queue_track(queue), Part::Doorbell)?;
                 self.state(time, track, state)
             }
-            // Done above.
+            // Handled above.
             _ => Ok(()),
         }
     }
 
-    /// The clocks of other traces, so that this one can be put beside them.
+    /// Writes the clocks of other traces, so that this one can be laid beside them.
     fn clocks(&mut self, time: u64, [monotonic, boottime, realtime]: [u64; 3]) -> io::Result<()> {
         self.offset = boottime.saturating_sub(time);
         let clocks = [
@@ -301,7 +301,7 @@ impl<W: Write> Timeline<W> {
         })
     }
 
-    /// How much of the time since it was told last an engine was busy.
+    /// Writes the share of the time since the last report in which an engine was busy.
     fn busy(&mut self, node: u32, now: Sample) -> io::Result<()> {
         let Some(before) = self.samples.insert(node, now) else { return Ok(()) };
         let [busy, time] = [(now.busy_time, before.busy_time), (now.time, before.time)]
@@ -320,7 +320,7 @@ impl<W: Write> Timeline<W> {
         self.track(track, format!("CPUs of process {process}, guest {guest}"), None)
     }
 
-    /// A wait that ended at a time; `since` is 0 where it held no queue.
+    /// Writes a wait that ended at `time`; `since` is 0 if it held no queue.
     fn wait(&mut self, parent: u64, time: u64, since: u64, event: TrackEvent) -> io::Result<()> {
         if since == 0 {
             let track = self.part(parent, Part::Waits)?;
@@ -330,8 +330,8 @@ impl<W: Write> Timeline<W> {
         self.slice(span, track, event)
     }
 
-    /// A queue's signal. That of its progress fence ends a submission: from when it was queued until it was
-    /// done, and within that from when nothing before it was left to do.
+    /// Writes a queue's signal. A signal of its progress fence ends a submission, which lasts from when it was
+    /// queued; its execution begins when the previous one was done.
     fn signal(
         &mut self,
         time: u64,
@@ -343,7 +343,7 @@ impl<W: Write> Timeline<W> {
         let parent = queue_track(queue);
         let known = self.queues.entry(queue).or_default();
         let is_progress = known.progress_fence == Some(fence);
-        // When it was queued is the guest's word.
+        // The guest reports the queued time, and may lie.
         let is_span = is_progress && (1..=time).contains(&queued);
         if !is_span {
             let what = if is_progress { "progress".into() } else { format!("fence {fence}") };
@@ -379,11 +379,10 @@ fn named(name: String, value: Option<u64>, flows: impl IntoIterator<Item = u64>)
     }
 }
 
-/// The arrow between events about a value of a fence, or of a queue's submissions; none where it is not known
-/// which fence it is. Who signals and who waits need not be recorded in order, so that it is made of what both
-/// say.
+/// The id of the arrow between events about a value of a fence, or of a queue's submissions; `None` if the fence is
+/// not known. Signal and wait may be recorded in any order, so the id is made from the data that both have.
 fn flow(object: u64, value: u64) -> Option<u64> {
-    // SplitMix64, so that arrows of two fences are seldom one.
+    // SplitMix64, so that ids of two fences seldom collide.
     let mix = |x: u64| {
         let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -422,7 +421,7 @@ mod tests {
         slices
     }
 
-    /// A guest says when it queued a submission; here, that it queued all of them at once.
+    /// The guest reports the queued times; here, it claims that it queued all submissions at once.
     #[test]
     fn slices_of_a_lane_do_not_overlap_however_much_a_guest_says_it_has_in_flight() {
         const SUBMISSIONS: u64 = 3 * LANES;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a guest does beside its work: storms, and stores where there is nothing for it.
+//! A guest's actions beside its work: storms, and stores to words that it must not write.
 
 use crate::harness::guest::process::Process;
 use crate::harness::guest::request::send;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vm_memory::{Bytes, VolatileMemory};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Connects a doorbell again and again; returns how often it was done.
+/// Connects a doorbell again and again; returns the number of connects.
 pub(in crate::harness) fn connect_storm(
     guest: &FakeGuest,
     process: &Process,
@@ -30,7 +30,7 @@ pub(in crate::harness) fn connect_storm(
         if stop.load(Ordering::Acquire) {
             break;
         }
-        // A queue that is lost meanwhile cannot be connected, which is no news here.
+        // A queue that was lost meanwhile cannot be connected, which is no error here.
         send(guest, process.number(), &ConnectDoorbell { hw_queue })
             .map_err(|error| error.to_string())?;
     }
@@ -64,7 +64,7 @@ pub(in crate::harness) fn queue_storm(
     Ok(())
 }
 
-/// Writes to all doorbells of a BAR as fast as possible; returns how many stores that were.
+/// Writes to all doorbells of a BAR as fast as possible; returns the number of stores.
 pub(in crate::harness) fn write_doorbells(
     guest: &FakeGuest,
     time: Duration,
@@ -85,7 +85,7 @@ pub(in crate::harness) fn write_doorbells(
         for slot in 0..count {
             let offset = area.offset + u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
             let word = bar.region.get_atomic_ref::<AtomicU64>(offset as usize);
-            // Every value is some ring's pointer, and none is this one's.
+            // Changes with each store, and is never a write pointer, which is a multiple of 8.
             let value = stores * 8 + 1;
             word.map_err(|error| error.to_string())?.store(value, Ordering::Relaxed);
             stores += 1;
@@ -94,14 +94,14 @@ pub(in crate::harness) fn write_doorbells(
     Ok(stores)
 }
 
-/// Something that happens beside the guest's work.
+/// An action on a thread beside the guest's work.
 pub(in crate::harness) struct Errand {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Result<(), String>>,
 }
 
 impl Errand {
-    /// Begins one.
+    /// Starts an errand.
     pub(in crate::harness) fn begin(
         what: impl FnOnce(&AtomicBool) -> Result<(), String> + Send + 'static,
     ) -> Result<Self, String> {
@@ -118,12 +118,12 @@ impl Errand {
         self.thread.is_finished()
     }
 
-    /// Ends it early.
+    /// Ends the errand early.
     pub(in crate::harness) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Waits for its end.
+    /// Waits for the errand's end.
     pub(in crate::harness) fn join(self) -> Result<(), String> {
         self.thread.join().unwrap_or_else(|_| Err("the thread panicked".into()))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest: its VMM, its processes, and what happens to it.
+//! A guest: its VMM, its processes, and the actions on it.
 
 pub(in crate::harness) mod mischief;
 pub(in crate::harness) mod process;
@@ -33,22 +33,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
-/// What a guest's thread is told.
+/// A message to a guest's thread.
 pub(in crate::harness) enum Message {
-    /// Something happens to it.
+    /// An action on the guest.
     Order {
-        /// What.
+        /// The action.
         action: Action,
-        /// To which of its queues, where it is about one.
+        /// The queue that the action is about, if it is about one.
         lane: Option<usize>,
-        /// Where to say when it is done.
+        /// Takes the outcome.
         answer: Sender<Outcome>,
     },
     /// A thread of one of its processes has ended.
     Worked(Report),
 }
 
-/// What became of a guest.
+/// The result of a guest.
 pub(in crate::harness) struct Result {
     /// By lane.
     pub(in crate::harness) tallies: Vec<(Arc<Lane>, Tally)>,
@@ -56,11 +56,11 @@ pub(in crate::harness) struct Result {
     pub(in crate::harness) measures: Vec<Option<Measure>>,
     pub(in crate::harness) victims: u64,
     pub(in crate::harness) violations: Vec<String>,
-    /// What went wrong that is no queue's affair.
+    /// Errors that are not about a queue.
     pub(in crate::harness) problems: Vec<String>,
 }
 
-/// What all guests of a run have in common.
+/// The state that all guests of a run share.
 pub(in crate::harness) struct Common<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) layout: &'a Layout,
@@ -68,21 +68,21 @@ pub(in crate::harness) struct Common<'a> {
     pub(in crate::harness) seed: u64,
 }
 
-/// A guest that runs.
+/// A running guest.
 struct Machine {
     vm: Arc<FakeGuest>,
-    /// A process without queues, which asks for what concerns the whole guest.
+    /// A process without queues, for requests about the whole guest.
     base: Arc<Adapter>,
 }
 
-/// A process, and what of it is not at work.
+/// A process, and its queues that no thread works at.
 #[derive(Default)]
 struct Slot {
     process: Option<Arc<Process>>,
-    /// How many threads work for it.
+    /// The number of threads that work for it.
     working: usize,
     idle: Vec<(Arc<Lane>, Tally)>,
-    /// Queues that no thread works at, and that are not closed.
+    /// Queues that stopped threads left open.
     halted: Vec<Queue>,
 }
 
@@ -100,7 +100,7 @@ pub(in crate::harness) struct GuestThread<'scope, 'env, 'a> {
     result: Result,
 }
 
-/// Where orders for a guest go.
+/// The channel for orders to a guest.
 pub(in crate::harness) fn mailbox() -> (Sender<Message>, Receiver<Message>) {
     channel()
 }
@@ -140,7 +140,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         }
     }
 
-    /// Runs until all queues of the guest have come to their end.
+    /// Runs until all queues of the guest have ended.
     pub(in crate::harness) fn run(mut self) -> Result {
         if let Err(error) = self.live() {
             self.result.problems.push(format!("{error:#}"));
@@ -214,7 +214,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(Machine { vm, base: Arc::new(base) })
     }
 
-    /// Begins a process, with a number of threads for its queues.
+    /// Starts a process, with threads for its queues.
     fn start(&mut self, machine: &Machine, number: u32) -> anyhow::Result<()> {
         let spec = self.spec();
         let Some(slot) = self.slots.get_mut(&number) else { return Ok(()) };
@@ -236,7 +236,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             let ended = self.to_itself.clone();
             self.scope.spawn(move || {
                 let report = worker.run(part);
-                // The thread's own part of the process goes before its end is known.
+                // Drops the thread's reference to the process before it reports its end.
                 drop(worker);
                 // An error means that the guest's thread has ended.
                 let _ = ended.send(Message::Worked(report));
@@ -245,7 +245,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(())
     }
 
-    /// Takes note of what a thread did.
+    /// Records the report of a thread.
     fn note(&mut self, report: Report) {
         let Report { process, tallies, open, measures, error } = report;
         for (all, own) in self.result.measures.iter_mut().zip(measures) {
@@ -271,7 +271,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         self.collect(&numbers);
     }
 
-    /// Waits until no thread works for these processes any more, which are over then.
+    /// Waits until no thread works for these processes any more, and ends them.
     fn collect(&mut self, numbers: &[u32]) {
         let slots = || numbers.iter().copied();
         for process in slots().filter_map(|number| self.slots.get(&number)?.process.as_ref()) {
@@ -302,7 +302,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             .for_each(|process| process.doom());
     }
 
-    /// Begins all processes that have work left, and do not work at it.
+    /// Starts all processes that have work left and do not run.
     fn start_all(&mut self, machine: &Machine) -> anyhow::Result<()> {
         let has_work = |slot: &Slot| slot.idle.iter().any(|(_, tally)| tally.ended.is_none());
         let slots = self.slots.iter();
@@ -311,8 +311,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         numbers.into_iter().try_for_each(|number| self.start(machine, number))
     }
 
-    /// Makes something happen; returns the machine that is there after. An error is the guest's
-    /// end.
+    /// Carries out an order; returns the machine that runs afterwards. An error ends the guest.
     fn obey(
         &mut self,
         machine: Machine,
@@ -371,7 +370,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(())
     }
 
-    /// Does something to the context of a queue.
+    /// Calls a function with the context of a queue.
     fn with_context(
         &self,
         lane: Option<usize>,
@@ -396,8 +395,8 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         })
     }
 
-    /// The process ends with everything in use, as when its guest's kernel kills it: its threads
-    /// are stopped where they are, then it is destroyed. It begins anew after.
+    /// Ends the process with everything in use, as when the guest's kernel kills it: stops its threads where they
+    /// are, destroys it, and starts it anew.
     fn end_process(&mut self, machine: &Machine, number: u32) -> anyhow::Result<Outcome> {
         let slot = self.slots.get(&number);
         let Some(process) = slot.and_then(|slot| slot.process.clone()) else {
@@ -414,14 +413,14 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(status.is_success().then_some(()).ok_or_else(|| status.to_string()))
     }
 
-    /// Closes what threads left behind that were stopped.
+    /// Closes the queues that stopped threads left open.
     fn close_halted(&mut self) {
         for slot in self.slots.values_mut() {
             slot.idle.extend(slot.halted.drain(..).map(Queue::close));
         }
     }
 
-    /// The guest reboots with everything in use.
+    /// Reboots the guest with everything in use.
     fn reset(&mut self, machine: Machine) -> anyhow::Result<Machine> {
         self.count(&machine);
         self.doom_all();
@@ -437,7 +436,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(machine)
     }
 
-    /// The guest's VMM is killed, and another started.
+    /// Kills the guest's VMM, and starts another.
     fn kill(&mut self, machine: Machine) -> anyhow::Result<Machine> {
         self.count(&machine);
         self.doom_all();
@@ -451,7 +450,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(machine)
     }
 
-    /// The guest goes.
+    /// Ends the guest as its scenario says.
     fn leave(&mut self, machine: Machine) {
         self.reap(true);
         self.count(&machine);
@@ -469,7 +468,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         self.slots.values().any(|slot| slot.idle.iter().any(|(_, tally)| ended(tally)))
     }
 
-    /// Adds what the device counted for this guest so far, which its end makes it forget.
+    /// Adds the device's counters for this guest, which the device forgets when the guest ends.
     fn count(&mut self, machine: &Machine) {
         match machine.base.statistics() {
             Ok(statistics) => self.result.victims += statistics.victims,
@@ -477,8 +476,8 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         }
     }
 
-    /// Takes note of errands that are done, or of all, which end then. What goes wrong with one
-    /// because its guest ends is no news.
+    /// Records the errors of finished errands. With `all`, ends every errand and ignores the errors, which the
+    /// guest's end may cause.
     fn reap(&mut self, all: bool) {
         if all {
             self.errands.iter().for_each(Errand::stop);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A process of a guest: what its queues share.
+//! A process of a guest: the objects that its queues share.
 
 use crate::harness::guest::proof::Extent;
 use crate::harness::guest::tally::Tally;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What its queues share, from its beginning to its end.
+/// A process of a guest, with the objects that its queues share.
 pub(in crate::harness) struct Process {
     // Dropped in this order.
     fences: HashMap<usize, Arc<Fence>>,
@@ -29,7 +29,7 @@ pub(in crate::harness) struct Process {
 }
 
 impl Process {
-    /// Begins one with contexts and memory for these queues.
+    /// Starts a process with contexts and memory for these queues.
     pub(in crate::harness) fn begin(
         base: &Adapter,
         guest: &GuestSpec,
@@ -44,7 +44,7 @@ impl Process {
             end = extent.end();
             extents.insert(lane.index, extent);
         }
-        // In the guest's own memory, which a reset leaves as it is.
+        // In the guest's own memory, which a reset leaves unchanged.
         let size = end.max(1).next_multiple_of(PAGE_SIZE);
         let memory = device.create_allocation(AllocationKind::SYSTEM, size)?;
         let memory = Arc::new(memory.map(Protection::WRITE)?);
@@ -71,7 +71,7 @@ impl Process {
         }))
     }
 
-    /// Its number, as requests name it.
+    /// The process's number in requests.
     pub(in crate::harness) fn number(&self) -> u32 {
         self.adapter.process()
     }
@@ -89,7 +89,7 @@ impl Process {
         self.fences.get(&lane)
     }
 
-    /// Its threads stop where they are and leave everything as it is.
+    /// Stops its threads where they are, with all queues open.
     pub(in crate::harness) fn halt(&self) {
         self.is_halted.store(true, Ordering::Release);
     }
@@ -98,7 +98,7 @@ impl Process {
         self.is_halted.load(Ordering::Acquire)
     }
 
-    /// It is about to be ended with everything in use: queues that are lost from now on are lost
+    /// Marks the process as about to be ended with everything in use: queues that are lost from now on are lost
     /// with it.
     pub(in crate::harness) fn doom(&self) {
         self.is_doomed.store(true, Ordering::Release);
@@ -108,7 +108,7 @@ impl Process {
         self.is_doomed.load(Ordering::Acquire)
     }
 
-    /// Its queues are to be given up: it is about to be gone, or is gone already.
+    /// Has its queues given up, because the process is ending or has ended.
     pub(in crate::harness) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }

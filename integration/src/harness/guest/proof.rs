@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How a queue proves what became of its submissions.
+//! Proof that the GPU executed a queue's submissions once and in order.
 //!
-//! Each queue has a word that every submission hashes in place, with its own number as the seed.
-//! The word after submission `n` is then a digest of all submissions up to `n` in their order: one
-//! that was left out, executed twice or too early gives another, and so does work whose bytes were
-//! not there when they were hashed, which they are too. A copy of each digest is kept until its
-//! submission was looked at.
+//! Each queue has a word that every submission hashes in place, together with the bytes of its work, and with its
+//! own number as the seed. The word after submission `n` is then a digest of all submissions up to `n` in their
+//! order. A submission that was left out, executed twice or too early changes it, and so does work whose bytes
+//! were not visible when they were hashed. Memory keeps a copy of each digest until its submission was checked.
 
 use crate::harness::scenario::{QueueSpec, Work};
 use bellhop_guest_umd::{CommandBuffer, Error, Fence, GpuMapping};
@@ -15,12 +14,12 @@ use std::sync::atomic::Ordering;
 use xxhash_rust::xxh64::xxh64;
 
 const WORD: u64 = size_of::<u64>() as u64;
-/// Two queues share no cache line.
+/// Bytes to which a queue's memory is aligned, so that two queues share no cache line.
 const ALIGNMENT: u64 = 64;
-/// Bytes of packets that a submission takes at most.
+/// Most bytes of packets of a submission.
 pub(in crate::harness) const COMMANDS: usize = 512;
 
-/// A queue's memory, and what must be in it.
+/// A queue's memory, and its expected contents.
 pub(in crate::harness) struct Proof {
     memory: Arc<GpuMapping>,
     /// Where the queue's part of the memory begins.
@@ -29,19 +28,19 @@ pub(in crate::harness) struct Proof {
     depth: u64,
     /// The two sources of copies.
     sources: [Vec<u8>; 2],
-    /// The digest when all that was submitted is executed.
+    /// The digest once all submissions are executed.
     digest: u64,
     scratch: Vec<u8>,
 }
 
-/// A submission of another queue that one waits for.
+/// The other queue that a submission waits for.
 pub(in crate::harness) struct After<'a> {
     pub(in crate::harness) fence: &'a Fence,
     /// Where the other queue writes its numbers.
     pub(in crate::harness) number: u64,
 }
 
-/// What a proof is made for.
+/// The layout of a queue's memory.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::harness) struct Extent {
     pub(in crate::harness) start: u64,
@@ -60,8 +59,8 @@ impl Extent {
         Self { start, bytes, depth: spec.depth.get().into() }
     }
 
-    /// Where the next queue's begins: behind two sources, what work writes, digest, number, and
-    /// two words for each submission on its way.
+    /// Where the next queue's memory begins: behind two sources, the target of work, digest, number, and two
+    /// words for each submission in flight.
     pub(in crate::harness) fn end(&self) -> u64 {
         (self.start + 3 * self.bytes + (2 + 2 * self.depth) * WORD).next_multiple_of(ALIGNMENT)
     }
@@ -73,8 +72,7 @@ impl Extent {
 }
 
 impl Proof {
-    /// Begins one. `name` makes the bytes the queue's own; `number` is that of the last submission
-    /// before.
+    /// Begins a proof. `name` makes the bytes unique to the queue; `number` is that of the previous submission.
     pub(in crate::harness) fn begin(
         memory: Arc<GpuMapping>,
         extent: Extent,
@@ -106,7 +104,7 @@ impl Proof {
         self.memory.gpu_va() + offset
     }
 
-    /// What work writes; the digest follows.
+    /// The target of work; the digest follows.
     fn area(&self) -> u64 {
         self.start + 2 * self.bytes
     }
@@ -127,12 +125,12 @@ impl Proof {
         self.number() + (1 + self.depth + number % self.depth) * WORD
     }
 
-    /// The digest after all that was recorded.
+    /// The digest after all recorded submissions.
     pub(in crate::harness) fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Forgets what was recorded beyond this digest: it was not submitted.
+    /// Forgets submissions that were recorded beyond this digest and then not submitted.
     pub(in crate::harness) fn forget_beyond(&mut self, digest: u64) {
         self.digest = digest;
     }
@@ -164,8 +162,7 @@ impl Proof {
         Ok(())
     }
 
-    /// Records what comes before the proof; leaves what it writes in `scratch`, and returns how
-    /// many bytes that are.
+    /// Records the work before the proof; leaves the bytes that it writes in `scratch`, and returns their number.
     fn record_work(
         &mut self,
         commands: &mut CommandBuffer,
@@ -199,7 +196,7 @@ impl Proof {
         Ok(self.scratch.len() as u64)
     }
 
-    /// Looks at what completed submission `number` left behind; the error says what is wrong.
+    /// Checks the digest of completed submission `number`; the error says what is wrong.
     pub(in crate::harness) fn check(
         &self,
         number: u64,
@@ -225,7 +222,7 @@ impl Proof {
         Ok(())
     }
 
-    /// What the digest is now, whether or not all is executed.
+    /// The present digest, whether or not all submissions are executed.
     pub(in crate::harness) fn found(&self) -> Result<u64, Error> {
         Ok(self.word(self.state())?.load(Ordering::Acquire))
     }
@@ -243,8 +240,8 @@ mod tests {
     use bellhop_protocol::control::gpu_va::Protection;
     use std::os::unix::net::UnixStream;
 
-    /// A client of a real device, what proves its queue's work, and command buffers that hold submissions
-    /// 1 to 3 of it, with the digest that each must leave.
+    /// A client of a real device, the proof of its queue, and command buffers with submissions 1 to 3, each with
+    /// the digest that it must leave.
     struct Bench {
         client: Client,
         recorded: Vec<(CommandBuffer, u64)>,
@@ -271,7 +268,7 @@ mod tests {
             Self { client, recorded, proof, _service: service }
         }
 
-        /// Executes these submissions in this order; whether the last of all proves to be right.
+        /// Executes these submissions in this order. Returns whether the proof of the last one holds.
         fn is_right_after(&mut self, order: &[usize]) -> bool {
             for number in order {
                 let value = self.client.queue.submit(&mut self.recorded[number - 1].0).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One queue: what was submitted to it, and what came of that.
+//! One queue: its submissions and their completion.
 
 use crate::harness::board::Board;
 use crate::harness::guest::process::Process;
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a blocked look lasts before the thread looks at its other queues.
+/// How long a blocking wait lasts before the thread looks at its other queues.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// A submission on its way.
+/// A submission in flight.
 struct InFlight {
     number: u64,
     value: u64,
@@ -29,7 +29,7 @@ struct InFlight {
     commands: CommandBuffer,
 }
 
-/// Whether the error says that the queue is lost, and not more than the queue.
+/// Whether the error says that the queue is lost, and only the queue.
 fn is_loss(error: &Error) -> bool {
     matches!(
         error,
@@ -37,8 +37,8 @@ fn is_loss(error: &Error) -> bool {
     )
 }
 
-/// An error when the process ends: what its fences and statuses read may be somebody else's by
-/// now. Looked at after them.
+/// Fails when the process ends: another process may by now own its fences and statuses. Called after they
+/// were read.
 fn check_process(shared: &Shared<'_>) -> Result<(), Error> {
     if shared.process.is_doomed() {
         Err(Error::NotAvailable("the queue's process"))
@@ -47,7 +47,7 @@ fn check_process(shared: &Shared<'_>) -> Result<(), Error> {
     }
 }
 
-/// What all queues of one thread share.
+/// The state that all queues of one thread share.
 pub(in crate::harness) struct Shared<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) board: &'a Board,
@@ -56,7 +56,7 @@ pub(in crate::harness) struct Shared<'a> {
     pub(in crate::harness) measures: Vec<Option<Measure>>,
     /// Command buffers that are not in use.
     pub(in crate::harness) pool: Vec<CommandBuffer>,
-    /// How many more there may be.
+    /// Command buffers that may still be made.
     pub(in crate::harness) unmade: u32,
 }
 
@@ -81,14 +81,14 @@ impl Shared<'_> {
     }
 }
 
-/// What a look at a queue brought.
+/// The result of a look at a queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::harness) struct Looked {
     /// Something was submitted or completed.
     pub(in crate::harness) has_moved: bool,
-    /// Since when a submission is on its way.
+    /// When the oldest submission in flight was made.
     pub(in crate::harness) waits_since: Option<Instant>,
-    /// When there is something to submit, if only time stands between.
+    /// When the next submission is due, if it waits for time alone.
     pub(in crate::harness) due: Option<Instant>,
 }
 
@@ -100,20 +100,20 @@ pub(in crate::harness) struct Queue {
     proof: Proof,
     pub(in crate::harness) lane: Arc<Lane>,
     pub(in crate::harness) tally: Tally,
-    /// What its counters were when last looked at.
+    /// Its counters at the last look.
     counted: DoorbellCounters,
     /// The digest after the last submission that was completed.
     proven: u64,
-    /// What a submission leaves behind that was not answered.
+    /// The digest of a submission that failed without an answer whether the device has it.
     unanswered: Option<u64>,
-    /// A bad packet was submitted: there is nothing to come but its loss.
+    /// A bad packet that was submitted: the queue must be lost next.
     poison: Option<Poison>,
 }
 
-/// A bad packet on its way.
+/// A bad packet in flight.
 #[derive(Debug, Clone, Copy)]
 struct Poison {
-    /// What the progress fence would get.
+    /// The value that the progress fence would get.
     value: u64,
     since: Instant,
 }
@@ -149,7 +149,7 @@ impl Queue {
         self.tally.ended.is_some()
     }
 
-    /// Looks once at what is done, and submits what is due.
+    /// Looks once for completions, and submits what is due.
     pub(in crate::harness) fn look(
         &mut self,
         shared: &mut Shared<'_>,
@@ -163,7 +163,7 @@ impl Queue {
         if let Some(waiter) = shared.board.take_bad_packet(self.lane.index) {
             let poisoned = self.poison(shared);
             let told = match &poisoned {
-                // The device may have seen it before the ring.
+                // The device may have found the bad packet before the ring.
                 Err(error) if is_loss(error) && self.poison.is_some() => Ok(()),
                 Err(error) => Err(error.to_string()),
                 Ok(()) => Ok(()),
@@ -192,13 +192,13 @@ impl Queue {
         Ok(looked)
     }
 
-    /// The progress value that comes next, and since when it is waited for.
+    /// The next progress value, and when its submission was made.
     fn oldest(&self) -> Option<(u64, Instant)> {
         let submission = self.in_flight.front().map(|oldest| (oldest.value, oldest.since));
         submission.or(self.poison.map(|poison| (poison.value, poison.since)))
     }
 
-    /// Whether everything is done that had to be.
+    /// Whether all of the queue's work is done.
     fn is_done(&self, shared: &Shared<'_>) -> bool {
         let enough = self.tally.completed >= self.lane.spec.submissions.unwrap_or(u64::MAX);
         let ends = enough || (self.is_told_to_end(shared) && self.in_flight.is_empty());
@@ -223,7 +223,7 @@ impl Queue {
         place.is_none_or(|event| shared.board.has_happened(event))
     }
 
-    /// How many submissions are next, unless something stands in their way.
+    /// The number of submissions to make next; `None` if the queue must wait or end.
     fn wants_to_submit(&self, shared: &Shared<'_>) -> Option<u32> {
         let spec = &self.lane.spec;
         if self.poison.is_some() || self.is_told_to_end(shared) {
@@ -238,7 +238,7 @@ impl Queue {
         let has_room = on_their_way + count <= u64::from(spec.depth.get());
         let has_commands = shared.has_commands(count as usize);
         let is_free = self.lane.after.is_none_or(|after| {
-            // What the other submitted it will complete, and what it still must submit too.
+            // The other queue completes what it has submitted, and also what it still must submit.
             let has_to = !shared.board.has_ended(after) && spec.submissions.is_some();
             has_to || shared.board.reached(after) >= self.tally.number + count
         });
@@ -288,7 +288,7 @@ impl Queue {
         self.proof.record(&mut commands, number, work, after.as_ref(), signal)?;
         let queued = self.hardware.queue(&mut commands);
         if queued.is_err() {
-            // It is unknown whether the device has it.
+            // The device may or may not have the submission.
             self.unanswered = Some(self.proof.digest());
             self.proof.forget_beyond(before);
         }
@@ -300,18 +300,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Submits what no packet can be.
+    /// Submits bytes that are no valid packet.
     fn poison(&mut self, shared: &mut Shared<'_>) -> Result<(), Error> {
         let mut commands = shared.commands()?;
         commands.reset();
         commands.raw(&[0xFF; 8])?;
         let value = self.hardware.queue(&mut commands)?;
         self.poison = Some(Poison { value, since: Instant::now() });
-        // The device is about to read the buffer, so it is not used again.
+        // The device is about to read the buffer, so it is not reused.
         self.hardware.ring()
     }
 
-    /// A lost queue is this queue's affair; any other error is its thread's.
+    /// Handles the loss of the queue here; returns any other error to the thread.
     fn survive<T>(
         &mut self,
         shared: &mut Shared<'_>,
@@ -324,12 +324,12 @@ impl Queue {
         }
     }
 
-    /// Takes note of what is done.
+    /// Records completed submissions.
     fn complete(&mut self, shared: &mut Shared<'_>) -> Result<bool, Error> {
         if self.in_flight.is_empty() {
             return Ok(false);
         }
-        // Where the driver does not reach fences, waiting is what tells.
+        // Where the driver does not reach fences, only a wait shows completions.
         let Ok(current) = self.hardware.progress_fence().current_value() else { return Ok(false) };
         check_process(shared)?;
         Ok(self.complete_to(shared, current))
@@ -337,7 +337,7 @@ impl Queue {
 
     fn complete_to(&mut self, shared: &mut Shared<'_>, current: u64) -> bool {
         if current == Fence::ALWAYS_SIGNALED {
-            // The queue is lost; its doorbell or the next wait tells.
+            // The queue is lost; its doorbell or the next wait will show it.
             return false;
         }
         let mut has_moved = false;
@@ -363,7 +363,7 @@ impl Queue {
         has_moved
     }
 
-    /// Tells others how far it is, and what its doorbell read.
+    /// Posts its progress, and the status of its doorbell.
     fn post(&mut self, shared: &Shared<'_>) {
         let lane = self.lane.index;
         shared.board.post_progress(lane, self.tally.completed, self.tally.number);
@@ -401,9 +401,9 @@ impl Queue {
         }
     }
 
-    /// The queue is lost: what is on its way is gone.
+    /// Handles the loss of the queue, with all submissions in flight.
     fn lose(&mut self, shared: &mut Shared<'_>) -> Result<(), Error> {
-        // What was done before the loss may not have been looked at.
+        // Submissions that completed before the loss may not be recorded yet.
         self.complete(shared)?;
         check_process(shared)?;
         self.tally.losses += 1;
@@ -418,13 +418,13 @@ impl Queue {
             return Ok(());
         }
         self.count();
-        // The lost one is destroyed only when the other is there: two exist for a moment.
+        // The new queue exists before the lost one is destroyed: there are two for a moment.
         let lane = Arc::clone(&self.lane);
         *self = Self::create(shared.process, shared.board, lane, self.tally.clone())?;
         Ok(())
     }
 
-    /// What is on its way will not be completed. What was executed of it must be its beginning.
+    /// Drops submissions in flight, which will not complete. Those that were executed must be the first of them.
     fn drop_what_is_left(&mut self) {
         let mut possible = vec![self.proven];
         possible.extend(self.in_flight.iter().map(|submission| submission.digest));
@@ -440,7 +440,7 @@ impl Queue {
         self.in_flight.clear();
     }
 
-    /// Why nothing moves, if that is for good.
+    /// Ends the queue if it can make no more progress, and records why.
     fn look_for_trouble(&mut self, shared: &mut Shared<'_>, now: Instant) {
         if shared.board.is_given_up() {
             self.drop_what_is_left();
@@ -448,7 +448,7 @@ impl Queue {
         }
         let stranded = self.lane.after.is_some_and(|after| {
             let wanted = self.in_flight.front().map_or(self.tally.number + 1, |next| next.number);
-            // It says that it has ended after it has said how far it is.
+            // The other queue posts its progress before its end.
             shared.board.has_ended(after) && shared.board.reached(after) < wanted
         });
         let limit = shared.scenario.stuck.get();
@@ -471,7 +471,7 @@ impl Queue {
         shared.board.post_end(self.lane.index);
     }
 
-    /// Adds what the queue did to its doorbell to the tally.
+    /// Adds the queue's doorbell counters to the tally.
     fn count(&mut self) {
         let counters = self.hardware.counters();
         let all = &mut self.tally.counters;
@@ -480,13 +480,13 @@ impl Queue {
         all.connects += counters.connects;
     }
 
-    /// Whether its driver is woken rather than looks.
+    /// Whether its driver waits to be woken instead of polling.
     pub(in crate::harness) fn is_woken(&self) -> bool {
         self.lane.spec.completion == Completion::Wait
             || self.hardware.progress_fence().current_value().is_err()
     }
 
-    /// Waits a little for its oldest submission.
+    /// Waits for its oldest submission, for at most [`SLICE`].
     pub(in crate::harness) fn wait(
         &mut self,
         shared: &mut Shared<'_>,
@@ -495,8 +495,8 @@ impl Queue {
         let Some((value, _)) = self.oldest() else { return Ok(()) };
         match self.hardware.progress_fence().wait(value, limit.min(SLICE)) {
             Ok(()) => {
-                // A wait that ends because its process does is no completion: the fence tells,
-                // where the driver reaches it.
+                // A wait that ends because its process does is no completion: the fence decides, where the driver
+                // reaches it.
                 let current = self.hardware.progress_fence().current_value().unwrap_or(value);
                 check_process(shared)?;
                 self.complete_to(shared, current);
@@ -507,7 +507,7 @@ impl Queue {
         }
     }
 
-    /// Its process ends: what is on its way goes with it. What is left is the tally.
+    /// Closes the queue when its process ends, with all submissions in flight. Returns the tally.
     pub(in crate::harness) fn close(mut self) -> (Arc<Lane>, Tally) {
         if !self.has_ended() {
             self.drop_what_is_left();

@@ -7,7 +7,7 @@ use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request, RequestHea
 use bellhop_protocol::status::Status;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Sends one on behalf of a process; returns how it ended.
+/// Sends a request in the name of a process; returns its status.
 pub(in crate::harness) fn send<T: Request>(
     transport: &dyn Transport,
     process: u32,

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What became of a queue so far.
+//! The results of a queue so far.
 
 use crate::harness::scenario::layout::Lane;
 use crate::harness::scenario::seed::Choices;
 use bellhop_guest_umd::DoorbellCounters;
 use std::time::Instant;
 
-/// Most that is told of what is wrong with one queue.
+/// Most problems that are reported of one queue.
 const MAX_PROBLEMS: usize = 4;
 
-/// What became of a queue so far. It outlives the queue itself: a guest that is reset, or a queue
-/// that is lost and made anew, continues counting.
+/// The results of a queue so far. They outlive the queue itself: a reset guest, or a lost queue that is made
+/// anew, continues counting.
 #[derive(Debug, Clone, Default)]
 pub(in crate::harness) struct Tally {
     /// The number of the last submission.
     pub(in crate::harness) number: u64,
     pub(in crate::harness) submitted: u64,
     pub(in crate::harness) completed: u64,
-    /// Gone with a lost queue, or with the guest.
+    /// Submissions that went with a lost queue, or with the guest.
     pub(in crate::harness) dropped: u64,
     pub(in crate::harness) losses: u64,
-    /// What the device said of the last of them.
+    /// The device's reason for the last loss.
     pub(in crate::harness) last_loss: String,
     pub(in crate::harness) counters: DoorbellCounters,
-    /// What is wrong.
+    /// Wrong results.
     pub(in crate::harness) problems: Vec<String>,
     pub(in crate::harness) ended: Option<Ended>,
     /// When it last submitted.
@@ -32,14 +32,14 @@ pub(in crate::harness) struct Tally {
     choices: Option<Choices>,
 }
 
-/// How a queue came to its end.
+/// How a queue ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::harness) enum Ended {
-    /// It did what it had to.
+    /// It did all of its work.
     Done,
     /// It was lost.
     Lost,
-    /// The queue that it waits for came to its end before.
+    /// The queue that it waits for ended too early.
     Stranded,
     /// A submission did not complete.
     Stuck,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A thread of a guest that submits to queues and looks at what becomes of it.
+//! A thread of a guest that submits to queues and checks the results.
 
 use crate::harness::board::Board;
 use crate::harness::guest::process::Process;
@@ -13,16 +13,16 @@ use bellhop_guest_umd::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long it looks in vain before it wants to be woken.
+/// How long the thread polls in vain before it waits to be woken.
 const LOOKS: Duration = Duration::from_millis(1);
-/// The longest that it does nothing: what ends a process wakes it only where it can.
+/// The longest sleep of the thread: the end of a process cannot always wake it.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// What came of a thread's work.
+/// The result of a thread's work.
 pub(in crate::harness) struct Report {
     pub(in crate::harness) process: u32,
     pub(in crate::harness) tallies: Vec<(Arc<Lane>, Tally)>,
-    /// Queues of a process that was halted, as they are.
+    /// Queues of a halted process, still open.
     pub(in crate::harness) open: Vec<Queue>,
     /// By row.
     pub(in crate::harness) measures: Vec<Option<Measure>>,
@@ -30,19 +30,19 @@ pub(in crate::harness) struct Report {
     pub(in crate::harness) error: Option<String>,
 }
 
-/// What a thread works with.
+/// A thread's state.
 pub(in crate::harness) struct Worker<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) layout: &'a Layout,
     pub(in crate::harness) board: &'a Board,
     pub(in crate::harness) process: Arc<Process>,
-    /// The process as the scenario numbers it.
+    /// The process's number in the scenario.
     pub(in crate::harness) number: u32,
     pub(in crate::harness) in_flight: u32,
 }
 
 impl Worker<'_> {
-    /// Works until all queues have come to their end, or the process has.
+    /// Works until all queues or the process have ended.
     pub(in crate::harness) fn run(&self, lanes: Vec<(Arc<Lane>, Tally)>) -> Report {
         self.board.register();
         let mut measures: Vec<Option<Measure>> = self.layout.rows.iter().map(|_| None).collect();
@@ -130,7 +130,7 @@ impl Worker<'_> {
     }
 }
 
-/// The earlier of two times, either of which may not be there.
+/// The earlier of two times, if there is one.
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether what had to hold at the end does.
+//! Checks the expectations of a scenario.
 
 use crate::harness::events::Events;
 use crate::harness::guest::tally::{Ended, Tally};
@@ -11,16 +11,16 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// One thing that had to hold.
+/// One expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What.
+    /// The subject.
     pub what: String,
-    /// What it had to be.
+    /// The expected value.
     pub expected: String,
-    /// What it was.
+    /// The value in this run.
     pub seen: String,
-    /// Whether that is the same.
+    /// Whether the value is as expected.
     pub passed: bool,
 }
 
@@ -35,7 +35,7 @@ impl Check {
     }
 }
 
-/// What there is to look at.
+/// The outcomes to check.
 pub(in crate::harness) struct Outcomes<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) layout: &'a Layout,
@@ -49,7 +49,7 @@ pub(in crate::harness) struct Outcomes<'a> {
     pub(in crate::harness) problems: &'a [String],
 }
 
-/// Looks at everything that the scenario expects.
+/// Checks everything that the scenario expects.
 pub(in crate::harness) fn check(outcomes: &Outcomes<'_>) -> Vec<Check> {
     let expect = &outcomes.scenario.expect;
     let mut checks = vec![outcomes.order(), outcomes.guests()];
@@ -99,7 +99,7 @@ impl Outcomes<'_> {
         self.layout.lanes(pattern).into_iter().filter_map(|lane| self.tallies.get(lane))
     }
 
-    /// What the GPU wrote is what it writes when it executes everything once and in order.
+    /// Checks that the GPU executed everything once and in order, by what it wrote.
     fn order(&self) -> Check {
         let wrong: Vec<_> = self
             .layout
@@ -116,7 +116,7 @@ impl Outcomes<'_> {
         Check::new(what, "yes", seen, wrong.is_empty())
     }
 
-    /// Nothing went wrong that no event explains.
+    /// Checks that events explain all errors.
     fn guests(&self) -> Check {
         let seen = match self.problems.first() {
             Some(first) => format!("{} problems, the first: {first}", self.problems.len()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// One test suite for each report, one test case for each expectation.
 ///
 /// # Errors
-/// None for text that is XML, which control characters are not.
+/// When serialization fails, which valid XML text does not cause.
 pub fn to_junit<'a>(
     reports: impl IntoIterator<Item = (&'a str, &'a Report)>,
 ) -> Result<String, quick_junit::SerializeError> {

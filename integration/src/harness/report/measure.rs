@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The longest time that is told from longer ones, in nanoseconds.
+/// The longest time that is distinguished from longer ones, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// A distribution of times.
@@ -39,20 +39,20 @@ impl Times {
     }
 }
 
-/// Percentiles of a time, in nanoseconds.
+/// Percentiles of times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Waits {
-    /// How many there were.
+    /// The number of times.
     pub samples: u64,
-    /// Half took at most this.
+    /// The median.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p99_9_ns: u64,
-    /// All of them.
+    /// The maximum.
     pub max_ns: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct Waits {
 pub(in crate::harness) struct Measure {
     /// From a submission to its completion, as the submitting thread saw it.
     pub(in crate::harness) latency: Times,
-    /// Of rings that had to connect the doorbell first.
+    /// The duration of rings that had to connect the doorbell first.
     pub(in crate::harness) connect: Times,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What came of a run, for people and for machines.
+//! The report of a run, for people and for machines.
 
 pub(in crate::harness) mod expect;
 pub(in crate::harness) mod junit;
@@ -19,21 +19,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Events that people are shown.
+/// Most events that the text shows.
 const SHOWN_EVENTS: usize = 12;
-/// Lost queues that are named.
+/// Most lost queues that the report names.
 const MAX_NAMED: usize = 16;
 
-/// What came of a run.
+/// The report of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What the scenario shows.
+    /// The scenario's title.
     pub title: String,
-    /// What all random choices came from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Whether everything held that was expected.
+    /// Whether every expectation held.
     pub passed: bool,
-    /// How long it took.
+    /// The duration of the run, in milliseconds.
     pub elapsed_ms: u64,
     /// The queues, those of one table together.
     pub queues: Vec<QueueReport>,
@@ -41,34 +41,34 @@ pub struct Report {
     pub victims: u64,
     /// The control events in the order in which they happened.
     pub events: Vec<Happened>,
-    /// What had to hold, and whether it did.
+    /// The expectations, and whether each held.
     pub checks: Vec<Check>,
-    /// What went wrong that no queue is the reason of.
+    /// Errors that are not about a queue.
     pub problems: Vec<String>,
 }
 
-/// What came of the queues that one table of one guest describes.
+/// The results of the queues that one table of one guest describes.
 #[derive(Debug, Clone, Serialize)]
 pub struct QueueReport {
     /// Their name.
     pub queue: String,
-    /// How many there are.
+    /// The number of queues.
     pub count: u32,
-    /// How work got to them.
+    /// Their submission mode.
     pub mode: Mode,
     /// Submissions.
     pub submitted: u64,
-    /// Those that were completed.
+    /// Submissions that were completed.
     pub completed: u64,
-    /// Those that went with a lost queue, or with their guest.
+    /// Submissions that went with a lost queue, or with their guest.
     pub dropped: u64,
-    /// Whether what the GPU wrote proves each once and in order.
+    /// Whether the GPU executed each submission once and in order, by what it wrote.
     pub in_order: bool,
-    /// What is wrong, if something is.
+    /// Wrong results.
     pub problems: Vec<String>,
-    /// How often a queue was lost.
+    /// The number of times that a queue was lost.
     pub losses: u64,
-    /// The first of those that were, each with what the device said.
+    /// The first lost queues, each with the device's reason.
     pub lost: Vec<String>,
     /// Stores to doorbells.
     pub rings: u64,
@@ -76,11 +76,11 @@ pub struct QueueReport {
     pub notifies: u64,
     /// Requests that connected a doorbell.
     pub connects: u64,
-    /// What rings read, how often each.
+    /// Counts of the statuses that rings read.
     pub seen: BTreeMap<Status, u64>,
     /// From a submission to its completion, as its thread saw it.
     pub latency: Waits,
-    /// What a ring took that had to connect its doorbell.
+    /// The duration of rings that had to connect their doorbell.
     pub connect: Waits,
 }
 
@@ -109,10 +109,10 @@ impl Report {
         }
     }
 
-    /// Everything, as JSON.
+    /// The report as JSON.
     ///
     /// # Errors
-    /// None.
+    /// No report causes one.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
@@ -189,7 +189,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A time with a unit that suits it, if there was any.
+/// A time with a suitable unit, if there is one.
 fn time(nanoseconds: u64) -> String {
     match nanoseconds {
         0 => "-".into(),

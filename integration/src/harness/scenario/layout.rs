@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A scenario with all its guests and queues counted out.
+//! A scenario with every guest and queue enumerated.
 
 use crate::harness::scenario::names::{Name, matches};
 use crate::harness::scenario::{GuestSpec, QueueSpec, Scenario};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One queue, whatever becomes of it during a run.
+/// One queue of the scenario, even if the run loses it and makes it anew.
 #[derive(Debug)]
 pub(in crate::harness) struct Lane {
     /// Its place in [`Layout::lanes`].
@@ -21,9 +21,9 @@ pub(in crate::harness) struct Lane {
     pub(in crate::harness) spec: Arc<QueueSpec>,
     /// The row of the report that it belongs to.
     pub(in crate::harness) row: usize,
-    /// The queue whose submissions its own wait for.
+    /// The queue that its submissions wait for.
     pub(in crate::harness) after: Option<usize>,
-    /// Whether it is such a queue.
+    /// Whether another queue waits for it.
     pub(in crate::harness) is_waited_for: bool,
 }
 
@@ -49,18 +49,18 @@ impl std::fmt::Display for Lane {
 pub(in crate::harness) struct Guest {
     pub(in crate::harness) name: Name,
     pub(in crate::harness) spec: Arc<GuestSpec>,
-    /// Its queues among all.
+    /// Its range of [`Layout::lanes`].
     pub(in crate::harness) lanes: Range<usize>,
 }
 
-/// The queues that are reported together: those that one table of one guest describes.
+/// The queues of one row of the report: those that one table of one guest describes.
 #[derive(Debug)]
 pub(in crate::harness) struct Row {
     pub(in crate::harness) name: String,
     pub(in crate::harness) count: u32,
 }
 
-/// All of them.
+/// All guests, rows and queues.
 #[derive(Debug, Default)]
 pub(in crate::harness) struct Layout {
     pub(in crate::harness) guests: Vec<Guest>,
@@ -143,8 +143,7 @@ impl Layout {
     }
 }
 
-/// Finds whom each waits for: of several, the one with the same number, as far as there are so
-/// many.
+/// Finds the queue that each queue waits for: of several, the one with its own number, modulo their count.
 fn link(lanes: &mut [Lane], first: usize) {
     let links: Vec<_> = lanes
         .iter()

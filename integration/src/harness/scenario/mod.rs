@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a scenario says. Each type is a table of the file, each field a key.
+//! The contents of a scenario. Each type is a table of the file, each field a key.
 
 pub(in crate::harness) mod layout;
 pub(in crate::harness) mod names;
@@ -27,7 +27,7 @@ section! {
     pub struct Scenario {
         /// What it shows, in one line.
         title: String;
-        /// What all random choices come from.
+        /// The seed of all random choices.
         seed: u64 as plain = 1;
         /// How long queues without a number of submissions work.
         duration: Option<Time>, was "duration_ms";
@@ -35,11 +35,11 @@ section! {
         limit: Time = at(120_000), was "limit_ms";
         /// The longest that one submission may take before its queue is given up.
         stuck: Time = at(30_000), was "stuck_ms";
-        /// What the host is configured with.
+        /// The host's configuration.
         host: HostSpec;
         /// The guests.
         guest: Vec<GuestSpec>;
-        /// What happens to them.
+        /// The events of the run.
         event: Vec<EventSpec>;
         /// What must hold at the end.
         expect: Expect;
@@ -51,13 +51,13 @@ section! {
     pub struct HostSpec {
         /// The adapter that all guests share.
         adapter: AdapterConfig;
-        /// What each guest gets of it.
+        /// The share of each guest.
         guest: GuestConfig;
     }
 }
 
 impl HostSpec {
-    /// As `bellhopd` takes it.
+    /// The configuration as `bellhopd` takes it.
     #[must_use]
     pub fn config(&self) -> Config {
         Config { adapter: self.adapter.clone(), guest: self.guest.clone(), ..Config::default() }
@@ -65,11 +65,11 @@ impl HostSpec {
 }
 
 section! {
-    /// A guest, or several that are alike.
+    /// A guest, or several of one kind.
     pub struct GuestSpec {
-        /// Its name. Of several, each has a number behind it: `name.0`, `name.1`.
+        /// Its name. Several have numbers behind it: `name.0`, `name.1`.
         name: String;
-        /// How many.
+        /// The number of guests.
         count: Count<1, 1000> = at(1);
         /// The VMM that it runs under.
         vmm: String = QEMU.name.into();
@@ -91,7 +91,7 @@ section! {
 }
 
 impl GuestSpec {
-    /// One guest of QEMU's, without contexts yet.
+    /// One guest under QEMU, without contexts yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { name: name.into(), ..Self::default() }
@@ -105,7 +105,7 @@ impl GuestSpec {
     }
 }
 
-/// Where what driver and device share is.
+/// Where memory is that driver and device share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementSpec {
@@ -116,11 +116,11 @@ pub enum PlacementSpec {
     Bar,
     /// In the guest's own memory.
     GuestMemory,
-    /// As around a BAR that is slow.
+    /// As the driver places it around a slow BAR.
     AroundSlowBar,
 }
 
-/// How a guest goes.
+/// How a guest ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leaving {
@@ -164,22 +164,22 @@ impl ContextSpec {
 }
 
 section! {
-    /// A HW queue, or several that are alike, and what is submitted to it.
+    /// A HW queue, or several of one kind, and its submissions.
     pub struct QueueSpec {
-        /// Its name. Of several, each has a number behind it: `name.0`, `name.1`.
+        /// Its name. Several have numbers behind it: `name.0`, `name.1`.
         name: String;
-        /// How many.
+        /// The number of queues.
         count: Count<1, 16_384> = at(1);
-        /// How work gets to it.
+        /// Its submission mode.
         mode: Mode as plain;
         /// Its ring, for user-mode submission.
         ring: Kib<4, 16_384> = at(4), was "ring_kib";
-        /// How many submissions must be completed; without it the queue works until the scenario's duration is
+        /// The number of submissions that must complete; without it the queue works until the scenario's duration is
         /// over, or the event `until`.
         submissions: Option<u64> as plain;
-        /// What each submission does, beside proving that it was executed.
+        /// The work of each submission, beside its proof.
         work: Work as plain;
-        /// How much `fill` and `copy` write.
+        /// Bytes that `fill` and `copy` write.
         size: Bytes<8, 1_048_576> = at(4096), was "bytes";
         /// Submissions for each ring of the doorbell.
         batch: Count<1, 1024> = at(1);
@@ -223,18 +223,18 @@ impl QueueSpec {
     }
 }
 
-/// What a submission does beside its proof.
+/// The work of a submission, beside its proof.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     /// Nothing.
     #[default]
     Nop,
-    /// Fills memory with its number.
+    /// Fills memory with the submission's number.
     Fill,
     /// Copies one of two sources, in turn.
     Copy,
-    /// Writes its number.
+    /// Writes the submission's number.
     Write,
     /// One of the others, from the seed.
     Mixed,
@@ -252,31 +252,31 @@ pub enum Completion {
 }
 
 section! {
-    /// Something that happens, and when.
+    /// An action, and when it happens.
     pub struct EventSpec {
         /// Its name, for `start` and `until` of queues and `when` of events.
         name: Option<String>;
         /// When, from the start.
         at: Option<Time>, was "at_ms";
-        /// The time from one occurrence to the next; `at` is the first's then.
+        /// The time from one occurrence to the next; `at` is then the time of the first.
         every: Option<Millis<1, 86_400_000>>, was "every_ms";
-        /// How many occurrences; without it until the end.
+        /// The number of occurrences; without it, they continue until the end.
         times: Option<u64> as plain;
-        /// Most that is added to each of those times, from the seed.
+        /// The most that the seed adds to each of those times.
         jitter: Time = at(0), was "jitter_ms";
-        /// Something else that it follows.
+        /// The condition that it follows.
         when: Option<Condition> as plain;
-        /// What happens.
+        /// The action.
         r#do: Option<Action>;
-        /// One of these happens, from the seed.
+        /// Actions from which the seed chooses one.
         choose: Vec<Action>;
-        /// Whether it may be refused, and may not happen at all.
+        /// Whether it may be refused, or never happen.
         optional: bool;
     }
 }
 
 impl EventSpec {
-    /// Something that happens at a time, in milliseconds from the start.
+    /// An action at a time, in milliseconds from the start.
     ///
     /// # Panics
     /// When the time is more than 31 days.
@@ -285,23 +285,23 @@ impl EventSpec {
         Self { at: Some(at(milliseconds)), r#do: Some(action), ..Self::default() }
     }
 
-    /// Something that happens on a condition.
+    /// An action on a condition.
     #[must_use]
     pub fn when(condition: Condition, action: Action) -> Self {
         Self { when: Some(condition), r#do: Some(action), ..Self::default() }
     }
 
-    /// What may happen.
+    /// The actions that may happen.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.r#do.iter().chain(&self.choose)
     }
 }
 
-/// What an event follows. One of the three.
+/// The condition of an event: one of `completed`, `status` and `event`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
-    /// The queue whose `completed` or `status` it is; the first of those that match.
+    /// The queue that `completed` or `status` is about: the first that matches.
     pub queue: Option<String>,
     /// This number of its submissions is completed.
     pub completed: Option<u64>,
@@ -311,7 +311,7 @@ pub struct Condition {
     pub event: Option<String>,
 }
 
-/// What a doorbell's status word says, as rings and looks see it.
+/// The status of a doorbell, as rings and looks read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -329,11 +329,11 @@ fn one() -> u32 {
     1
 }
 
-/// What can happen. Of several guests or queues that a name matches one is taken, from the seed.
+/// An action. Of several guests or queues that a name matches, the seed chooses one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Action {
-    /// A packet that no packet can be is submitted to a queue.
+    /// A guest submits a malformed packet to a queue.
     BadPacket {
         /// The queue.
         queue: String,
@@ -360,7 +360,7 @@ pub enum Action {
     ConnectStorm {
         /// The queue.
         queue: String,
-        /// How often.
+        /// The number of connects.
         connects: u64,
     },
     /// Another process of a guest rings this number of doorbells in turn, which takes physical doorbells from
@@ -368,12 +368,12 @@ pub enum Action {
     QueueStorm {
         /// The guest.
         guest: String,
-        /// On which node.
+        /// The node of the queues.
         #[serde(default)]
         node: u32,
-        /// How many queues.
+        /// The number of queues.
         queues: u32,
-        /// How often each is rung.
+        /// The number of rings of each queue.
         #[serde(default = "one")]
         rounds: u32,
     },
@@ -381,7 +381,7 @@ pub enum Action {
     WriteDoorbells {
         /// The guest.
         guest: String,
-        /// For how long.
+        /// The duration.
         r#for: Time,
     },
     /// A guest's VMM announces its memory again.
@@ -393,7 +393,7 @@ pub enum Action {
     SuspendContext {
         /// The context: `guest/context`.
         context: String,
-        /// Resumes it after so long.
+        /// Resumes it after this time.
         r#for: Option<Time>,
     },
     /// A guest resumes a context.
@@ -405,7 +405,7 @@ pub enum Action {
     DevicePower {
         /// The state.
         state: DeviceState,
-        /// Goes to D0 after so long.
+        /// Returns to D0 after this time.
         r#for: Option<Time>,
     },
     /// The host changes an engine's power state.
@@ -414,17 +414,17 @@ pub enum Action {
         node: u32,
         /// The state.
         state: EngineState,
-        /// Goes to F0 after so long.
+        /// Returns to F0 after this time.
         r#for: Option<Time>,
     },
     /// The host suspends all contexts that a guest has.
     SuspendGuest {
         /// The guest.
         guest: String,
-        /// Resumes them after so long.
+        /// Resumes them after this time.
         r#for: Option<Time>,
     },
-    /// The host resumes them.
+    /// The host resumes all contexts of a guest.
     ResumeGuest {
         /// The guest.
         guest: String,
@@ -471,9 +471,8 @@ impl Setting for Action {
 section! {
     /// What must hold at the end.
     pub struct Expect {
-        /// Every submission is executed exactly once and in the order of its queue, and all that a
-        /// queue must complete is completed; what its own fault, or its guest's end, took away is not
-        /// counted.
+        /// Every submission is executed exactly once and in the order of its queue, and every queue completes
+        /// what it must. Submissions that went with a lost queue, or with their guest, do not count.
         complete: bool = true;
         /// Every event that is not optional happened and was not refused.
         events: bool = true;
@@ -483,7 +482,7 @@ section! {
         may_lose: Vec<String>;
         /// Most violations of the VMMs' rules.
         violations: u64 as plain;
-        /// How many doorbells were taken from a queue for another.
+        /// The number of doorbells that were taken from a queue for another.
         victims: Bounds as plain;
         /// What must hold for some queues.
         queue: Vec<QueueExpect>;
@@ -507,28 +506,28 @@ section! {
         notifies: Bounds as plain;
         /// Times that a queue was lost.
         losses: Bounds as plain;
-        /// What rings and looks found the doorbell's status to be, how often each.
+        /// Counts of the statuses that rings and looks read.
         seen: BTreeMap<Status, Bounds> as plain;
         /// From a submission to its completion.
         latency: WaitBounds, was "latency_ms";
-        /// What a ring took that had to connect the doorbell first.
+        /// The duration of a ring that had to connect the doorbell first.
         connect: WaitBounds, was "connect_ms";
     }
 }
 
 section! {
-    /// What waits may take at most.
+    /// The most that times may be.
     pub struct WaitBounds {
-        /// Half of them.
+        /// The median.
         p50: Option<Time>;
-        /// 99 of 100.
+        /// The 99th percentile.
         p99: Option<Time>;
-        /// All.
+        /// The maximum.
         max: Option<Time>;
     }
 }
 
-/// What a number must be.
+/// The bounds of a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
@@ -539,13 +538,13 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether there are any.
+    /// Whether there is a bound.
     #[must_use]
     pub fn are_set(self) -> bool {
         self != Self::default()
     }
 
-    /// Whether a number keeps to them.
+    /// Whether a number is within the bounds.
     #[must_use]
     pub fn contain(self, number: u64) -> bool {
         self.min.is_none_or(|min| number >= min) && self.max.is_none_or(|max| number <= max)

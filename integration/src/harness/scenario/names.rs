@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Names of guests, contexts and queues, and what matches them.
+//! Names of guests, contexts and queues, and patterns that match them.
 
 /// A part of a path: a name, and a number where there are several of that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +30,13 @@ impl std::fmt::Display for Name {
     }
 }
 
-/// Whether `pattern` names this path or what it begins with. Its parts are names, names with
-/// numbers, or `*`.
+/// Whether `pattern` matches this path or its beginning. Its parts are names, names with numbers, or `*`.
 pub(in crate::harness) fn matches(pattern: &str, path: &[&Name]) -> bool {
     let parts: Vec<_> = pattern.split('/').collect();
     parts.len() <= path.len() && parts.iter().zip(path).all(|(part, name)| name.matches(part))
 }
 
-/// Whether something can have this name.
+/// Whether a name is valid.
 pub(in crate::harness) fn is_valid(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(|character| character.is_alphanumeric() || "-_".contains(character))

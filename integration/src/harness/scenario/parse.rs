@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reading a scenario, and saying in one line what is wrong with it.
+//! Reads a scenario; an error says in one line what is wrong with it.
 
 use crate::harness::scenario::layout::Layout;
 use crate::harness::scenario::names::is_valid;
@@ -24,7 +24,7 @@ pub enum ScenarioError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
@@ -40,18 +40,18 @@ pub enum ScenarioError {
         #[source]
         flaw: Flaw,
     },
-    /// A value does not go with another.
+    /// A value does not fit its key, or another value.
     #[error("scenario {file}{}: {key} is {value}; it must be {expected}", .line.map_or(String::new(), |line| format!(", line {line}")))]
     Value {
         /// The file, or the scenario's title.
         file: String,
-        /// The line, from 1, where the scenario is from a file.
+        /// The line, from 1, if the scenario is from a file.
         line: Option<usize>,
         /// The key.
         key: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The values that the key may have.
         expected: String,
     },
 }
@@ -67,7 +67,7 @@ impl Scenario {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads and checks a scenario; `file` is what errors call it.
+    /// Reads and checks a scenario; errors call it `file`.
     ///
     /// # Errors
     /// See [`ScenarioError`].
@@ -83,7 +83,7 @@ impl Scenario {
     /// Checks a scenario that was not read from a file.
     ///
     /// # Errors
-    /// When a value is not one that its key can have.
+    /// When a key cannot have its value.
     pub fn validate(&self) -> Result<(), ScenarioError> {
         self.problem().map_or(Ok(()), |Problem { key, value, expected }| {
             let file = format!("{:?}", self.title);
@@ -101,14 +101,14 @@ pub(in crate::harness) fn profile(name: &str) -> Option<&'static VmmProfile> {
     VMMS.into_iter().find(|profile| profile.name == name)
 }
 
-/// Where a key is written, such as `guest[0].context[1].name`; or, where it is not, the table that lacks it.
+/// The place of a key such as `guest[0].context[1].name`; if it is absent, of the table that lacks it.
 fn find(text: &str, key: &str) -> Option<usize> {
     let parts = key.split(['.', '[', ']']).filter(|part| !part.is_empty());
     let key: KeyPath = parts.collect();
     key.find_nearest(text).map(|position| position.line)
 }
 
-/// A value that its key cannot have.
+/// An invalid value.
 struct Problem {
     key: String,
     value: String,
@@ -137,15 +137,15 @@ fn within(
     require(range.contains(&value), key, value, format!("{} to {}", range.start(), range.end()))
 }
 
-/// A value as a file has it.
+/// A value as a file shows it.
 fn shown(value: impl std::fmt::Debug) -> String {
     format!("{value:?}")
 }
 
-/// Names that an error tells.
+/// Most names that an error lists.
 const NAMED: usize = 8;
 
-/// Some of these names, and how many there are beside them.
+/// Some of these names, and the number of others.
 fn some(names: impl Iterator<Item = impl Into<String>>) -> String {
     let mut names: Vec<String> = names.map(Into::into).collect();
     match names.len().checked_sub(NAMED) {
@@ -266,7 +266,7 @@ impl Checker<'_> {
         let ring = queue.ring.get();
         let expected = "a power of two from 4KiB to 16MiB";
         require(ring.is_power_of_two(), format!("{key}.ring"), shown(queue.ring), expected)?;
-        // One more than fit would wait for room, with the doorbell not rung.
+        // A batch that does not fit would wait for room with the doorbell not rung.
         let fit = ring / UserModeQueue::SUBMISSION_SIZE - 1;
         within(1..=fit, format!("{key}.depth"), depth)?;
         let is_aligned = queue.size.get().is_multiple_of(8);
@@ -289,7 +289,7 @@ impl Checker<'_> {
         self.after(key, queue)
     }
 
-    /// Whom a queue waits for must be there, and must submit enough.
+    /// Checks that the queue that another waits for exists and submits enough.
     fn after(&self, key: &str, queue: &QueueSpec) -> Result<(), Problem> {
         let Some(after) = &queue.after else { return Ok(()) };
         let key = format!("{key}.after");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When control events happen, and to whom: worked out from the scenario and the seed alone.
+//! The times and targets of control events, derived from the scenario and the seed alone.
 
 use crate::harness::scenario::layout::Layout;
 use crate::harness::scenario::seed::Choices;
@@ -8,14 +8,14 @@ use crate::harness::scenario::{Action, DeviceState, EngineState, Scenario};
 use std::fmt;
 use std::time::Duration;
 
-/// Whom an event concerns.
+/// The target of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::harness) enum Target {
     /// A guest.
     Guest(usize),
     /// A queue.
     Queue(usize),
-    /// The context of this queue, its first.
+    /// A context, by its first queue.
     Context(usize),
     /// The host, or the run itself.
     Host,
@@ -24,15 +24,15 @@ pub(in crate::harness) enum Target {
 /// An event with all choices made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::harness) struct Planned {
-    /// Which of the scenario's events.
+    /// The number of the scenario's event.
     pub(in crate::harness) event: usize,
-    /// When, from the start; none on a condition.
+    /// When, from the start; `None` on a condition.
     pub(in crate::harness) at: Option<Duration>,
     pub(in crate::harness) action: Action,
     pub(in crate::harness) target: Target,
 }
 
-/// What an event is called where it is reported.
+/// The text of an event in a report.
 pub(in crate::harness) struct Described<'a> {
     pub(in crate::harness) planned: &'a Planned,
     pub(in crate::harness) layout: &'a Layout,
@@ -71,7 +71,7 @@ impl Action {
         table.get("action").and_then(toml::Value::as_str).unwrap_or_default().to_owned()
     }
 
-    /// What takes it back, and after which time.
+    /// The action that undoes this one, and after which time.
     pub(in crate::harness) fn undoing(&self) -> Option<(Duration, Self)> {
         let (after, undoing) = match self {
             Self::SuspendContext { context, r#for } => {
@@ -91,7 +91,7 @@ impl Action {
         Some(((*after)?.get(), undoing))
     }
 
-    /// Whether the host does it, and not the guest itself.
+    /// Whether the host carries it out, not the guest.
     pub(in crate::harness) fn is_the_host_s(&self) -> bool {
         matches!(
             self,
@@ -102,7 +102,7 @@ impl Action {
         )
     }
 
-    /// Whom it names.
+    /// The targets that it names.
     fn candidates(&self, layout: &Layout) -> Vec<Target> {
         match self {
             Self::BadPacket { queue } | Self::ConnectStorm { queue, .. } => {
@@ -134,7 +134,7 @@ impl Action {
 struct Source {
     event: usize,
     choices: Choices,
-    /// The next occurrence's number, and how many there are.
+    /// The next occurrence's number, and the number of occurrences.
     next: u64,
     times: u64,
     first: Duration,
@@ -158,8 +158,7 @@ impl Source {
         })
     }
 
-    /// The next occurrence with everything drawn that is left open: its time, what of several
-    /// actions, and whom of several.
+    /// The next occurrence, with all choices drawn: its time, its action and its target.
     fn draw(&mut self, scenario: &Scenario, layout: &Layout) -> Option<Planned> {
         if self.next == self.times {
             return None;
@@ -184,7 +183,7 @@ pub(in crate::harness) struct Plan<'a> {
     seed: u64,
     /// Events with times, each with its next occurrence.
     timed: Vec<(Planned, Source)>,
-    /// What takes back what has happened.
+    /// Actions that undo earlier ones.
     undoing: Vec<Planned>,
 }
 
@@ -200,15 +199,13 @@ impl<'a> Plan<'a> {
         Self { scenario, layout, seed, timed, undoing: Vec::new() }
     }
 
-    /// When the next event with a time happens; once the duration is over, what takes something
-    /// back alone.
+    /// When the next event with a time happens; once the duration is over, the next that undoes another.
     pub(in crate::harness) fn next_at(&self, is_over: bool) -> Option<Duration> {
         let timed = self.timed.iter().map(|(planned, _)| planned).filter(|_| !is_over);
         timed.chain(&self.undoing).filter_map(|planned| planned.at).min()
     }
 
-    /// Takes that event: the earliest, and of several at one time the first in the file, after
-    /// what takes something back.
+    /// Takes that event: the earliest; of several at one time, one that undoes another, else the first in the file.
     pub(in crate::harness) fn take(&mut self, is_over: bool) -> Option<Planned> {
         let at = self.next_at(is_over);
         if let Some(place) = self.undoing.iter().position(|planned| planned.at == at) {
@@ -222,8 +219,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// An event was made to happen that something takes back later: that is planned too. An event
-    /// on a condition counts from `now`.
+    /// Plans the action that undoes an event that happened, if there is one. An event on a condition counts from
+    /// `now`.
     pub(in crate::harness) fn happened(&mut self, planned: &Planned, now: Duration) {
         if let Some((after, action)) = planned.action.undoing() {
             let at = planned.at.unwrap_or(now) + after;
@@ -232,7 +229,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// An event whose condition is met.
+    /// Draws an event whose condition is met.
     pub(in crate::harness) fn on_condition(&self, event: usize) -> Option<Planned> {
         Source::new(self.scenario, event, self.seed)?.draw(self.scenario, self.layout)
     }

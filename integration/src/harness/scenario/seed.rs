@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where random choices come from: one number, and a stream for each thing that chooses.
+//! Random choices: one seed, and a separate stream for each queue, event and guest.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xxhash_rust::xxh64::xxh64;
 
-/// The choices of one queue, one event or one guest. They depend on the seed and on the name
-/// alone, not on what others chose before.
+/// The choices of one queue, event or guest. They depend only on the seed and the name, not on earlier choices of
+/// others.
 #[derive(Debug, Clone)]
 pub(in crate::harness) struct Choices(Xoshiro256PlusPlus);
 
@@ -21,7 +21,7 @@ impl Choices {
         self.0.random_range(low..=high.max(low))
     }
 
-    /// One of them; none when there are none.
+    /// One of the values; `None` if there are none.
     pub(in crate::harness) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         let last = of.len().checked_sub(1)?;
         of.get(self.between(0, last as u64) as usize)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The scenarios that bellhop has.
+//! The scenarios that bellhop ships.
 
 use crate::harness::scenario::Scenario;
 use crate::harness::scenario::parse::ScenarioError;
 
-/// A scenario that bellhop has.
+/// A shipped scenario.
 #[derive(Debug, Clone, Copy)]
 pub struct Example {
     /// Its name.
@@ -23,7 +23,7 @@ macro_rules! examples {
     };
 }
 
-/// All of them.
+/// All shipped scenarios.
 pub const EXAMPLES: &[Example] = examples![
     "first-submission",
     "two-guests-one-engine",
@@ -52,10 +52,10 @@ pub const EXAMPLES: &[Example] = examples![
 ];
 
 impl Scenario {
-    /// One that bellhop has.
+    /// A shipped scenario.
     ///
     /// # Errors
-    /// When it has none of this name.
+    /// When there is none of this name.
     pub fn example(name: &str) -> Result<Self, ScenarioError> {
         let example = EXAMPLES.iter().find(|example| example.name == name);
         let example = example.ok_or_else(|| ScenarioError::Unknown(name.into()))?;
