@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that send anything at all: numbers choose what is asked for, and of what.
+//! Guests that send arbitrary requests: random numbers choose the requests and their objects.
 
 use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
 use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
@@ -46,24 +46,24 @@ use zerocopy::{FromBytes, IntoBytes};
 /// One step. The numbers choose among the objects that exist.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Which of the two guests.
+    /// Index of one of the two guests.
     pub guest: usize,
     /// Below [`KINDS`].
     pub kind: u8,
     pub choice: [usize; 4],
-    /// Byte to change and what to change it by.
+    /// Position of a byte to change, and the bits to flip.
     pub mutation: Option<(usize, u8)>,
 }
 
-/// How many kinds of steps there are.
+/// Number of kinds of steps.
 pub const KINDS: u8 = 60;
 
-/// What a guest has got: the code that it came from, the process and the handle (or address).
+/// The objects that a guest has: the code of the request that returned each, its process and its handle (or address).
 #[derive(Default)]
 struct Seen(Vec<(RequestCode, u32, Handle)>);
 
 impl Seen {
-    /// Mostly something alive of the right kind, sometimes of any kind, or of no kind at all.
+    /// Picks, mostly, a live object of the right kind; sometimes of any kind, or one that does not exist.
     fn pick(&self, code: RequestCode, choice: usize) -> (u32, Handle) {
         let wrong = choice.is_multiple_of(16);
         let fitting = self.0.iter().rev().filter(|(other, ..)| wrong || *other == code);
@@ -72,14 +72,14 @@ impl Seen {
         picked.map_or((7, Handle(9)), |(_, process, handle)| (*process, *handle))
     }
 
-    /// As above, but of this process.
+    /// Picks an object like [`Self::pick`], but of this process.
     fn pick_of(&self, process: u32, code: RequestCode, choice: usize) -> Handle {
         let fitting = self.0.iter().rev().filter(|seen| seen.0 == code && seen.1 == process);
         let picked = fitting.clone().nth(choice % 4).or_else(|| fitting.clone().next());
         picked.map_or(Handle(9), |(.., handle)| *handle)
     }
 
-    /// Learns from a reply.
+    /// Adds the objects in a reply.
     fn learn(&mut self, code: RequestCode, process: u32, body: &[u8]) {
         let word = |at: usize| {
             let bytes = body.get(at..)?.first_chunk()?;
@@ -95,17 +95,17 @@ impl Seen {
             }
             RequestCode::CREATE_NODE_CONTEXT => {
                 self.0.push((code, process, Handle(first)));
-                // To be suspended and destroyed as others are.
+                // As a context, so that it is suspended and destroyed like others.
                 self.0.push((RequestCode::CREATE_CONTEXT, process, Handle(first)));
                 let fence = RequestCode::CREATE_NATIVE_FENCE;
                 self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
             }
             RequestCode::OPEN_SHARED_ALLOCATION => {
-                // Made resident, locked, mapped and destroyed as one's own.
+                // It is made resident, locked, mapped and destroyed like the process's own.
                 self.0.push((RequestCode::CREATE_ALLOCATION, process, Handle(first)));
             }
             RequestCode::CREATE_MONITORED_FENCE => {
-                // Waited for, signaled and destroyed as native ones are.
+                // It is waited for, signaled and destroyed like native fences.
                 self.0.push((RequestCode::CREATE_NATIVE_FENCE, process, Handle(first)));
             }
             _ => self.0.push((code, process, Handle(first))),
@@ -139,7 +139,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             if step.kind == 7 && b < 64 {
                 bytes(process, &DestroyContext { context })
             } else {
-                // For user-mode submission, more often than not.
+                // Mostly for user-mode submission.
                 let flags = [0, 2, 3, 3, 3][d % 5];
                 bytes(process, &CreateHwQueue { context, flags, reserved: 0 })
             }
@@ -386,7 +386,7 @@ fn send(bench: &mut Bench, guest: GuestId, request: Vec<u8>, seen: &mut Seen) ->
     token
 }
 
-/// A guest with a queue whose doorbell is connected, so that random steps begin in the middle.
+/// A guest with a queue and a connected doorbell, so that random steps begin in the middle.
 fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
     let guest = bench.guest(id);
     let (client, doorbell) = bench.connected(guest);
@@ -402,7 +402,7 @@ fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
     (guest, seen)
 }
 
-/// A kernel with two guests that are in the middle of something.
+/// A kernel with two guests that are in the middle of their work.
 pub struct Scene {
     bench: Bench,
     guests: [GuestId; 2],
@@ -418,7 +418,7 @@ impl Scene {
         Self { bench, guests: [one, two], seen: [seen_by_one, seen_by_two], sent: Vec::new() }
     }
 
-    /// Has one thing happen.
+    /// Takes one step.
     pub fn take(&mut self, step: &Step) {
         let Self { bench, guests, seen, .. } = self;
         let guest = guests[step.guest];
@@ -433,7 +433,7 @@ impl Scene {
             bench.model.state().prompt = a % 2 == 0;
             let slots: Vec<_> = bench.model.state().fences.keys().copied().collect();
             if let Some((guest, slot)) = slots.get(b % 16) {
-                // One that is always signaled is signaled no more.
+                // A permanently signaled fence gets no more signals.
                 let current = bench.model.state().fences[&(*guest, *slot)].current;
                 if let Some(value) = current.checked_add(a as u64) {
                     bench.model.signal(*guest, *slot, value);
@@ -441,7 +441,7 @@ impl Scene {
             }
             bench.interrupt();
         } else if step.kind >= 44 {
-            // The fence may have been submitted or not.
+            // The fence may or may not have been submitted.
             let fence = step.choice[0] as u64 % 16;
             bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
         } else if step.kind == 39 {
@@ -456,7 +456,7 @@ impl Scene {
                 4 => Command::DisconnectGuest(guest),
                 _ => Command::FailGuest(guest),
             });
-            // The model has two engines, and accepts F1 for no other.
+            // The model has two engines, and accepts F1 only for those.
             let new_state = EngineState::TransitionToF1;
             bench.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
         } else {
@@ -487,20 +487,20 @@ impl Scene {
         self.seen[guest].0[0].1
     }
 
-    /// Has a guest send these bytes.
+    /// Sends these bytes for a guest.
     pub fn send(&mut self, guest: usize, request: Vec<u8>) {
         let token = send(&mut self.bench, self.guests[guest], request, &mut self.seen[guest]);
         self.sent.push((self.guests[guest], token));
     }
 
-    /// Every request is answered exactly once when engines come round, and nothing is left when the
-    /// guests have gone. The model checks what the kernel does to it.
+    /// Checks that every request is answered exactly once when engines come round, and that nothing is left after the
+    /// guests have detached. The model checks the kernel's calls.
     pub fn end(self) {
         let Self { mut bench, guests, sent, .. } = self;
         for guest in guests {
             bench.command(Command::ResumeGuest(guest));
         }
-        // Waits for queues that make no progress time out, and then engines pass their tickets.
+        // Waits for queues without progress time out, and then engines pass their tickets.
         for _ in 0..4 {
             bench.later(TIMEOUT);
             bench.pass_tickets();

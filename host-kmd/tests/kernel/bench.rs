@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that ask the kernel for things.
+//! Guests that send requests to the kernel.
 
 use crate::model::Model;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures, PowerPolicy};
@@ -56,16 +56,16 @@ pub const RESOURCES: GuestResources = GuestResources {
 /// Number of fences that guests can share.
 pub const CROSS_ADAPTER_FENCES: u32 = 4;
 
-/// What a queue for user-mode submission is created with.
+/// Flags of a queue for user-mode submission.
 pub const USER_MODE: HwQueueFlags =
     HwQueueFlags::USER_MODE_SUBMISSION.union(HwQueueFlags::NATIVE_PROGRESS_FENCE);
 
 /// How long all engines are in F1 before the device goes to D3.
 pub const DEVICE_IDLE: Duration = Duration::from_secs(10);
-/// How long the work of what is destroyed may take.
+/// How long the work of a destroyed object may take.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Status and detail of a request that was refused.
+/// Status and detail of a refused request.
 pub type Refused = (Status, u64);
 
 /// A list of fences with their values.
@@ -73,13 +73,13 @@ pub fn fence_values(fences: &[(Handle, u64)]) -> Vec<FenceValue> {
     fences.iter().map(|(fence, value)| FenceValue { fence: *fence, value: *value }).collect()
 }
 
-/// A request that maps an allocation's first bytes, to write them.
+/// A request that maps an allocation's first `size` bytes writable.
 pub fn map(allocation: Handle, base: u64, size: u64) -> MapGpuVirtualAddress {
     let protection = Protection::WRITE.bits();
     MapGpuVirtualAddress { allocation, base, offset: 0, size, protection, reserved: 0 }
 }
 
-/// A kernel-mode submission of some command buffer to the client's queue.
+/// A kernel-mode submission of an arbitrary command buffer to the client's queue.
 pub fn submission(client: Client, progress_fence_value: u64) -> SubmitCommand {
     let (hw_queue, gpu_va, size) = (client.queue, 0x10_0000, 8);
     SubmitCommand { hw_queue, gpu_va, progress_fence_value, size, reserved: 0 }
@@ -90,7 +90,7 @@ pub fn bytes<T: Request>(process: u32, request: &T) -> Vec<u8> {
     bytes_with_list::<T, u64>(process, request, &[])
 }
 
-/// The bytes of a request that a list follows.
+/// The bytes of a request with a list behind it.
 pub fn bytes_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
     process: u32,
     request: &T,
@@ -101,11 +101,11 @@ pub fn bytes_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
     [header.as_bytes(), request.as_bytes(), list.as_bytes()].concat()
 }
 
-/// A host's kernels and GPUs, and whatever came out.
+/// A host's kernels and GPUs, and the effects of its inputs.
 pub struct Bench {
-    /// The GPU of the first adapter, which most tests have alone.
+    /// The GPU of the first adapter, the only one in most tests.
     pub model: Arc<Model>,
-    /// All, by adapter.
+    /// All GPUs, by adapter.
     pub models: Vec<Arc<Model>>,
     pub kernel: Adapters,
     /// Which adapter each guest is attached to.
@@ -127,7 +127,7 @@ pub struct Client {
     pub device: Handle,
     pub context: Handle,
     pub queue: Handle,
-    /// The queue as the GPU knows it.
+    /// The GPU's id of the queue.
     pub id: HwQueueId,
     pub fence: Handle,
     pub fence_slot: u32,
@@ -150,7 +150,7 @@ impl Bench {
         (bench, client)
     }
 
-    /// A host with a client of guest 1 whose doorbell is connected.
+    /// A host with a client of guest 1 and its connected doorbell.
     pub fn with_connected(physical_doorbells: u32) -> (Self, Client, Handle) {
         let mut bench = Self::new(physical_doorbells);
         let guest = bench.guest(1);
@@ -164,7 +164,7 @@ impl Bench {
         Self::with_features(models, &features, limits)
     }
 
-    /// As above, with these features enabled for each.
+    /// Like [`Self::of`], with these features enabled for each adapter.
     pub fn with_features(models: Vec<Arc<Model>>, features: &[OsFeatures], limits: Limits) -> Self {
         let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
         let kernels = models.iter().zip(features).map(|(model, features)| {
@@ -193,7 +193,7 @@ impl Bench {
         self.input_on(AdapterId(0), input);
     }
 
-    /// An input that concerns this adapter, if it concerns one.
+    /// Handles an input; `adapter` matters only if the input concerns one.
     pub fn input_on(&mut self, adapter: AdapterId, input: Input) {
         let mut effects = Vec::new();
         self.kernel.handle(adapter, input, &mut effects);
@@ -221,14 +221,14 @@ impl Bench {
         }
     }
 
-    /// This much later.
+    /// Advances the time.
     pub fn later(&mut self, time: Duration) {
         self.now += time;
         self.kernel.set_time(self.now);
         self.input(Input::Timeout);
     }
 
-    /// What came of a command, if it is done.
+    /// Sends a command. Returns its result, if it is done.
     pub fn command(&mut self, command: Command) -> Option<Result<(), CommandError>> {
         let token = CommandToken(self.next_token);
         self.next_token += 1;
@@ -241,7 +241,7 @@ impl Bench {
         self.interrupt();
     }
 
-    /// The first engine of a node has stopped as it was asked to.
+    /// The first engine of a node has pre-empted as requested.
     pub fn preempted(&mut self, node: u32, preemption_fence: u64) {
         let (engine, last_completed_fence) = (0, 0);
         self.raise(Interrupt::DmaPreempted {
@@ -252,7 +252,7 @@ impl Bench {
         });
     }
 
-    /// An engine of node 0 says that it makes no progress with a queue.
+    /// An engine of node 0 reports that a queue makes no progress.
     pub fn hung(&mut self, queue: HwQueueId, fault: Fault) {
         let new_state = EngineState::Hung { queue, fault };
         self.raise(Interrupt::GpuEngineStateChange { node: 0, new_state });
@@ -262,7 +262,7 @@ impl Bench {
         self.input(Input::Interrupt);
     }
 
-    /// Every engine passes all tickets.
+    /// All engines pass all tickets.
     pub fn pass_tickets(&mut self) {
         self.model.pass_tickets();
         self.interrupt();
@@ -273,7 +273,7 @@ impl Bench {
         self.send_with_room(guest, request, MAX_REPLY_SIZE)
     }
 
-    /// Sends a request to which the reply may have no more than `room` bytes.
+    /// Sends a request with at most `room` bytes for its reply.
     pub fn send_with_room(
         &mut self,
         guest: GuestId,
@@ -294,7 +294,7 @@ impl Bench {
         Some((header, body))
     }
 
-    /// Sends bytes that are answered at once; the reply's status and detail.
+    /// Sends bytes that are answered immediately. Returns the reply's status and detail.
     pub fn raw(&mut self, guest: GuestId, request: Vec<u8>) -> Refused {
         let token = self.send(guest, request);
         let (header, _) = self.reply(guest, token).expect("an answer at once");
@@ -311,7 +311,7 @@ impl Bench {
         Ok(T::Reply::read_from_bytes(body).unwrap())
     }
 
-    /// Asks for something that is answered at once.
+    /// Sends a request that is answered immediately.
     pub fn ask<T: Request>(
         &mut self,
         guest: GuestId,
@@ -322,17 +322,17 @@ impl Bench {
         self.decode::<T>(guest, token)
     }
 
-    /// A client asks for something that is answered at once.
+    /// Sends a client's request that is answered immediately.
     pub fn call<T: Request>(&mut self, client: Client, request: &T) -> Result<T::Reply, Refused> {
         self.ask(client.guest, client.process, request)
     }
 
-    /// A client asks for something.
+    /// Sends a client's request.
     pub fn begin<T: Request>(&mut self, client: Client, request: &T) -> RequestToken {
         self.send(client.guest, bytes(client.process, request))
     }
 
-    /// How a request that was begun ended, if it has.
+    /// The status of a request, if it is answered.
     pub fn outcome(&self, client: Client, token: RequestToken) -> Option<Status> {
         self.reply(client.guest, token).map(|(header, _)| header.status)
     }
@@ -358,7 +358,7 @@ impl Bench {
         &self.models[self.homes.get(&guest).map_or(0, |adapter| adapter.0 as usize)]
     }
 
-    /// Some of the objects of a list of the first adapter, or of a guest.
+    /// A page of a list of the first adapter, or of a guest.
     pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
         self.kernel.list(AdapterId(0), wanted, room)
     }
@@ -392,7 +392,7 @@ impl Bench {
         self.client_with(guest, USER_MODE)
     }
 
-    /// The client with another queue.
+    /// A process with a device, a context and a queue with these flags.
     pub fn client_with(&mut self, guest: GuestId, flags: HwQueueFlags) -> Client {
         let process = self.process(guest);
         let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
@@ -401,7 +401,7 @@ impl Bench {
         self.queue_of(guest, process, device, context, flags)
     }
 
-    /// A queue in a context of its own on the client's device.
+    /// A queue in a new context on the client's device.
     pub fn queue_in_another_context(&mut self, client: Client, flags: HwQueueFlags) -> Client {
         let request = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
         let context = self.call(client, &request).unwrap();
@@ -460,7 +460,7 @@ impl Bench {
         self.call_with_list(client, &request, list)
     }
 
-    /// Begins to make allocations resident.
+    /// Begins to make allocations resident, without waiting for the reply.
     pub fn make_resident_later(&mut self, client: Client, list: &[Handle]) -> RequestToken {
         let request = MakeResident { device: client.device, count: list.len() as u32, reserved: 0 };
         self.send(client.guest, bytes_with_list(client.process, &request, list))
@@ -497,7 +497,7 @@ impl Bench {
         self.call_with_list(client, &request, &list)
     }
 
-    /// Asks for something that is answered at once, with a list.
+    /// Sends a client's request with a list that is answered immediately.
     pub fn call_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
         &mut self,
         client: Client,
@@ -532,7 +532,7 @@ impl Bench {
         self.call(client, &ConnectDoorbell { hw_queue: client.queue })
     }
 
-    /// A client whose doorbell is connected.
+    /// A client with a connected doorbell.
     pub fn connected(&mut self, guest: GuestId) -> (Client, Handle) {
         let client = self.client(guest);
         let doorbell = self.doorbell(client);

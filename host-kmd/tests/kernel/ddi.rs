@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The border between dxgkrnl and a driver, with another driver than our GPU's.
+//! The border between dxgkrnl and a driver, with a driver other than our GPU's.
 
 use crate::bench::Bench;
 use crate::model::{Call, Model};
@@ -36,18 +36,18 @@ use std::sync::{Arc, Mutex};
 
 type Answers = Arc<Mutex<Vec<Result<(), InvalidParameter>>>>;
 
-/// A paging operation that a driver has built.
+/// A paging operation that the driver has built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Built {
-    /// Memory is filled.
+    /// Fills memory.
     Fill,
-    /// Bytes are moved.
+    /// Copies bytes.
     Transfer,
-    /// Page-table entries, of which the first leads here.
+    /// Writes page-table entries; the page of the first.
     Entries(Option<PhysicalPage>),
-    /// A discard: the first physical address, and bytes.
+    /// Discards memory: the first physical address, and bytes.
     Discard(u64, u64),
-    /// Where an allocation is that is accessed physically.
+    /// Tells the address of a physically accessed allocation.
     NotifyResidency(AllocationId, Option<u64>),
     /// Any other.
     Other,
@@ -72,7 +72,7 @@ impl Built {
     }
 }
 
-/// Paging operations that a driver has built, in their order.
+/// Paging operations that the driver has built, in order.
 pub type Log = Arc<Mutex<Vec<Built>>>;
 
 /// A call about native fences.
@@ -90,20 +90,20 @@ pub enum FenceCall {
     UpdateCurrentValues(Vec<SlotValue>, CurrentValuesFlags),
 }
 
-/// The calls about native fences, in their order.
+/// The calls about native fences, in order.
 pub type FenceCalls = Arc<Mutex<Vec<FenceCall>>>;
 
-/// What a driver says of its GPU.
+/// What a driver reports about its GPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Driver {
-    /// What it advertises, whatever is enabled; or what ours would.
+    /// What it advertises, regardless of what is enabled; `None` for what ours would advertise.
     pub advertises: Option<VidSchCaps>,
-    /// What it wants of native fences.
+    /// Its requirements for native fences.
     pub caps: NativeFenceCaps,
 }
 
-/// A driver whose GPU must be notified of every submission, and that misuses its callbacks. It keeps
-/// what paging operations it was asked for.
+/// A driver of a GPU that must be notified of every submission. The driver misuses its callbacks, and records the
+/// paging operations that it builds.
 struct NotifyMiniport {
     rest: BellhopMiniport,
     hardware: Arc<Model>,
@@ -230,7 +230,7 @@ impl Miniport for NotifyMiniport {
         for reason in ConnectionStatus::ALL {
             answers.push(callbacks.disconnect_doorbell(queue, *reason));
             answers.push(callbacks.disconnect_doorbell(unknown, *reason));
-            // An abort below would be for good.
+            // A later abort would be permanent.
             if *reason == ConnectionStatus::DISCONNECTED_RETRY {
                 break;
             }
@@ -305,7 +305,7 @@ impl Miniport for NotifyMiniport {
     }
 }
 
-/// A kernel with that driver.
+/// A kernel with the misbehaving driver.
 fn new() -> (Bench, Log, Answers) {
     let mut bench = Bench::new(1);
     let (built, answers) = (Log::default(), Answers::default());
@@ -325,7 +325,7 @@ fn new() -> (Bench, Log, Answers) {
     (bench, built, answers)
 }
 
-/// A kernel with a driver that says this of its GPU.
+/// A kernel with a driver that reports this about its GPU.
 pub fn kernel_with(
     model: Arc<Model>,
     features: OsFeatures,
@@ -334,7 +334,7 @@ pub fn kernel_with(
     kernel_with_driver(model, features, Some(driver))
 }
 
-/// A kernel with a driver that says what ours does.
+/// A kernel with a driver that reports what ours does.
 pub fn kernel_with_fence_calls(
     model: Arc<Model>,
     features: OsFeatures,
@@ -361,7 +361,7 @@ fn kernel_with_driver(
     Ok((kernel, fences))
 }
 
-/// A kernel whose driver keeps what paging operations it was asked for.
+/// A kernel with a driver that records the paging operations that it builds.
 pub fn with_log() -> (Bench, Log) {
     let (bench, built, _) = new();
     (bench, built)
@@ -384,7 +384,7 @@ fn a_driver_may_ask_for_notifies_and_its_bad_callbacks_are_refused() {
             Call::Kick(client.id),
         ]
     );
-    // A connected status is no reason; disconnecting what is disconnected is a success.
+    // A connected status is not a reason; disconnecting a disconnected doorbell succeeds.
     let no_reason = |status| Err(InvalidParameter::NotADisconnectedStatus(status));
     assert_eq!(
         *answers.lock().unwrap(),
@@ -425,7 +425,7 @@ fn a_fence_is_closed_for_each_process_and_destroyed_after_the_last() {
     assert_eq!(take(), [FenceCall::Close(global, of_a.slot)], "B has it");
     bench.call(b, &DestroyNativeFence { fence: of_b.fence }).unwrap();
     assert_eq!(take(), [FenceCall::Close(global, of_b.slot), FenceCall::Destroy(global)]);
-    // Whatever ends, its fences are destroyed, progress fences too.
+    // Fences are destroyed with whatever owns them, progress fences too.
     bench.call(a, &request).unwrap();
     bench.call(b, &CreateFence::new(b.device, 0)).unwrap();
     take();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What engines use comes back to local memory.
+//! Allocations that engines use come back to local memory.
 
 use super::*;
 
-/// Maps all of an allocation at an address that tells which it is.
+/// Maps a whole allocation at an address that identifies it.
 fn map_whole(vidmm: &mut VidMm, id: AllocationId) {
     let Description { process, size, .. } = vidmm.allocations[&id].description.clone();
     vidmm.map(id, mapping(AddressSpaceId(process.into()), id.0 << 32, size)).unwrap();
 }
 
-/// Everything is looked at once, and engines have used these.
+/// Checks all mappings once; engines have used the allocations in `used`.
 fn pass(vidmm: &mut VidMm, used: &[AllocationId]) {
     let mut seen = BTreeSet::new();
     let was_used = |mapping: &Mapping| {
@@ -32,7 +32,7 @@ fn what_is_used_in_two_passes_running_comes_back_for_what_is_not_and_stays() {
         .collect();
     let are_local = |vidmm: &VidMm| [0, 1, 2].map(|index| is_local(vidmm, ids[index]));
     assert_eq!(are_local(&vidmm), [false, true, true]);
-    // The first pass only learns, and what was just made resident was used.
+    // The first pass only learns, and newly resident allocations count as used.
     pass(&mut vidmm, &[ids[0], ids[2]]);
     pass(&mut vidmm, &[ids[0], ids[2]]);
     assert_eq!(are_local(&vidmm), [false, true, true]);
@@ -42,12 +42,12 @@ fn what_is_used_in_two_passes_running_comes_back_for_what_is_not_and_stays() {
     let plan = vidmm.take_plan();
     assert!(plan.held.contains(&1) && plan.notices.is_empty(), "{plan:?}");
     assert!(ids.iter().all(|id| vidmm.is_present(*id)));
-    // All are used now: nothing goes back and forth.
+    // All allocations are used now: none moves back and forth.
     for _ in 0..5 {
         pass(&mut vidmm, &ids);
         assert_eq!(vidmm.take_plan(), Plan::default());
     }
-    // What was used once is not used.
+    // An allocation used in only one of two passes does not count as used.
     pass(&mut vidmm, &[ids[1]]);
     pass(&mut vidmm, &[]);
     pass(&mut vidmm, &[ids[1]]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! VidMm against a simple model: memory as pages with a content each, page tables as maps, engines
-//! that remember every translation until they are told to forget it.
+//! VidMm against a simple model: memory as pages with one content each, page tables as maps, engines that cache every
+//! translation until they are told to forget it.
 
 mod migration;
 mod operations;
@@ -30,25 +30,25 @@ const SYSTEM: AddressSpaceId = AddressSpaceId(1000);
 const LOCAL_ONLY: SegmentSet = SegmentSet::LOCAL;
 const ANYWHERE: SegmentSet = SegmentSet::all();
 
-/// A content of a page; 0 is zeroes.
+/// The content of a page; 0 is zeroes.
 type Content = u64;
 
 #[derive(Default)]
 struct Machine {
     pages: HashMap<PhysicalPage, Content>,
-    /// Pages that engines keep encoded.
+    /// Pages that engines have encoded.
     encoded: HashSet<PhysicalPage>,
     tables: HashMap<(AddressSpaceId, u64), (PhysicalPage, bool, PageSize)>,
     tlb: HashMap<(AddressSpaceId, u64), PhysicalPage>,
     steps: VecDeque<Step>,
     freed: Vec<PageRange>,
-    /// What the driver was told of allocations that are accessed physically.
+    /// Physical addresses that the driver was told of physically accessed allocations.
     residency: HashMap<AllocationId, Option<u64>>,
     log: Vec<Operation>,
 }
 
 impl Machine {
-    /// Where an engine accesses a page: where it remembers, or else where the page tables say.
+    /// The page that an engine accesses: by its cached translation, otherwise by the page tables.
     fn translate(&mut self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
         let walked = self.tables.get(&(space, gpu_va)).map(|(page, ..)| *page);
         match self.tlb.get(&(space, gpu_va)) {
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// The page that an engine accesses by a physical address.
+    /// The page that an engine accesses at a physical address.
     fn physical_page(&mut self, address: u64) -> PhysicalPage {
         match address {
             APERTURE_START.. => self.translate(SYSTEM, address).expect("a page of the aperture"),
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// A page holds plain bytes, or encoded ones.
+    /// Sets whether a page holds encoded or plain bytes.
     fn set_encoded(&mut self, page: PhysicalPage, encoded: bool) {
         if encoded {
             self.encoded.insert(page);
@@ -131,7 +131,7 @@ impl Machine {
                 }
             }
             Operation::Discard { address, length } => {
-                // A process that still needed it would see that.
+                // A process that still needed the content would notice.
                 for at in (0..*length).step_by(PAGE_SIZE as usize) {
                     let page = self.physical_page(address + at);
                     self.pages.insert(page, Content::MAX);
@@ -145,7 +145,7 @@ impl Machine {
         self.log.push(operation.clone());
     }
 
-    /// Performs at most `count` operations.
+    /// Performs at most `most` operations.
     fn run(&mut self, operations: &mut Operations, mut most: usize) {
         loop {
             while let Some(operation) = operations.peek().cloned() {
@@ -181,14 +181,14 @@ fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
     }
 }
 
-/// `length` bytes of an allocation from its first on, mapped to be written.
+/// The first `length` bytes of an allocation, mapped writable.
 fn mapping(space: AddressSpaceId, gpu_va: u64, length: u64) -> Mapping {
     let driver = DriverProtection::default();
     Mapping { space, gpu_va, length, offset: 0, writable: true, driver }
 }
 
 fn own_pages(first: u64, pages: u64) -> Memory {
-    // Backwards: no two neighbours are neighbours.
+    // In reverse order, so that no two neighbours are contiguous.
     let extents = (first..first + pages)
         .rev()
         .map(|page| Extent { address: page * PAGE_SIZE, length: PAGE_SIZE })
@@ -223,7 +223,7 @@ fn resident(vidmm: &mut VidMm, description: Description) -> AllocationId {
     id
 }
 
-/// Operations of all steps so far.
+/// The operations of all steps so far.
 fn operations(vidmm: &mut VidMm, window: u64) -> Vec<Operation> {
     let mut operations = Operations::new(Window::new(SYSTEM, window));
     let mut machine = Machine::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What steps become: notifications, and page-table entries of either size.
+//! The operations of steps: notifications, and page-table entries of either size.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
         let allocation = vidmm.create(description);
         let whole = mapping(SYSTEM, APERTURE_START + 8 * PAGE_SIZE, 3 * PAGE_SIZE);
         vidmm.map(allocation, whole).unwrap();
-        // What is behind the last change that it follows from, and what the driver is told.
+        // Returns the notices, and checks that one follows the last change if and only if access is physical.
         let told = |vidmm: &mut VidMm, is_change: fn(&Operation) -> bool| {
             let log = operations(vidmm, 1 << 20);
             let change = log.iter().rposition(is_change).expect("a change");
@@ -46,7 +46,7 @@ fn the_driver_is_told_where_what_is_accessed_physically_is_after_its_bytes_are_t
             Operation::UpdatePageTable { entries, .. } => entries[0].page().is_some(),
             _ => false,
         };
-        // The guest's own pages are not in a row; the aperture's are.
+        // The guest's own pages are not contiguous; those of the aperture are.
         assert_eq!(told(&mut vidmm, is_mapping), at(Some(whole.gpu_va)));
         let range = vidmm.local[0].pool.take_at(PAGE_SIZE, 3 * PAGE_SIZE).unwrap();
         vidmm.move_to(allocation, Place::Local(LocalSegment::Visible, range)).unwrap();
@@ -79,7 +79,7 @@ fn an_eviction_is_notified_in_chunks_of_the_window_each_mapped_for_it() {
         notifications(&log),
         [(eviction, 0, two), (eviction, two, two), (eviction, 2 * two, page)]
     );
-    // The process's page tables lead there no more before the driver is notified the first time.
+    // The process's page tables no longer map it when the driver is first notified.
     let first = log.iter().position(|o| matches!(o, Operation::NotifyAlloc { .. })).unwrap();
     let flush = log.iter().position(|o| *o == Operation::FlushTlb(AddressSpaceId(1))).unwrap();
     assert!(flush < first);
@@ -129,7 +129,7 @@ fn an_eviction_is_notified_only_from_system_memory() {
     assert_eq!(vidmm.lock(1, id), Err(VidMmError::InUse), "its bytes are not plain");
     vidmm.evict(1, device(1), id).unwrap();
     assert!(notifications(&operations(&mut vidmm, PAGE_SIZE)).is_empty(), "it is in local memory");
-    // It goes through system memory out of device access.
+    // It leaves device access through system memory.
     let whole = super::description(1, 4, LOCAL_ONLY);
     resident(&mut vidmm, whole);
     let log = operations(&mut vidmm, 2 * PAGE_SIZE);
@@ -153,7 +153,7 @@ fn unmapping_pages_from_the_iommu_is_notified_and_waits_for_all_paging() {
         operations(&mut vidmm, 1 << 20);
         vidmm.evict(1, device(1), id).unwrap();
         let log = operations(&mut vidmm, 1 << 20);
-        // One reason a call, and this one last.
+        // One reason per call, and this one last.
         let (unmap, length) = (AllocationNotification::IoMmuUnmap, 3 * PAGE_SIZE);
         assert_eq!(notifications(&log).len(), if both { 2 } else { 1 });
         assert_eq!(notifications(&log).last(), Some(&(unmap, 0, length)));
@@ -161,8 +161,8 @@ fn unmapping_pages_from_the_iommu_is_notified_and_waits_for_all_paging() {
     }
 }
 
-/// Pages that an allocation leaves for local memory are out of device access from then on. Source:
-/// "Allocation notification", "NotifyIoMmuUnmap".
+/// Pages that an allocation leaves for local memory leave device access. Source: "Allocation notification",
+/// "NotifyIoMmuUnmap".
 #[test]
 fn pages_that_an_allocation_leaves_for_local_memory_are_unmapped_from_the_iommu() {
     let mut vidmm = vidmm(4, 0, 1);
@@ -185,7 +185,7 @@ fn pages_that_an_allocation_leaves_for_local_memory_are_unmapped_from_the_iommu(
     let notified = place(|operation| matches!(operation, Operation::NotifyAlloc { .. }));
     assert!(copied < notified, "the copy is encoded as the pages were");
     assert_eq!(log.get(notified + 1), Some(&Operation::Wait));
-    // In local memory nothing of the pages is left to be unmapped.
+    // In local memory, none of the pages remains to be unmapped.
     vidmm.destroy(id).unwrap();
     assert!(notifications(&operations(&mut vidmm, 1 << 20)).is_empty());
 }

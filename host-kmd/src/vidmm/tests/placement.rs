@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where allocations go, and who makes room for them.
+//! Where allocations go, and which allocations make room for them.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn a_process_within_its_budget_takes_from_one_that_is_over_and_gives_back() {
     assert!(plan.held.contains(&1));
     assert!(vidmm.is_suspended(1) && !vidmm.is_suspended(2));
     assert!(greedy[..2].iter().all(|id| !vidmm.is_present(*id)), "the oldest went");
-    // Both are at their budgets: neither gets more.
+    // Both processes are at their budgets: neither gets more.
     let more = vidmm.create(description(2, 1, LOCAL_ONLY));
     let refused = vidmm.make_resident(2, device(2), &[more]);
     assert_eq!(refused, Err(VidMmError::NoRoom(PAGE_SIZE)));
@@ -166,7 +166,7 @@ fn what_keeps_a_copy_leaves_local_memory_without_a_transfer_unless_it_was_writte
             vidmm.map(id, Mapping { writable, ..whole }).unwrap();
             vidmm.make_resident(1, device(1), &[id]).unwrap();
             assert!(is_local(&vidmm, id));
-            // The copy is there from the beginning.
+            // The copy is made at the beginning.
             assert_eq!(transfers(&mut vidmm), usize::from(keeps_copy));
             vidmm.evict(1, device(1), id).unwrap();
             let other = resident(&mut vidmm, super::description(1, 3, LOCAL_ONLY));

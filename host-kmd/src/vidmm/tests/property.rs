@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whatever happens: contents, budgets and places against the model.
+//! Random events: contents, budgets and places against the model.
 
 use super::*;
 
-/// What happens to memory.
+/// An event of the test.
 #[derive(Debug, Clone)]
 enum Event {
     Create {
@@ -32,14 +32,14 @@ enum Event {
     },
     Unmap(usize),
     SetPriority(usize, u8),
-    /// Another process has it, too.
+    /// Another process opens an allocation.
     Open(usize, u32),
-    /// A process has it no more; the last destroys it.
+    /// A process closes an allocation; the last one destroys it.
     Leave(usize, usize),
-    /// An engine and a CPU write to everything that they reach, once paging is done.
+    /// Once paging is done, an engine and a CPU write everything that they reach.
     Write(u64),
     Run(usize),
-    /// Engines have used about every other mapping, which ones this tells.
+    /// Engines have used about every other mapping; the number selects which.
     Look(u64),
     Begin,
     End,
@@ -47,7 +47,7 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let which = 0..64usize;
-    // Which of those that have it.
+    // Selects a process that has the allocation.
     let by = 0..3usize;
     let pair = || (0..64usize, 0..3usize);
     prop_oneof![
@@ -76,13 +76,13 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the model knows of an allocation.
+/// The model's state of an allocation.
 struct Known {
     description: Description,
     contents: Vec<Content>,
-    /// The processes that have it, in the order in which they opened it.
+    /// The processes that have opened it, in the order in which they did.
     opened: Vec<u32>,
-    /// How often each wants it resident, and has it locked.
+    /// How many times each process wants it resident, and has it locked.
     wanted: BTreeMap<u32, u32>,
     locks: BTreeMap<u32, u32>,
     mappings: Vec<Mapping>,
@@ -97,12 +97,12 @@ impl Known {
         !self.locks.is_empty()
     }
 
-    /// One of those that have it.
+    /// One of the processes that have it.
     fn one(&self, by: usize) -> u32 {
         self.opened[by % self.opened.len()]
     }
 
-    /// Against which it counts.
+    /// The process that it counts against.
     fn payer(&self) -> u32 {
         let demands =
             |process: &&u32| self.wanted.contains_key(process) || self.locks.contains_key(process);
@@ -110,12 +110,12 @@ impl Known {
     }
 }
 
-/// Counts one more.
+/// Counts one more for a process.
 fn more(counts: &mut BTreeMap<u32, u32>, process: u32) {
     *counts.entry(process).or_insert(0) += 1;
 }
 
-/// Counts one less; false when there was none.
+/// Counts one less for a process. Returns false if its count was 0.
 fn less(counts: &mut BTreeMap<u32, u32>, process: u32) -> bool {
     let Some(count) = counts.get_mut(&process) else { return false };
     *count -= 1;
@@ -125,15 +125,15 @@ fn less(counts: &mut BTreeMap<u32, u32>, process: u32) -> bool {
     true
 }
 
-/// What was before something was decided.
+/// The state before a decision.
 struct Snapshot {
     places: BTreeMap<AllocationId, (Place, bool)>,
-    /// Unwanted allocations of each segment, in the order of eviction.
+    /// Unwanted allocations of each segment, in eviction order.
     orders: [Vec<EvictionOrder>; 2],
     over: BTreeSet<u32>,
-    /// Pinned bytes of each segment.
+    /// The processes over their budgets in each segment.
     over_in: [BTreeSet<u32>; 2],
-    /// Whether something is wanted that was taken away.
+    /// Whether a process lacks an allocation that was taken away.
     lacking: bool,
 }
 
@@ -168,7 +168,7 @@ impl World {
         self.known.keys().nth(which.checked_rem(count)?).copied()
     }
 
-    /// Does one thing, checks what was decided of it, and hands it to the machine.
+    /// Takes one action, checks the resulting decisions, and hands them to the machine.
     fn decide<R>(&mut self, act: impl FnOnce(&mut VidMm) -> R) -> R {
         let before = self.snapshot();
         let result = act(&mut self.vidmm);
@@ -198,7 +198,7 @@ impl World {
         Snapshot { places, orders, over, over_in, lacking }
     }
 
-    /// Checks what was decided since, and hands it to the machine.
+    /// Checks the decisions since the snapshot, and hands them to the machine.
     fn judge(&mut self, Snapshot { places: before, orders, over, .. }: Snapshot) {
         let plan = self.vidmm.take_plan();
         for (id, allocation) in &self.vidmm.allocations {
@@ -213,10 +213,10 @@ impl World {
         }
         for notice in &plan.notices {
             if let Notice::Suspend(process) = notice {
-                // A list that finds no room for its last allocation is undone: what it took away for the others
-                // is given back, and the asker wants it no more.
+                // A list that finds no room for its last allocation is undone: whatever was taken away for the others
+                // is given back, and the asking process no longer wants them.
                 let is_undone = plan.notices.contains(&Notice::Resume(*process));
-                // Or one was over that it has the allocation together with.
+                // A process that shares the allocation may have been over its budget instead.
                 let mut taken = self.vidmm.allocations.values().filter(|allocation| {
                     allocation.taken && allocation.is_wanted_by(*process)
                         || is_undone && allocation.opened.contains(process)
@@ -226,7 +226,7 @@ impl World {
                 assert!(is_over, "{process} was within its budget");
             }
         }
-        // No unwanted allocation stayed that had to go before one that went.
+        // No unwanted allocation stayed that should have gone before one that went.
         for unwanted in orders {
             let went = |id| {
                 let place = self.vidmm.allocations.get(&id).map(|allocation| allocation.place);
@@ -250,10 +250,9 @@ impl World {
         self.check();
     }
 
-    /// Of what others want resident, only that of processes over their budgets made room for one that
-    /// is over its own.
+    /// If the asking process is over its budget, only processes over theirs have demoted wanted allocations.
     fn judge_demotions(&self, asker: u32, before: &Snapshot) {
-        // A process that lacks something asks, too.
+        // Processes that lack allocations ask, too.
         if before.lacking {
             return;
         }
@@ -272,7 +271,7 @@ impl World {
         }
     }
 
-    /// Migration takes nothing away, and from others only what is over their budgets.
+    /// Migration takes nothing away, and demotes other processes' allocations only if those are over their budgets.
     fn judge_migration(&self, before: &Snapshot) {
         let mut came = BTreeSet::new();
         let mut went = BTreeSet::new();
@@ -300,7 +299,7 @@ impl World {
         }
     }
 
-    /// What is always true.
+    /// Checks the invariants.
     fn check(&self) {
         let mut pages = BTreeSet::new();
         let mut usage: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
@@ -349,7 +348,7 @@ impl World {
         self.check_groups();
     }
 
-    /// Each allocation that may have to make room is in one group, and in the right one.
+    /// Each allocation that may have to make room is in exactly one group, the right one.
     fn check_groups(&self) {
         let mut groups: BTreeMap<(LocalSegment, Group), (BTreeSet<EvictionOrder>, u64)> =
             BTreeMap::new();
@@ -383,12 +382,12 @@ impl World {
     }
 
     fn destroy(&mut self, id: AllocationId) {
-        // Its mappings are freed with it.
+        // Its mappings go with it.
         self.known.remove(&id);
         self.decide(|vidmm| vidmm.destroy(id)).unwrap();
     }
 
-    /// A process has an allocation no more.
+    /// A process closes an allocation.
     fn leave(&mut self, process: u32, id: AllocationId) {
         let known = self.known.get_mut(&id).unwrap();
         known.opened.retain(|other| *other != process);
@@ -482,7 +481,7 @@ impl World {
                     let size: u64 = ids.iter().map(|id| self.known[id].description.size).sum();
                     assert!(size > 0);
                 }
-                // A list may be within the budget at first and over it at last.
+                // A list may begin within the budget and end over it.
                 if ids.len() == 1 {
                     self.judge_demotions(process, &before);
                 }
@@ -593,7 +592,7 @@ impl World {
         }
     }
 
-    /// Of the guest's own pages only those are encoded that engines reach as an allocation's.
+    /// Of the guest's own pages, only those are encoded that engines reach through an allocation.
     fn check_encoded(&self) {
         let is_own = |page: &&PhysicalPage| page.segment == Segment::System;
         let encoded: HashSet<_> = self.machine.encoded.iter().filter(is_own).copied().collect();
@@ -611,7 +610,7 @@ impl World {
         assert!(encoded.is_subset(&reached), "{:?}", encoded.difference(&reached));
     }
 
-    /// All bytes are what they have to be, to engines and to CPUs, and are others afterwards.
+    /// Engines and CPUs read the expected contents everywhere. With a seed, they then write new ones.
     fn verify(&mut self, seed: Option<u64>) {
         for (id, known) in &mut self.known {
             let allocation = &self.vidmm.allocations[id];
@@ -663,8 +662,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Contents are always right, budgets are kept, no page is in two places, what is unwanted goes in
-    /// order, everything is answered, the guest has its pages back plain, and nothing is left.
+    /// Contents are always right, budgets are kept, no page is in two places, unwanted allocations go in order, every
+    /// request is answered, the guest gets its pages back decoded, and nothing is left.
     #[test]
     fn whatever_happens_bytes_are_where_they_have_to_be(
         window in 2..24u64,

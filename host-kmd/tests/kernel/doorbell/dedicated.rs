@@ -76,7 +76,7 @@ fn connecting_watches_then_publishes_then_looks() {
             Call::Kick(client.id),
         ]
     );
-    // Connecting it again is a look only: the engine may have armed the doorbell meanwhile.
+    // Connecting it again only makes the engine look: it may have armed the doorbell meanwhile.
     assert_eq!(bench.connect(client).unwrap().status, CONNECTED);
     assert_eq!(bench.model.take_log(), [Call::Kick(client.id)]);
 }
@@ -102,7 +102,7 @@ fn a_victims_status_is_published_before_its_doorbell_is_taken_and_looked_at_afte
             Call::Kick(client.id),
         ]
     );
-    // Counted for the guest that lost its doorbell, which then takes it back.
+    // The guest that lost its doorbell is charged with a victim; it then takes the doorbell back.
     let query = QueryStatistics { reserved: 0 };
     assert_eq!(bench.ask(victim.guest, 0, &query).unwrap().victims, 1);
     assert_eq!(bench.ask(other, 0, &query).unwrap().victims, 0);
@@ -271,7 +271,7 @@ fn destroying_a_doorbell_disconnects_it_and_then_takes_the_ring_away() {
     assert!(log.contains(&Call::Invalidate(ring_va)));
     assert_eq!(log.last(), Some(&Call::Quiesce));
 
-    // Until engines have forgotten it the queue cannot have another, and the slot is not free.
+    // Until engines have forgotten it, the queue cannot have another, and the slot is not free.
     let ring = bench.ring(client);
     assert!(bench.doorbell_on(client, ring).is_err());
     let second = bench.queue(client, USER_MODE);
@@ -316,7 +316,7 @@ fn a_notify_is_a_look_and_is_counted() {
     let (mut bench, client) = new(2);
     let doorbell = bench.doorbell(client);
     bench.model.take_log();
-    // A notify of a doorbell that is not connected does no harm: late ones happen.
+    // A notify of a disconnected doorbell is harmless: late ones happen.
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
     bench.connect(client).unwrap();
     bench.model.take_log();
@@ -349,7 +349,7 @@ fn a_doorbell_that_is_refused_over_its_private_data_leaves_the_next_one_alone() 
 fn a_ring_that_could_not_be_mapped_can_be_evicted_and_come_back() {
     let (mut bench, client) = new(2);
     let (ring_buffer, ring_control) = bench.ring(client);
-    // Room for the ring's two pages and not for its control.
+    // Room for the ring's two pages but not for its control.
     bench.model.state().page_table_room = 2;
     assert!(bench.doorbell_on(client, (ring_buffer, ring_control)).is_err());
     bench.model.state().page_table_room = 100;

@@ -13,7 +13,7 @@ use bellhop_protocol::doorbell::{ConnectionStatus, RingTag};
 use std::collections::BTreeSet;
 
 fn new() -> Bench {
-    // Physical doorbells do not count: there may be none.
+    // Physical doorbells do not matter: there may be none.
     let bench = Bench::new(0);
     bench.model.state().model = DoorbellModel::Global;
     bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells whose pages are moved: what is answered when, and what may come in between.
+//! Doorbells with pages that the VMM moves: which request is answered when, and what may happen in between.
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
@@ -27,7 +27,7 @@ fn new(physical_doorbells: u32) -> Bench {
     bench
 }
 
-/// Clients of one guest with doorbells that are not connected.
+/// Clients of one guest, with doorbells that are not connected.
 fn clients<const N: usize>(bench: &mut Bench) -> [Client; N] {
     let guest = bench.guest(1);
     let clients = [(); N].map(|()| bench.client(guest));
@@ -47,7 +47,7 @@ fn rotated(bench: &mut Bench, client: Client, outcome: RotationOutcome) {
     bench.interrupt();
 }
 
-/// The status in the answer to a connect that was begun, if it came and is a success.
+/// The status in the reply to a connect request, if it has come; it must be a success.
 fn answer(bench: &Bench, client: Client, token: RequestToken) -> Option<ConnectionStatus> {
     let (header, body) = bench.reply(client.guest, token)?;
     assert_eq!(header.status, Status::SUCCESS);
@@ -73,7 +73,7 @@ fn a_connect_is_answered_when_the_page_is_there_and_the_status_settles_later() {
     let expected = [Call::Connected(client.id, NOTIFY), Call::Kick(client.id)];
     assert_eq!(bench.model.take_log(), expected);
     assert_eq!(answer(&bench, client, token), Some(NOTIFY));
-    // Connecting it again is a look.
+    // Connecting it again only makes the engine look.
     let again = begin(&mut bench, client);
     assert_eq!(answer(&bench, client, again), Some(NOTIFY));
     assert_eq!(bench.model.take_log(), [Call::Kick(client.id)]);
@@ -123,7 +123,7 @@ fn a_victims_status_comes_before_its_page_goes_and_the_last_look_after() {
     );
     let query = QueryStatistics { reserved: 0 };
     assert_eq!(bench.ask(victim.guest, 0, &query).unwrap().victims, 1);
-    // It settles no more.
+    // It does not settle after that.
     rotated(&mut bench, victim, RotationOutcome::Settled);
     assert_eq!(status(&bench, victim), RETRY);
 }
@@ -161,7 +161,7 @@ fn a_page_that_the_vmm_does_not_map_is_an_error_and_the_doorbell_can_be_tried_ag
             Call::Kick(client.id),
         ]
     );
-    // Another queue may have its physical doorbell.
+    // Another queue may take its physical doorbell.
     let query = QueryStatistics { reserved: 0 };
     for connected in [next, client] {
         let token = begin(&mut bench, connected);
@@ -190,7 +190,7 @@ fn a_doorbell_that_is_destroyed_or_lost_before_its_page_comes_is_answered_with_t
         let (header, _) = bench.reply(guest, token).unwrap();
         assert_eq!((header.status, header.detail), (Status::DEVICE_REMOVED, client.queue.0));
         assert_eq!(status(&bench, client), ABORT);
-        // The rotation that was on its way has no effect.
+        // The pending rotation has no effect.
         bench.model.take_log();
         for outcome in [RotationOutcome::Shown, RotationOutcome::Settled, RotationOutcome::Refused]
         {

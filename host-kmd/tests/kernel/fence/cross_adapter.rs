@@ -36,7 +36,7 @@ fn client(bench: &mut Bench, adapter: AdapterId, guest: u64, groups: &[u32]) -> 
     bench.client(guest)
 }
 
-/// Two guests of one group, each on an adapter of its own.
+/// Two guests of one group, each on its own adapter.
 fn two() -> (Bench, Client, Client) {
     let mut bench = host(Limits::default());
     let [one, two] = ADAPTERS;
@@ -62,7 +62,7 @@ fn destroy(bench: &mut Bench, client: Client, fence: OpenedFence) {
     bench.call(client, &DestroyNativeFence { fence: fence.fence }).unwrap();
 }
 
-/// A fence of the first client's that the second has opened.
+/// A fence of the first client that the second has opened.
 fn shared(bench: &mut Bench, a: Client, b: Client) -> (OpenedFence, OpenedFence) {
     let fence = create(bench, a, 5).unwrap();
     let name = share(bench, a, fence);
@@ -236,7 +236,7 @@ fn a_process_that_dies_takes_no_fence_of_another_guests_with_it() {
     let (mut bench, a, b) = two();
     let (first, second) = shared(&mut bench, a, b);
     let name = share(&mut bench, b, second);
-    // Another process of that guest has it open, too, and carries on.
+    // Another process of that guest has opened it, too, and carries on.
     let sibling = bench.client(b.guest);
     let opened = open(&mut bench, sibling, name).unwrap();
     assert_eq!(wait(&mut bench, sibling, opened, 8), Some(Status::PENDING));
@@ -253,7 +253,7 @@ fn a_queue_that_waits_in_d3_continues_when_another_guest_signals_its_fence() {
     bench.doorbell(b);
     bench.models[1].state().engines.on = true;
     bench.connect(b).unwrap();
-    // Its last-queued value tells nothing of it, so the device goes to D3 with it.
+    // Its last-queued value does not show this work, so the device goes to D3 with it.
     let waits_for = Some((b.guest, second.slot, 8));
     bench.models[1].state().engines.give(b.id, Work { value: 1, waits_for, submission: None });
     bench.models[1].ring(b.id);
@@ -278,11 +278,11 @@ fn only_guests_that_one_group_names_have_a_fence_and_others_are_told_that_there_
     assert_eq!(open(&mut bench, stranger, never).unwrap_err(), unknown(never));
     assert_eq!(open(&mut bench, b, never).unwrap_err(), unknown(never));
     open(&mut bench, b, name).unwrap();
-    // One group names it with the guest that created the fence; none names it with the other guest that has it now.
+    // One group names it with the fence's creator; none names it with the other guest that has the fence.
     assert_eq!(open(&mut bench, c, name).unwrap_err(), unknown(name));
-    // A guest that no sharing group names creates none.
+    // A guest that no sharing group names cannot create one.
     assert_eq!(create(&mut bench, stranger, 5).unwrap_err(), (Status::NOT_SUPPORTED, 0));
-    // What is shared within a guest is not shared with another.
+    // A fence shared within a guest is not shared with other guests.
     let request = CreateNativeFence::new(a.device, 0);
     let request = CreateNativeFence { flags: FenceFlags::SHARED.bits(), ..request };
     let own = bench.call(a, &request).unwrap();
@@ -313,7 +313,7 @@ fn views_are_counted_and_come_back() {
     let names: Vec<_> = fences.iter().map(|fence| share(&mut bench, a, *fence)).collect();
     let opened: Vec<_> = names.iter().map(|name| open(&mut bench, b, *name).unwrap()).collect();
     assert_eq!(create(&mut bench, b, 0).unwrap_err(), quota);
-    // The guest that has one pays for it: the other may create more.
+    // The guest that still has a fence pays for it: the other may create more.
     fences.iter().for_each(|fence| destroy(&mut bench, a, *fence));
     let more: Vec<_> = (0..2).map(|_| create(&mut bench, a, 0).unwrap()).collect();
     const { assert!(CROSS_ADAPTER_FENCES == 4) };
@@ -346,7 +346,7 @@ fn a_fence_that_page_tables_have_no_room_for_is_neither_created_nor_opened() {
         assert_eq!(create(&mut bench, b, 1).unwrap_err(), full);
         bench.models[1].state().page_table_room = room;
     }
-    // As before, there is room for it and for three more.
+    // There is room for it and for three more, as before.
     open(&mut bench, b, name).unwrap();
     for _ in 1..CROSS_ADAPTER_FENCES {
         create(&mut bench, b, 1).unwrap();
@@ -363,7 +363,7 @@ fn the_fence_of_a_creator_in_error_is_signaled_for_all_and_holds_no_queue() {
     let always = Call::Notify(vec![second.slot], true);
     assert!(bench.models[1].take_log().contains(&always));
     assert_eq!(wait(&mut bench, b, second, 11), Some(Status::SUCCESS));
-    // Signals of either guest do nothing.
+    // Signals of either guest have no effect.
     bench.models.iter().for_each(|model| drop(model.take_log()));
     bench.signal(b, &[(second.fence, 12)]).unwrap();
     bench.signal(a, &[(first.fence, 12)]).unwrap();
@@ -397,7 +397,7 @@ fn a_guest_in_error_that_opened_a_fence_is_held_by_it_no_more_and_the_others_car
     let fences: Vec<_> = told(&bench).into_iter().filter(|(_, _, cookie)| *cookie == 10).collect();
     assert_eq!(fences, [(b.guest, u64::MAX, 10)]);
     bench.models.iter().for_each(|model| drop(model.take_log()));
-    // It can signal nothing any more, and signals of other guests do not reach it.
+    // It can no longer signal, and signals of other guests do not reach it.
     bench.signal(b, &[(second.fence, 20)]).unwrap();
     assert_eq!(wait(&mut bench, a, first, 11), Some(Status::PENDING));
     gpu_signal(&mut bench, a, first, 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The tables of "Cross-adapter wait/signal combinations", as one.
+//! The tables of "Cross-adapter wait/signal combinations", combined.
 //!
 //! Source: native GPU fence object, 14.1.1 to 14.1.3.
 
@@ -24,25 +24,25 @@ use std::sync::Arc;
 
 const VALUE: u64 = 10;
 
-/// What an adapter's GPU does with fences.
+/// How an adapter's GPU handles fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gpu {
     /// It supports native fences, and packets wait for them and signal them.
     Native,
-    /// As above, but waits and signals are submitted to a queue for kernel-mode submission.
+    /// Like `Native`, but waits and signals are submitted to a queue for kernel-mode submission.
     KernelMode,
-    /// It does not support native fences: there it is a monitored fence.
+    /// It does not support native fences: the fence is a monitored fence there.
     Monitored,
 }
 
-/// Where a wait or a signal comes from.
+/// The source of a wait or a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     Gpu,
     Cpu,
 }
 
-/// A row: which guest waits and which signals, and which of them created the fence.
+/// A row: which guest waits, which signals, and which of them created the fence.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     wait: (Gpu, From),
@@ -64,7 +64,7 @@ impl Gpu {
     }
 }
 
-/// A side of a row: its client, its GPU, and its view of the fence.
+/// One side of a row: its client, its GPU, and its view of the fence.
 struct Side {
     client: Client,
     gpu: Gpu,
@@ -73,7 +73,7 @@ struct Side {
 }
 
 impl Side {
-    /// The GPU itself executes a packet of user-mode submission. Otherwise a submission is held
+    /// Begins the wait. A packet of user-mode submission waits on the GPU itself; otherwise a submission is held
     /// behind the wait.
     fn wait(&self, bench: &mut Bench, from: From) {
         match (from, self.gpu) {
@@ -108,10 +108,9 @@ impl Side {
         }
     }
 
-    /// The calls of `DdiUpdateCurrentValuesFromCpu` that the driver of this side gets for a signal, where
-    /// it signals itself from here, or is told of the other's signal. A packet's signal is the GPU's, and
-    /// a monitored fence is no matter of the driver's: VidSch "observes new fence value" there, or
-    /// "updates fence value directly from CPU".
+    /// The calls of `DdiUpdateCurrentValuesFromCpu` that this side's driver gets for a signal: the side's own from
+    /// `signals_from`, or else the other side's. The GPU itself executes a packet's signal. A monitored fence does
+    /// not concern the driver: VidSch "observes new fence value" there, or "updates fence value directly from CPU".
     fn expected_calls(&self, signals_from: Option<From>) -> Vec<FenceCall> {
         let notification_only = signals_from.is_none();
         let flags = CurrentValuesFlags { always_signaled: false, notification_only };
@@ -122,8 +121,8 @@ impl Side {
         }
     }
 
-    /// Whether the wait is over: whether the driver was told to look at its run list again
-    /// (`NotificationOnly`), the submission behind it went to the GPU, or the guest was told.
+    /// Whether the wait is over: whether the driver was told to look at its run list again (`NotificationOnly`), the
+    /// submission behind the wait went to the GPU, or the guest was told.
     fn is_over(&self, bench: &Bench, from: From) -> bool {
         let log = bench.model_of(self.client.guest).take_log();
         let is_told = log.contains(&Call::Notify(vec![self.fence.slot], false));
@@ -204,10 +203,10 @@ fn check(row: Row) {
     }
 }
 
-/// 14.1.1, "Both dGPU and iGPU Support NF", 14.1.2, "iGPU doesn't support, dGPU supports NF: Wait submitted
-/// on iGPU, Signal submitted on dGPU", and 14.1.3, the same with "Signal submitted on iGPU, Wait submitted
-/// on dGPU"; the note that either is similar for "a kernel mode queue on iGPU"; and each with the fence
-/// created on one and opened on the other, and the reverse.
+/// 14.1.1, "Both dGPU and iGPU Support NF"; 14.1.2, "iGPU doesn't support, dGPU supports NF: Wait submitted on iGPU,
+/// Signal submitted on dGPU"; 14.1.3, likewise with "Signal submitted on iGPU, Wait submitted on dGPU"; the note that
+/// either is similar for "a kernel mode queue on iGPU". In each, the fence is created on one adapter and opened on
+/// the other, and the reverse.
 #[test]
 fn each_wait_ends_with_each_signal_of_the_other_adapter() {
     let tables = [

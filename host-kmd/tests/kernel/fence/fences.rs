@@ -75,7 +75,7 @@ fn the_monitored_value_follows_the_least_waited_value() {
     assert_eq!(monitored(&bench, client, slot), 49);
     assert_eq!(wait(&mut bench, client, fence.fence, 42, 2), Status::PENDING);
     assert_eq!(monitored(&bench, client, slot), 41);
-    // A greater value changes nothing, and nothing is told to the GPU.
+    // A greater value changes nothing, and the GPU is not told.
     bench.model.take_log();
     assert_eq!(wait(&mut bench, client, fence.fence, 60, 6), Status::PENDING);
     assert_eq!(bench.model.take_log(), []);
@@ -105,13 +105,13 @@ fn a_signal_between_the_look_and_the_monitored_value_is_not_missed() {
     assert_eq!(bench.events, []);
     assert_eq!(monitored(&bench, client, fence.slot), NOT_MONITORED);
 
-    // A signal while another waiter's value is told to the GPU.
+    // A signal while the GPU is told another waiter's value.
     assert_eq!(wait(&mut bench, client, fence.fence, 50, 5), Status::PENDING);
     bench.model.state().signal_during_update = Some(51);
     assert_eq!(wait(&mut bench, client, fence.fence, 46, 6), Status::SUCCESS);
     assert_eq!(told(&bench, fence.fence), [(51, 5)]);
 
-    // A signal while the value is told after an interrupt.
+    // A signal while the GPU is told a value after an interrupt.
     assert_eq!(wait(&mut bench, client, fence.fence, 60, 7), Status::PENDING);
     assert_eq!(wait(&mut bench, client, fence.fence, 61, 8), Status::PENDING);
     bench.model.signal(client.guest, fence.slot, 60);
@@ -149,7 +149,7 @@ fn an_interrupt_without_a_fence_scans_all_of_all_guests() {
         assert_eq!(wait(&mut bench, client, client.fence, 1, 9), Status::PENDING);
         bench.model.signal(client.guest, client.fence_slot, 3);
     }
-    // As if the GPU did not know which fences they were.
+    // As if the GPU did not know which fences it signaled.
     forget_interrupts(&bench);
     bench.model.raise(native(Vec::new()));
     bench.interrupt();
@@ -263,7 +263,7 @@ fn a_wait_for_all_ends_once_with_the_last_fence() {
     assert_eq!(wait_for(&mut bench, client, ALL, &fences, 7), Status::PENDING);
     let monitored_values =
         [SlotValue { slot: one.slot, value: 41 }, SlotValue { slot: two.slot, value: 0 }];
-    // Both are told at once.
+    // The driver is told both in one call.
     assert_eq!(bench.model.take_log(), [Call::Monitor(monitored_values.to_vec())]);
     bench.model.signal(client.guest, two.slot, 5);
     bench.interrupt();
@@ -272,7 +272,7 @@ fn a_wait_for_all_ends_once_with_the_last_fence() {
     bench.interrupt();
     assert_eq!(told(&bench, one.fence), [(43, 7)]);
     assert_eq!(monitored(&bench, client, one.slot), NOT_MONITORED);
-    // A value that was reached once is not waited for again.
+    // A value that is already reached needs no wait.
     let fences = [(&one, 43), (&two, 6), (&two, 5)];
     assert_eq!(wait_for(&mut bench, client, ALL, &fences, 8), Status::PENDING);
     assert_eq!(monitored(&bench, client, one.slot), NOT_MONITORED);
@@ -332,7 +332,7 @@ fn a_cpu_signals_several_fences_at_once_and_ends_their_waits() {
         vec![SlotValue { slot: one.slot, value: 50 }, SlotValue { slot: two.slot, value: 2 }];
     assert_eq!(bench.model.take_log()[0], Call::Signal(values, false));
     assert_eq!(bench.events.len(), 1);
-    // All or none, and no value is undone.
+    // All or none: no value changes.
     let refused = (Status::INVALID_PARAMETER, 49);
     let request = [(two.fence, 3), (one.fence, 49)];
     assert_eq!(bench.signal(client, &request).unwrap_err(), refused);
@@ -357,7 +357,7 @@ fn a_wait_for_any_outlives_one_of_its_fences_and_one_for_all_does_not() {
     bench.model.signal(client.guest, two.slot, 2);
     bench.interrupt();
     assert_eq!(told(&bench, two.fence), [(2, 1)]);
-    // All four slots are free again.
+    // All four wait slots are free again.
     let three = fence(&mut bench, client, 0);
     for cookie in 0..4 {
         assert_eq!(wait(&mut bench, client, three.fence, 9, cookie), Status::PENDING);
@@ -392,7 +392,7 @@ fn the_reference_s_example_of_a_fence_shared_by_processes_a_and_b() {
     assert_ne!(local_b.slot, global);
     assert_eq!(local_b.mapping.current_value_offset, local_a.mapping.current_value_offset);
 
-    // A's waits end when A closes it, and B's do not.
+    // A's waits end when A closes the fence; B's do not.
     assert_eq!(wait(&mut bench, a, local_a.fence, 6, 1), Status::PENDING);
     assert_eq!(wait(&mut bench, b, local_b.fence, 7, 2), Status::PENDING);
     assert_eq!(monitored(&bench, a, global), 5);
@@ -433,11 +433,11 @@ fn a_wait_for_a_shared_fence_ends_when_the_process_that_created_it_dies() {
         let mut events = bench.events.iter().map(|(_, event)| event);
         events.find(|event| event.cookie == cookie).map(|event| (event.object, event.value))
     };
-    // "Device [...] in error": on a CPU, on the GPU, and from now on.
+    // "Device [...] in error": for the CPU wait, for the GPU wait, and for later waits.
     assert_eq!(told(&bench, 2), Some((fence_b.fence.0, u64::MAX)));
     assert!(bench.model.state().engines.has_executed(b.id, 1));
     assert_eq!(wait(&mut bench, b, fence_b.fence, 9, 3), Status::SUCCESS);
-    // Its creator still has the fence that it had only opened.
+    // B still has its own fence, which A had only opened.
     assert_eq!(wait(&mut bench, b, own.fence, 2, 4), Status::PENDING);
     bench.signal(b, &[(own.fence, 2)]).unwrap();
     assert_eq!(told(&bench, 4), Some((own.fence.0, 2)));
@@ -453,7 +453,7 @@ fn a_fence_that_page_tables_have_no_room_for_is_neither_created_nor_opened() {
     let mapped =
         |bench: &Bench| bench.model.state().spaces.values().map(|s| s.len()).sum::<usize>();
     let before = mapped(&bench);
-    // Not for both values.
+    // No room for the pages of both values.
     let room = std::mem::replace(&mut bench.model.state().page_table_room, 1);
     let request = OpenNativeFence { device: b.device, nt_handle: name };
     let full = (Status::INSUFFICIENT_RESOURCES, 0);
@@ -496,7 +496,7 @@ fn only_a_fence_that_was_created_for_it_is_shared_and_only_by_its_name() {
         let request = OpenNativeFence { device: client.device, nt_handle: NtHandle(wrong) };
         assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, wrong));
     }
-    // Another guest's names name nothing here.
+    // Another guest's names are unknown here.
     let guest = bench.guest(2);
     let stranger = bench.client(guest);
     let request = OpenNativeFence { device: stranger.device, nt_handle: name };
@@ -518,7 +518,7 @@ fn fences_of_a_process_share_pages_and_those_of_two_do_not() {
     let (other, _) = shared(&mut bench, one, 0);
     let pages = [first, alone, other].map(|fence| page(fence.slot));
     assert!(pages[0] != pages[1] && pages[1] != pages[2] && pages[0] != pages[2]);
-    // They are where packets of the process reach them.
+    // The values are where packets of the process reach them.
     let va = alone.mapping.current_value_gpu_va;
     let space = bench.model.state().opened[&(guest, alone.slot)].1;
     let entry = |bench: &Bench, va: u64| {
@@ -562,7 +562,7 @@ fn no_cpu_reaches_an_intra_gpu_fence() {
     assert_eq!(bench.call(client, &unknown).unwrap_err(), (Status::INVALID_PARAMETER, 2));
 }
 
-/// The rule is a property of the fence.
+/// Rewindability is a property of the fence.
 #[test]
 fn a_cpu_rewinds_a_fence_that_may_be_rewound_and_waits_for_more_stay() {
     let (mut bench, client, monotonic) = new(Limits::default());
@@ -585,7 +585,7 @@ fn a_cpu_rewinds_a_fence_that_may_be_rewound_and_waits_for_more_stay() {
     assert_eq!(monitored(&bench, client, fence.slot), NOT_MONITORED);
     let refused = (Status::INVALID_PARAMETER, 7);
     assert_eq!(bench.signal(client, &[(monotonic.fence, 7)]).unwrap_err(), refused);
-    // A fence that is signaled for good stays so.
+    // A permanently signaled fence stays so.
     bench.signal(client, &[(fence.fence, u64::MAX)]).unwrap();
     assert_eq!(bench.signal(client, &[(fence.fence, 7)]).unwrap_err(), refused);
 }

@@ -19,14 +19,14 @@ use bellhop_protocol::status::Status;
 const SIGNAL: FenceLogOperation = FenceLogOperation::SIGNAL_EXECUTED;
 const WAIT: FenceLogOperation = FenceLogOperation::WAIT_UNBLOCKED;
 
-/// A process of a guest's with a context, and how to make queues in it.
+/// A process with a context, and the request that creates queues in it.
 fn context(bench: &mut Bench) -> (Client, CreateHwQueue) {
     let guest = bench.guest(1);
     let client = bench.client(guest);
     (client, CreateHwQueue { context: client.context, flags: 0, reserved: 0 })
 }
 
-/// An engine signals a queue's fence that a CPU waits for.
+/// An engine signals a queue's progress fence, for which a CPU waits.
 fn interrupt(bench: &mut Bench, client: Client, value: u64) {
     let token = bench.wait(client, client.fence, value, value);
     assert_eq!(bench.outcome(client, token), Some(Status::PENDING));
@@ -35,7 +35,7 @@ fn interrupt(bench: &mut Bench, client: Client, value: u64) {
     bench.interrupt();
 }
 
-/// The queues whose logs the driver was asked for since the log was taken.
+/// The queues with logs that the driver was asked to flush since the model's log was last taken.
 fn flushed(bench: &Bench) -> Vec<Vec<HwQueueId>> {
     let calls = bench.model.take_log().into_iter();
     calls
@@ -46,7 +46,7 @@ fn flushed(bench: &Bench) -> Vec<Vec<HwQueueId>> {
         .collect()
 }
 
-/// How many entries of each queue of the client's context were read, and how many were lost.
+/// Number of entries read and lost, for each queue of the client's context.
 fn counted(bench: &Bench, client: Client) -> Vec<(u64, u64)> {
     let wanted = ListObjects {
         list: ObjectList::HW_QUEUES,
@@ -79,7 +79,7 @@ fn each_queue_has_two_logs_that_its_process_may_read_until_it_is_destroyed() {
             places.push((va, page.address));
         }
     }
-    // Each is in a place of its own.
+    // No two logs share a place.
     places.sort_unstable();
     let is_apart = |pair: &[(u64, u64)]| pair[0].0 != pair[1].0 && pair[0].1 != pair[1].1;
     assert!(places.windows(2).all(is_apart));
@@ -181,7 +181,7 @@ fn another_level_of_logging_is_told_by_disconnecting_all_doorbells() {
     let told: Vec<_> = bench.model.take_log();
     let place = |call: Call| told.iter().position(|other| *other == call);
     let level = place(Call::LoggingLevel(LoggingLevel::VERBOSE)).unwrap();
-    // The status that drivers read then has the new level.
+    // So the status that drivers read has the new level.
     for client in [one, two] {
         assert!(level < place(Call::Disconnected(client.id, retry)).unwrap());
     }
@@ -190,7 +190,7 @@ fn another_level_of_logging_is_told_by_disconnecting_all_doorbells() {
         assert_eq!(bench.connect(client).unwrap().status, ConnectionStatus::CONNECTED);
     }
     bench.model.take_log();
-    // It has that level already.
+    // The level is already set.
     assert_eq!(set(&mut bench, LoggingLevel::VERBOSE), Some(Ok(())));
     let is_disconnect = |call: &Call| matches!(call, Call::Disconnected(..));
     assert!(!bench.model.take_log().iter().any(is_disconnect));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences, their logs, and the interrupts that tell of them.
+//! Fences, their logs, and the interrupts that report them.
 
 mod cross_adapter;
 mod cross_adapter_tables;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Interrupts that name the HW queue whose log says which fences were signaled.
+//! Interrupts that name a HW queue. The queue's log names the signaled fences.
 //!
 //! Source: native GPU fence object, "Optimized Native Fence Signaled Interrupt".
 
@@ -39,7 +39,7 @@ fn wait(bench: &mut Bench, client: Client, fence: OpenedFence, value: u64, cooki
     assert_eq!(bench.outcome(client, token), Some(Status::PENDING));
 }
 
-/// An engine signals a fence by its name and logs that.
+/// An engine signals a fence by its name, and logs the signal.
 fn signal(bench: &Bench, client: Client, global: u32, name: u32, value: u64) {
     bench.model.write(client.guest, global, value);
     bench.model.log(client.id, SIGNAL, name, value);
@@ -67,14 +67,14 @@ fn every_fence_that_the_queue_has_logged_is_looked_at_for_one_interrupt() {
     for (fence, value) in [(f1, 10), (f1, 20), (f2, 30), (f2, 30)] {
         signal(&bench, a, fence.slot, fence.slot, value);
     }
-    // Another queue has logged, too, but was not named.
+    // Another queue has logged a signal, too, but was not named.
     signal(&bench, b, other.slot, other.slot, 1);
     bench.model.take_log();
     interrupt(&mut bench, Some(a.id));
     assert_eq!(told(&bench), [1, 2, 3]);
     let flushed = |call: Call| matches!(call, Call::FlushLogs(queues) if queues == [a.id]);
     assert_eq!(bench.model.take_log().into_iter().filter(|call| flushed(call.clone())).count(), 1);
-    // Where the queue is not known, the logs of all queues of the engine are read.
+    // If the queue is not known, the logs of all queues of the engine are read.
     interrupt(&mut bench, None);
     assert_eq!(told(&bench), [1, 2, 3, 5]);
 }
@@ -91,7 +91,7 @@ fn an_entry_of_a_log_satisfies_no_wait_but_the_value_does() {
     }
     interrupt(&mut bench, Some(client.id));
     assert!(bench.events.is_empty());
-    // And an entry may say less.
+    // An entry may also tell a lower value.
     bench.model.write(client.guest, fence.slot, 5);
     bench.model.log(client.id, SIGNAL, fence.slot, 0);
     interrupt(&mut bench, Some(client.id));
@@ -122,12 +122,12 @@ fn what_a_queue_logged_that_is_gone_has_the_fences_of_its_guest_looked_at_and_no
     wait(&mut bench, client, own, 2, 2);
     wait(&mut bench, neighbour, theirs, 2, 3);
     signal(&bench, gone, own.slot, own.slot, 2);
-    // No interrupt has told of this yet.
+    // No interrupt has reported this yet.
     bench.model.write(neighbour.guest, theirs.slot, 2);
     bench.call(client, &DestroyHwQueue { hw_queue: gone.queue }).unwrap();
     bench.raise(Interrupt::GoneQueueLogged { guest: client.guest });
     assert_eq!(told(&bench), [2]);
-    // Nor is any fence looked at when the guest has gone, too.
+    // If the guest is gone, too, no fence is checked.
     bench.raise(Interrupt::GoneQueueLogged { guest: GuestId(9) });
     assert_eq!(told(&bench), [2]);
 }
@@ -164,7 +164,7 @@ fn a_fence_that_a_process_signaled_by_a_name_that_it_gave_up_is_looked_at_for_th
     signal(&bench, other, shared.slot, opened.slot, 1);
     interrupt(&mut bench, Some(other.id));
     assert_eq!(told(&bench), [1]);
-    // The name is given up, and an engine that does not know yet signals and logs.
+    // The process gives up the name. An engine that does not know yet signals and logs.
     bench.model.state().prompt = false;
     let token = bench.begin(other, &DestroyNativeFence { fence: opened.fence });
     signal(&bench, other, shared.slot, opened.slot, 2);

@@ -70,7 +70,7 @@ fn an_adapter_is_opened_again_when_it_has_no_process_and_not_before() {
     let processes = [bench.process(guest), bench.process(guest)];
     let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 0 };
     assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::DEVICE_BUSY, 2));
-    // Features that are on stay on: it has a queue for user-mode submission.
+    // Negotiated features cannot be changed: the guest has a queue for user-mode submission.
     let client = bench.client(guest);
     for process in processes.into_iter().chain([client.process]) {
         bench.send(guest, bytes(process, &DestroyProcess { flags: 0 }));
@@ -132,7 +132,7 @@ fn of_each_type_a_guest_is_suggested_the_node_that_the_fewest_others_are() {
             node(EngineType::THREE_D, true),
             node(EngineType::COPY, true),
             node(EngineType::COPY, true),
-            // Doorbells reach the others.
+            // User-mode submission is available on the others.
             node(EngineType::COPY, false),
         ]
     };
@@ -145,7 +145,7 @@ fn of_each_type_a_guest_is_suggested_the_node_that_the_fewest_others_are() {
     let guests = [1, 2, 3, 4].map(|number| bench.guest(number));
     let seen = guests.map(|guest| suggested(&mut bench, guest));
     assert_eq!(seen, [[0, 3], [1, 4], [2, 3], [0, 4]]);
-    // It stays so while others come and go, and a guest that comes takes the place of one that left.
+    // Suggestions stay while other guests come and go. A new guest takes the place of one that left.
     bench.input(Input::Detach { guest: guests[1] });
     (0..3).for_each(|_| bench.pass_tickets());
     let next = bench.guest(5);
@@ -196,7 +196,7 @@ fn a_request_of_another_length_or_code_is_refused() {
     for length in 0..good.len() {
         let mut short = good[..length].to_vec();
         assert_eq!(bench.raw(guest, short.clone()).0, Status::INVALID_BUFFER_SIZE);
-        // The header agrees with the bytes, but the structure is cut off.
+        // The header's length is that of the bytes, but the structure is truncated.
         if length >= size_of::<RequestHeader>() {
             short[4..8].copy_from_slice(&(length as u32).to_le_bytes());
             assert_eq!(bench.raw(guest, short), (Status::INVALID_BUFFER_SIZE, length as u64));

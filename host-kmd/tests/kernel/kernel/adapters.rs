@@ -57,7 +57,7 @@ fn a_guest_reaches_the_adapter_that_it_is_attached_to_and_no_other() {
         assert_eq!(bench.models[model].state().queues.len(), 1);
         assert!(bench.models[model].state().queues.values().all(|queue| queue.guest == guest));
     }
-    // Requests go where the guest is, whichever adapter the input names.
+    // Requests go to the guest's adapter, even if the input names another.
     bench.input_on(FIRST, Input::Detach { guest: two });
     assert_eq!(bench.detached, [two]);
     assert!(bench.models[1].is_empty() && !bench.models[0].is_empty());
@@ -118,7 +118,7 @@ fn tools_see_all_adapters_and_each_with_its_guests() {
         after: 0,
     };
     assert!(bench.kernel.list(AdapterId(2), wanted, 1 << 16).unwrap_err().gone);
-    // A guest's own objects are found wherever it is.
+    // A guest's own objects are found on any adapter.
     let wanted = ListObjects { list: ObjectList::PROCESSES, guest: two, ..wanted };
     assert_eq!(bench.kernel.list(FIRST, wanted, 1 << 16).unwrap().objects, b"[]");
 }

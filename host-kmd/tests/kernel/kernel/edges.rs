@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sizes at the edge of 64 bits, ranges that overlap, and far too many objects: each is refused with its own
-//! status, and leaves nothing behind.
+//! Sizes at the edge of 64 bits, overlapping ranges, and far too many objects: each is refused with its own status,
+//! and leaves nothing behind.
 
 use crate::bench::{Bench, Client};
 use crate::model::GUEST_MEMORY;
@@ -21,7 +21,7 @@ use bellhop_protocol::control::hw_queue::{
 use bellhop_protocol::snapshot::{Guest, Quota};
 use bellhop_protocol::status::Status;
 
-/// Lengths and addresses, in pages where possible, with which no sum may overflow.
+/// Lengths and addresses, whole pages where possible, with which no sum may overflow.
 const EDGES: [u64; 8] = [
     1 << 40,
     1 << 52,
@@ -38,7 +38,7 @@ fn new() -> (Bench, Client) {
     (bench, client)
 }
 
-/// What the guest has used of everything that it may have.
+/// The guest's use of all its quotas.
 fn quotas(bench: &Bench) -> Vec<Quota> {
     let wanted = ListObjects {
         list: ObjectList::GUESTS,
@@ -75,7 +75,7 @@ fn sizes_at_the_edge_of_64_bits_are_refused_and_cost_nothing() {
             Extent { address: edge, length: edge },
             Extent { address: GUEST_MEMORY - PAGE_SIZE, length: edge },
         ] {
-            // Together they are as long as a page, where lengths wrap.
+            // Where lengths wrap, both together are one page long.
             let rest = Extent { address: 0, length: PAGE_SIZE.wrapping_sub(extent.length) };
             for extents in [&[extent][..], &[extent, rest], &[extent, extent]] {
                 for size in [PAGE_SIZE, edge, extent.length.wrapping_mul(2)] {
@@ -113,7 +113,7 @@ fn sizes_at_the_edge_of_64_bits_are_refused_and_cost_nothing() {
         assert!(bench.call(client, &submit).is_err());
     }
     assert_eq!(quotas(&bench), before);
-    // The last possible one is accepted.
+    // The last possible range is accepted.
     let end = GPU_VA_END - 8 * PAGE_SIZE;
     bench.call(client, &map(allocation, end, 0, 8 * PAGE_SIZE)).unwrap();
 }
@@ -137,7 +137,7 @@ fn a_range_that_overlaps_a_mapping_in_any_way_is_taken() {
         assert_eq!(refused, (Status::CONFLICTING_ADDRESSES, at(first)));
     }
     assert_eq!(quotas(&bench), before);
-    // Beside it there is room, and two addresses may lead to the bytes.
+    // Beside it there is room, and two addresses may map the bytes.
     bench.call(client, &map(allocation, at(7), 0, PAGE_SIZE)).unwrap();
     bench.call(client, &map(allocation, at(12), 0, PAGE_SIZE)).unwrap();
 }
@@ -192,7 +192,7 @@ fn allocations_and_queues_have_limits_of_their_own() {
     bench.call(client, &DestroyHwQueue { hw_queue: queue }).unwrap();
     bench.call(client, &another).unwrap();
     assert_eq!(quotas(&bench), before);
-    // Another guest has its own.
+    // Another guest has its own quota.
     let other = bench.guest(2);
     let other = bench.client(other);
     bench.local(other, PAGE_SIZE).unwrap();

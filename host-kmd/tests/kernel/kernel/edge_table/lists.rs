@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The rows of requests that lists follow.
+//! The rows of requests with lists.
 
 use super::row::*;
 use super::world::*;
@@ -33,14 +33,14 @@ pub(super) fn extent_fields(length: u64) -> [Field; 2] {
     ]
 }
 
-/// Of an area that the guest may put into its own memory in parts.
+/// The row for an area that the guest puts into its own memory in parts.
 pub(super) fn donations() -> Vec<Row> {
     let length = BAR.local_memory;
     let request = DonateArea { kind: AreaKind::LOCAL_MEMORY, extent_count: 1, length, offset: 0 };
     let extent = Extent { address: 0, length: PAGE_SIZE };
     let parameter = Status::INVALID_PARAMETER;
     let mut fields = vec![
-        // Another area is not as long.
+        // Other areas have another length.
         only("kind", 4, AreaKind::LOCAL_MEMORY.0.into(), parameter)
             .naming(AreaKind::DOORBELLS.0.into(), length),
         count("extent_count", 1),
@@ -53,7 +53,7 @@ pub(super) fn donations() -> Vec<Row> {
     vec![row_with_list(0, &request, &[extent], fields)]
 }
 
-/// Of a command buffer. What of it cannot be read is the context's fault when it is executed.
+/// Whether a command buffer may have this size. The context faults when it executes a buffer that it cannot read.
 pub(super) fn command_size(size: u64) -> bool {
     size.is_multiple_of(8) && size > 0
 }
@@ -70,7 +70,7 @@ pub(super) fn residency(device: Handle, allocation: Handle) -> Vec<Field> {
 pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     let (parameter, device) = (Status::INVALID_PARAMETER, world.client.device);
     let process = world.client.process;
-    // An allocation of the other kind has an extent too many, or too few for its size.
+    // As the other kind, the allocation has an extent too many, or too few for its size.
     let fixed = |kind: AllocationKind, extents: u64, size: Field| {
         let as_other = if extents == 0 { (1, PAGE_SIZE) } else { (0, extents) };
         let mut fields = vec![
@@ -96,7 +96,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     let extent = Extent { address: 0, length: PAGE_SIZE };
     let mut of_system = fixed(AllocationKind::SYSTEM, 1, only("size", 8, PAGE_SIZE, parameter));
     of_system.extend(extent_fields(PAGE_SIZE));
-    // Only what is paged has segments.
+    // Only paged allocations have segments.
     let segments = u64::from((SegmentSet::LOCAL | SegmentSet::SYSTEM).bits());
     let as_paged = || {
         let kind = only("kind", 4, AllocationKind::PAGED.0.into(), parameter);
@@ -111,7 +111,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| segments == 1),
         if_so("preferred_segment", 4, |segment| segment < 2),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        // What is shared is not accessed physically.
+        // A shared allocation cannot be accessed physically.
         if_so("flags", 4, |flags| flags < 32 && flags & 24 != 24),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
@@ -138,7 +138,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
     ]
 }
 
-/// A command buffer that the kernel-mode driver copies, with an allocation that it names.
+/// A command buffer that the kernel-mode driver copies, with one allocation.
 pub(super) fn basic(world: &World) -> Row {
     let (parameter, length) = (Status::INVALID_PARAMETER, size_of::<Fill>() as u64);
     let context = world.nodes[0].context;
@@ -163,20 +163,20 @@ pub(super) fn basic(world: &World) -> Row {
         count_of("allocation_count", 1, ALLOCATION_LIST_MAX),
         count_of("patch_location_count", 1, PATCH_LOCATION_LIST_MAX),
         field("opcode", 2, |opcode| match Opcode(opcode as u16) {
-            // Nothing in it can be patched.
+            // A NOP has no address to patch.
             Opcode::NOP => Err(Status::INVALID_PARAMETER),
             opcode if opcode.name().is_some() => Err(Status::INVALID_USER_BUFFER),
             _ => Err(Status::ILLEGAL_INSTRUCTION),
         }),
         field("units", 2, |_| Err(Status::INVALID_USER_BUFFER)),
         any("pattern", 4),
-        // A patch location says where it is.
+        // A patch location supplies the address.
         any("destination", 8),
         if_so("length", 8, |length| length <= SIZE).at(0),
         handle("allocation", allocation),
         field("flags", 4, |flags| match flags as u32 {
             ALLOCATION_WRITE => Ok(()),
-            // It writes.
+            // The packet writes.
             0 => Err(Status::PRIVILEGED_INSTRUCTION),
             _ => Err(Status::INVALID_PARAMETER),
         }),
@@ -184,7 +184,7 @@ pub(super) fn basic(world: &World) -> Row {
         only("allocation_index", 4, 0, parameter).at(0),
         field("patch_offset", 4, move |offset| match offset {
             8 => Ok(()),
-            // What is patched lies behind the packet, whose address nothing patches.
+            // The location is behind the packet, so no location patches the packet's address.
             offset if offset >= length => Err(Status::PRIVILEGED_INSTRUCTION),
             _ => Err(parameter),
         })
@@ -194,7 +194,7 @@ pub(super) fn basic(world: &World) -> Row {
     row_with_list(world.client.process, &request, &lists, fields)
 }
 
-/// A DMA buffer of the user-mode driver's.
+/// A DMA buffer of the user-mode driver.
 pub(super) fn basic_plus_plus(world: &World) -> Row {
     let context = world.nodes[1].context;
     let allocation = world.fixed.0;

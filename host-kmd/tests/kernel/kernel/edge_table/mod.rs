@@ -2,12 +2,12 @@
 
 //! Every field of every request, at every edge.
 //!
-//! A row is a request that is accepted as it stands, with all its fields, to the last byte. Each field
-//! takes each value of [`EDGES`], and the row tells which of them are accepted and with which status the
-//! others are refused; two numbers take them together. What is refused changes nothing that a tool or the GPU could see.
+//! A row is a request that is accepted unchanged, with all its fields, to the last byte. Each field takes each value
+//! of [`EDGES`]; the row tells which are accepted and with which status the others are refused. Two numbers take
+//! these values together. A refused request changes nothing that a tool or the GPU could see.
 //!
-//! The table is complete by construction: [`rows`] has no row for a code that it does not know, and a
-//! row whose fields leave a byte out is refused.
+//! The table is complete by construction: [`rows`] panics for a code that it does not know, and a row with fields
+//! that leave a byte out is refused.
 
 mod lists;
 mod observed;
@@ -28,7 +28,7 @@ use row::Row;
 use std::collections::BTreeSet;
 use world::{AWAITED, World, donor};
 
-/// What 64-bit sums and comparisons go wrong at. A field of 32 bits takes the lower half of each.
+/// Values at which 64-bit sums and comparisons go wrong. A 32-bit field takes the lower half of each.
 const EDGES: [u64; 21] = [
     0,
     1,
@@ -53,15 +53,15 @@ const EDGES: [u64; 21] = [
     u64::MAX,
 ];
 
-/// A value of a field's width.
+/// Truncates a value to a field's width.
 fn cut(edge: u64, bytes: usize) -> u64 {
     edge & (u64::MAX >> (64 - 8 * bytes as u32))
 }
 
-/// How a request ended: its status and detail. One that is not answered yet was accepted.
+/// How a request ended: its status and detail. `None` if it is not answered yet, which means accepted.
 type Ended = Option<Refused>;
 
-/// Sends a request; how it ended, and what it changed if it was refused.
+/// Sends a request. Returns how it ended, and what it changed if it was refused.
 fn send(
     bench: &mut Bench,
     guest: GuestId,
@@ -82,13 +82,13 @@ fn is_accepted(ended: Ended) -> bool {
     ended.is_none_or(|(status, _)| status.is_success())
 }
 
-/// Whether the detail of this status is the value that is wrong.
+/// Whether the detail of this status is the wrong value.
 fn names_a_value(status: Status) -> bool {
     [Status::INVALID_PARAMETER, Status::INVALID_HANDLE, Status::OBJECT_TYPE_MISMATCH]
         .contains(&status)
 }
 
-/// The guest goes, and nothing is left of it.
+/// The guest detaches, and nothing of it is left.
 fn leave(bench: &mut Bench, guest: GuestId) {
     bench.input(Input::Detach { guest });
     for _ in 0..3 {
@@ -98,7 +98,7 @@ fn leave(bench: &mut Bench, guest: GuestId) {
     assert!(bench.model.is_empty());
 }
 
-/// What a row is tried in: it is sent by this guest, which waits for this fence.
+/// The scene of a row: this guest sends the row's request, and waits for this fence.
 struct Scene {
     bench: Bench,
     guest: GuestId,
@@ -113,7 +113,7 @@ impl Scene {
             return Self { bench, guest, awaited: None, rows: donations() };
         }
         if code == RequestCode::OPEN_ADAPTER {
-            // A guest with processes cannot.
+            // A guest with processes cannot open the adapter.
             let mut bench = Bench::new(2);
             let guest = bench.attach(1);
             return Self { bench, guest, awaited: None, rows: openings() };
@@ -125,8 +125,8 @@ impl Scene {
     }
 }
 
-/// Tries values of fields, by the fields' places in the row, and returns what was wrong. `expected` has
-/// the last word where it says anything.
+/// Tries values of fields, given by their indices in the row. Returns what was wrong. `expected`, if any, decides
+/// whether the request should be accepted.
 fn try_values(
     code: RequestCode,
     row: usize,
@@ -154,7 +154,7 @@ fn try_values(
     {
         wrong = Some(format!("{status}, and the detail is {detail:#x}"));
     } else if let Some(slot) = awaited.filter(|_| !is_accepted(ended)) {
-        // What was accepted before still works.
+        // What was accepted earlier still works.
         bench.model.signal(guest, slot, AWAITED);
         bench.interrupt();
         if bench.events.len() != 1 {
@@ -167,7 +167,7 @@ fn try_values(
     wrong.map(|wrong| format!("{code}: {}: {wrong}", named.join(", ")))
 }
 
-/// Calls this for each row of each request.
+/// Calls `of` for each row of each request.
 fn each_row(mut of: impl FnMut(RequestCode, usize, &Row)) {
     for code in RequestCode::ALL {
         let rows = Scene::new(*code).rows;
@@ -197,8 +197,8 @@ fn every_field_of_every_request_is_refused_or_taken_at_every_edge() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The size of a reply depends on its request alone. A request whose reply has no room is not carried out: the guest
-/// would not learn of it.
+/// The size of a reply depends only on its request. A request without room for its reply is not carried out, because
+/// the guest would not learn of it.
 #[test]
 fn every_request_is_refused_before_it_is_done_where_its_reply_does_not_fit() {
     let header = size_of::<ReplyHeader>();
@@ -211,7 +211,7 @@ fn every_request_is_refused_before_it_is_done_where_its_reply_does_not_fit() {
             leave(&mut bench, guest);
             sent
         };
-        // Nothing has a reply without a header, and that much is always needed.
+        // No reply lacks a header, so that much room is always needed.
         let needed = match sent(header - 1) {
             (Some((Status::BUFFER_TOO_SMALL, needed)), None) => needed as usize,
             other => return wrong.push(format!("{code}: {other:?} without room")),
@@ -227,8 +227,7 @@ fn every_request_is_refused_before_it_is_done_where_its_reply_does_not_fit() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Two numbers may be right alone and their sum wrong. Whatever is accepted, nothing panics, and what is refused
-/// changes nothing.
+/// Two numbers may each be right and their sum wrong. Nothing panics, and a refused request changes nothing.
 #[test]
 fn two_numbers_at_their_edges_do_no_harm_together() {
     let mut wrong = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What could be seen of a guest, by tools and by the GPU.
+//! What tools and the GPU can see of a guest.
 
 use crate::bench::Bench;
 use crate::model::State;
@@ -11,7 +11,7 @@ use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All that tools can see of a guest, without what is counted of its requests.
+/// Everything that tools can see of a guest, except counters of its requests.
 pub(super) fn objects(bench: &Bench, guest: GuestId) -> BTreeSet<String> {
     let list = |list, process, parent: Handle| {
         let wanted = ListObjects { list, guest, process, parent, after: 0 };
@@ -48,7 +48,7 @@ pub(super) fn objects(bench: &Bench, guest: GuestId) -> BTreeSet<String> {
     seen
 }
 
-/// All that the GPU was told, in an order.
+/// Everything that the GPU was told, in a fixed order.
 pub(super) fn hardware(state: &State) -> String {
     let spaces: BTreeMap<_, _> = state.spaces.iter().map(|(id, space)| (id.0, space)).collect();
     let rings: BTreeMap<_, _> = state.rings.iter().collect();

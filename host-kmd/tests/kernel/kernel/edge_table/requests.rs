@@ -44,7 +44,7 @@ use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
 
-/// Whether a range is whole pages that a guest may map at `base`, or anywhere.
+/// Whether a guest may map whole pages of `size` bytes at `base`; 0 is anywhere.
 pub(super) fn base_rule(size: u64) -> impl Fn(u64) -> bool {
     move |base| {
         base == 0
@@ -54,7 +54,7 @@ pub(super) fn base_rule(size: u64) -> impl Fn(u64) -> bool {
     }
 }
 
-/// Of a guest without processes.
+/// The rows of a guest without processes.
 pub(super) fn openings() -> Vec<Row> {
     let request = OpenAdapter { version: Version::CURRENT, reserved: 0, features: FEATURES.bits() };
     let (mismatch, major) = (Status::REVISION_MISMATCH, Version::CURRENT.major);
@@ -70,7 +70,7 @@ pub(super) fn openings() -> Vec<Row> {
     vec![row(0, &request, fields)]
 }
 
-/// The rows of a request. There is no wildcard row: a request that is not here is a failure.
+/// The rows of a request. There is no wildcard arm: a missing request is a failure.
 pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
     let (parameter, invalid) = (Status::INVALID_PARAMETER, Status::INVALID_HANDLE);
     let World { client, device, doorbell, queue, paged, locked, reserved, fence, .. } = *world;
@@ -146,7 +146,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let fields = vec![
                 handle("device", device),
                 if_so("node", 4, |node| node < 2),
-                // A node has one engine, and 0 is any.
+                // A node has one engine; 0 is any.
                 if_so("engine_affinity", 4, |engines| engines < 2),
             ];
             vec![row(process, &CreateContext { device, node: 0, engine_affinity: 0 }, fields)]
@@ -329,7 +329,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
                 field("gpu_va", 8, at),
                 only("size", 8, PAGE_SIZE, parameter),
                 field("allocation", 8, move |allocation| match Handle(allocation) {
-                    // Nothing is mapped to nothing with a protection.
+                    // An unmapping has no protection.
                     Handle(0) => Err(parameter),
                     allocation if allocation == paged => Ok(()),
                     _ => Err(invalid),

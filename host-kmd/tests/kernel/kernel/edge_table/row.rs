@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a row is made of.
+//! The parts of a row.
 
 use crate::bench::bytes_with_list;
 use bellhop_protocol::control::{Handle, Request};
 use bellhop_protocol::status::Status;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Which values of a field are accepted, and what is said of the others.
+/// Which values of a field are accepted, and the status that refuses the others.
 pub(super) type Rule = Box<dyn Fn(u64) -> Result<(), Status>>;
 
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// It is an address, a size, an offset or another number of 64 bits, and names no object.
+    /// Whether it is an address, a size, an offset or another 64-bit number, rather than an object's name.
     pub(super) is_number: bool,
     pub(super) bytes: usize,
     pub(super) rule: Rule,
-    /// Values that make another field's wrong, which the reply names then.
+    /// Values that make another field wrong, with the value of that field, which the reply names instead.
     pub(super) names: Vec<(u64, u64)>,
-    /// Its place in a list, where the reply names that.
+    /// Its index in a list, if the reply names that.
     pub(super) place: Option<u64>,
 }
 
 impl Field {
-    /// This field, where its value makes another field's value wrong.
+    /// Adds a value that makes another field's value wrong.
     pub(super) fn naming(mut self, value: u64, other: u64) -> Self {
         self.names.push((value, other));
         self
     }
 
-    /// This field of the entry at a place of a list.
+    /// Makes it a field of the entry at this index of a list.
     pub(super) fn at(self, place: u64) -> Self {
         Self { place: Some(place), ..self }
     }
 
-    /// What the reply names when this value is refused.
+    /// The detail of the reply that refuses this value.
     pub(super) fn named(&self, value: u64) -> u64 {
         if let Some(place) = self.place {
             return place;
@@ -46,7 +46,7 @@ impl Field {
 
 pub(super) struct Row {
     pub(super) request: Vec<u8>,
-    /// Behind the header's code, in their order.
+    /// The fields after the header's code, in order.
     pub(super) fields: Vec<Field>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn field(
     Field { name, bytes, is_number, rule: Box::new(rule), names: Vec::new(), place: None }
 }
 
-/// A field that has one valid value.
+/// A field with one valid value.
 pub(super) fn only(name: &'static str, bytes: usize, value: u64, refused: Status) -> Field {
     field(name, bytes, move |seen| if seen == value { Ok(()) } else { Err(refused) })
 }
@@ -73,12 +73,12 @@ pub(super) fn handle(name: &'static str, value: Handle) -> Field {
     Field { is_number: false, ..field }
 }
 
-/// A field that may be anything.
+/// A field that accepts any value.
 pub(super) fn any(name: &'static str, bytes: usize) -> Field {
     field(name, bytes, |_| Ok(()))
 }
 
-/// A field that accepts the values for which the predicate holds; another value is an invalid parameter.
+/// A field that accepts the values for which the predicate holds; others are invalid parameters.
 pub(super) fn if_so(
     name: &'static str,
     bytes: usize,
@@ -87,12 +87,12 @@ pub(super) fn if_so(
     field(name, bytes, move |seen| is_so(seen).then_some(()).ok_or(Status::INVALID_PARAMETER))
 }
 
-/// The number of entries in a list, which the request's length has to agree with.
+/// The number of entries in a list, which the request's length must match.
 pub(super) fn count(name: &'static str, value: u64) -> Field {
     only(name, 4, value, Status::INVALID_BUFFER_SIZE)
 }
 
-/// As above, for a list with a greatest length.
+/// Like [`count`], for a list with a maximum length.
 pub(super) fn count_of(name: &'static str, value: u64, most: u32) -> Field {
     field(name, 4, move |seen| match seen {
         _ if seen == value => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest with one of everything, in which a row is tried.
+//! A guest with one of everything, for trying a row.
 
 use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
 use bellhop_host_kmd::hardware::GuestId;
@@ -22,13 +22,13 @@ use bellhop_protocol::control::node_context::{
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 
-/// Bytes of an allocation.
+/// Size of an allocation in bytes.
 pub(super) const SIZE: u64 = 4 * PAGE_SIZE;
-/// Of which nothing is mapped but the first page.
+/// Size of the reserved range in bytes; only its first page is mapped.
 pub(super) const RESERVED: u64 = 16 * PAGE_SIZE;
-/// Where the command buffers of virtual addresses are.
+/// Address of the command buffers with virtual addresses.
 pub(super) const COMMANDS: u64 = 0x10_0008;
-/// The cookie of a wait that is not over, and its value.
+/// The cookie of a pending wait, and its value.
 pub(super) const COOKIE: u64 = 77;
 pub(super) const AWAITED: u64 = 5;
 
@@ -36,26 +36,26 @@ pub(super) const AWAITED: u64 = 5;
 pub(super) struct World {
     pub(super) bench: Bench,
     pub(super) client: Client,
-    /// Without any object, as are `doorbell`'s queue's ring and context.
+    /// A device without objects.
     pub(super) device: Handle,
     pub(super) doorbell: Handle,
     /// A queue without a doorbell, and two allocations for a ring.
     pub(super) unrung: Handle,
     pub(super) ring: (Handle, Handle),
-    /// A queue that is submitted to in kernel mode.
+    /// A queue for kernel-mode submission.
     pub(super) queue: Handle,
-    /// In the three models.
+    /// Contexts of the three models.
     pub(super) nodes: [CreateNodeContextReply; 3],
-    /// Not paged, and where it is mapped.
+    /// An allocation that is not paged, and its mapped address.
     pub(super) fixed: (Handle, u64),
-    /// Paged and resident, and not locked.
+    /// A paged allocation that is resident and not locked.
     pub(super) paged: Handle,
     pub(super) locked: Handle,
-    /// Addresses whose first page is mapped.
+    /// A reserved range with its first page mapped.
     pub(super) reserved: u64,
     pub(super) fence: Handle,
     pub(super) fence_slot: u32,
-    /// One that can be opened, and its name.
+    /// A fence that can be opened, and its name.
     pub(super) shared: Handle,
     pub(super) shared_name: NtHandle,
     /// An allocation that can be opened by its name, and is not open on `device`.
@@ -63,7 +63,7 @@ pub(super) struct World {
     pub(super) offered: NtHandle,
 }
 
-/// A guest that may put areas of the BAR into its own memory, and has done nothing else yet.
+/// A guest that may put areas of the BAR into its own memory, and has done nothing yet.
 pub(super) fn donor() -> (Bench, GuestId) {
     let (mut bench, guest) = (Bench::new(2), GuestId(1));
     let features = FEATURES | Features::DONATED_AREAS;
