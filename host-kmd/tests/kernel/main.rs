@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernel with the driver of our GPU, over a GPU of a few maps. Tests are in a folder for each subsystem of the
-//! kernel; beside these folders are the GPU, and the guests and drivers that the tests use.
+//! The kernel with the driver of our GPU, over a GPU made of a few maps. Each subsystem of the kernel has a folder of
+//! tests; beside the folders are the GPU, and the guests and drivers that the tests use.
 
 mod any_guest;
 mod bench;

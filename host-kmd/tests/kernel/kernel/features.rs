@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the host enables, what the driver advertises, and what guests then have.
+//! What the host enables, what the driver advertises, and what guests then get.
 
 use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
 use crate::ddi::{Driver, FenceCall, FenceCalls, kernel_with};
@@ -45,7 +45,7 @@ fn granted(optimized_default_fence_type: bool, intra_gpu_fence_type: bool) -> Os
     OsFeatures { native_fences: Some(caps) }
 }
 
-/// A kernel with our driver, of a host that enables this.
+/// A kernel with our driver, on a host that enables these features.
 fn bench(features: OsFeatures) -> Bench {
     let mut bench = Bench::new(2);
     let model = Arc::clone(&bench.model);
@@ -79,7 +79,7 @@ fn a_driver_that_advertises_native_fences_without_having_asked_fails_the_adapter
     let refused = kernel_with(model(), DISABLED, driver).err();
     assert_eq!(refused, Some(AdapterError::NativeFencesNotEnabled));
     assert!(refused.unwrap().to_string().contains("adapter.native_fences"));
-    // Ours asks, and one that knows nothing of them is fine wherever it is.
+    // Our driver asks. A driver without native fences works on any host.
     assert!(Kernel::new(model(), DISABLED, Limits::default()).is_ok());
     for features in [DISABLED, OsFeatures::default()] {
         let driver = Driver { advertises: Some(VidSchCaps::default()), caps: CAPS };
@@ -132,14 +132,14 @@ fn values_are_as_far_apart_and_mapped_where_the_driver_says() {
     let apart = |of: fn(&OpenedFence) -> u64| of(&two) - of(&one);
     assert_eq!(apart(|fence| fence.mapping.current_value_gpu_va), 64);
     assert_eq!(apart(|fence| fence.mapping.monitored_value_gpu_va), 16);
-    // The context management processor needs no mapping here.
+    // The driver wants no mapping for the context management processor.
     let created = created(&calls);
     assert!(!created.is_empty() && created.iter().all(|fence| fence.system_process.is_none()));
     let system = bench.model.state().systems[&guest].address_space;
     assert_eq!(bench.model.page(system, one.mapping.current_value_gpu_va), None);
 }
 
-/// The fences that a driver was asked to make.
+/// The fences that a driver was asked to create.
 fn created(calls: &FenceCalls) -> Vec<Created> {
     let created = |call: &FenceCall| match call {
         FenceCall::Create(fence) => Some(*fence),
@@ -148,7 +148,7 @@ fn created(calls: &FenceCalls) -> Vec<Created> {
     calls.lock().unwrap().iter().filter_map(created).collect()
 }
 
-/// Flags and stride.
+/// Flags and stride that a guest is told.
 fn query(bench: &mut Bench, guest: GuestId) -> (u32, u32) {
     let caps = bench.ask(guest, 0, &QueryNativeFenceCaps { reserved: 0 }).unwrap();
     (caps.flags, caps.monitored_value_stride)
@@ -171,7 +171,7 @@ fn a_guest_is_told_what_there_is() {
         bench.open_with(guest, wanted).unwrap();
         assert_eq!(query(&mut bench, guest), expected);
     }
-    // Nor does a guest that did not negotiate them.
+    // A guest that did not negotiate native fences has none.
     let mut bench = bench(OsFeatures::default());
     let guest = bench.attach(1);
     bench.open_with(guest, FEATURES - Features::NATIVE_FENCES).unwrap();
@@ -210,7 +210,7 @@ fn without_native_fences_there_is_kernel_mode_submission_and_its_fence_is_a_moni
     assert_eq!((fence.monitored, fence.storage.native), (0, false));
     assert_eq!(fence.storage.monitored.segment, Segment::Fence);
 
-    // Nor is there anything to log.
+    // There are no logs, either.
     assert_eq!((queue.wait_log_gpu_va, queue.signal_log_gpu_va, queue.log_entries), (0, 0, 0));
     assert!(bench.model.state().fence_logs.is_empty());
 
@@ -242,14 +242,14 @@ fn without_native_fences_there_is_kernel_mode_submission_and_its_fence_is_a_moni
     assert_eq!(bench.detached, [guest]);
 }
 
-/// Asserts what the reference's table says of a kind of fence: "D3DDDI_NATIVEFENCE_TYPE".
+/// A row of the reference's table of fence types: "D3DDDI_NATIVEFENCE_TYPE".
 struct Row {
     what: &'static str,
     features: OsFeatures,
     fence_type: NativeFenceType,
     current_value: Segment,
     monitored_value: Segment,
-    /// What a CPU may do, in user mode and in kernel mode.
+    /// Whether CPUs reach it, in user mode and in kernel mode.
     cpus_reach_it: bool,
 }
 
@@ -304,7 +304,7 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
         let (kernel, calls) = kernel_with(Arc::clone(&bench.model), row.features, driver).unwrap();
         bench.kernel = kernel.into();
         let guest = GuestId(1);
-        // Enough that values may be in it.
+        // Enough private memory to hold values.
         let mut resources = RESOURCES;
         resources.segments.private = 1024 * PAGE_SIZE;
         bench.input(Input::Attach { guest, resources });
@@ -343,7 +343,7 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
             assert_eq!(entry.is_writable(), writable, "{what}: {value:?}");
         }
 
-        // A user-mode CPU reads CurrentValue, and nothing of MonitoredValue, which no BAR has.
+        // A user-mode CPU reads CurrentValue, but cannot reach MonitoredValue, which no BAR has.
         assert_eq!(stored.storage.published, row.cpus_reach_it, "{what}");
         assert_eq!(mapping.current_value_offset != NOT_PUBLISHED, row.cpus_reach_it, "{what}");
         // A kernel-mode CPU writes MonitoredValue when a wait begins, and reads and writes CurrentValue.
@@ -359,13 +359,13 @@ fn each_type_of_fence_is_stored_mapped_and_reached_as_the_table_of_types_says() 
             assert_eq!((after.current, after.monitored), (5, NOT_MONITORED), "{what}");
         }
 
-        // It is shared by processes.
+        // Processes can share it.
         let name = bench.call(client, &ShareNativeFence { fence: fence.fence }).unwrap();
         let open = OpenNativeFence { device: other.device, nt_handle: name };
         let opened = bench.call(other, &open).unwrap();
         assert_eq!(bench.model.state().opened[&(guest, opened.slot)].0, fence.slot, "{what}");
 
-        // What the processor had mapped goes with the page.
+        // The processor's mappings go with the page.
         bench.call(client, &DestroyNativeFence { fence: fence.fence }).unwrap();
         let mapped = |bench: &Bench| {
             let va = vas.current_value - vas.current_value % PAGE_SIZE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that send anything at all.
+//! Guests that send arbitrary requests.
 
 use crate::any_guest::{KINDS, Scene, Step};
 use bellhop_protocol::control::{RequestCode, RequestHeader};
@@ -17,7 +17,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Nothing panics: see [`Scene::end`] for the rest.
+    /// Nothing panics; see [`Scene::end`] for the other checks.
     #[test]
     fn any_sequence_of_requests_is_answered_once_each_and_leaves_nothing(
         steps in proptest::collection::vec(step(), 0..150),
@@ -29,7 +29,7 @@ proptest! {
         scene.end();
     }
 
-    /// Bytes behind a header that could be right.
+    /// Bytes behind a plausible header.
     #[test]
     fn any_bytes_are_answered_once(
         code in 0..0x70u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Adapters, and what holds for all requests.
+//! Adapters, and rules for all requests.
 
 mod adapter;
 mod adapters;

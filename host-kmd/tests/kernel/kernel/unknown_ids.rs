@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Calls that name what the hardware does not have. Only a bug of the kernel makes one: the request that led to it
-//! fails and changes nothing, what ends carries on, and nothing panics.
+//! Calls that name something that the hardware does not have. Only a bug of the kernel makes one: the request that
+//! caused it fails and changes nothing, endings carry on, and nothing panics.
 
 use crate::bench::{Bench, submission};
 use crate::model::Call;
@@ -27,7 +27,7 @@ fn a_request_fails_over_a_guest_that_the_hardware_does_not_know() {
     let create = CreateProcess { reserved: 0 };
     assert_eq!(bench.ask(guest, 0, &create).unwrap_err(), BUG);
     assert_eq!(bench.ask(guest, 0, &QueryStatistics { reserved: 0 }).unwrap_err(), BUG);
-    // Nothing of the process that was refused counts.
+    // The refused process is not counted.
     bench.model.state().lost.clear();
     bench.ask(guest, 0, &create).unwrap();
 }
@@ -93,14 +93,14 @@ fn a_context_stays_as_it_was_when_the_hardware_does_not_know_its_queue() {
     let raise = SetContextSchedulingPriority { context, priority: 1, reserved: 0 };
     assert_eq!(bench.call(client, &raise).unwrap_err(), BUG);
     bench.model.state().lost.clear();
-    // It was not suspended.
+    // The context was not suspended.
     bench.model.take_log();
     bench.call(client, &SuspendContext { context }).unwrap();
     assert!(bench.model.take_log().contains(&Call::Suspend(vec![client.id])));
     bench.model.state().lost = lost;
     assert_eq!(bench.call(client, &ResumeContext { context }).unwrap_err(), BUG);
     bench.model.state().lost.clear();
-    // It was not resumed.
+    // The context was not resumed.
     bench.call(client, &ResumeContext { context }).unwrap();
     assert!(bench.model.take_log().contains(&Call::Resume(vec![client.id])));
     bench.call(client, &raise).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations that engines access by physical address: where they are, and what the driver is told.
+//! Allocations that engines access by physical address: their places, and what the driver is told.
 //!
 //! Source: "Allocations" and "BuildPagingBuffer" of the Windows KMD overview.
 
@@ -47,12 +47,12 @@ fn paged(
     bench.call(client, &request).unwrap().allocation
 }
 
-/// What was built since the last call.
+/// The operations built since the last call.
 fn take(log: &Log) -> Vec<Built> {
     std::mem::take(&mut log.lock().unwrap())
 }
 
-/// What the driver was told, once and behind the last operation of this kind.
+/// The address that the driver was told, once and after the last operation that `behind` selects.
 fn told(log: &Log, behind: impl Fn(&Built) -> bool) -> Option<u64> {
     let built = take(log);
     let is_notice = |built: &Built| matches!(built, Built::NotifyResidency(..));
@@ -63,7 +63,7 @@ fn told(log: &Log, behind: impl Fn(&Built) -> bool) -> Option<u64> {
     address
 }
 
-/// Where pages of the aperture lead.
+/// The memory that pages of the aperture show.
 fn aperture(bench: &Bench, client: Client, pages: u64) -> Vec<Option<PhysicalPage>> {
     let state = bench.model.state();
     let space = state.systems[&client.guest].address_space;
@@ -80,7 +80,7 @@ fn the_driver_is_told_where_it_is_after_each_fill_and_transfer_and_when_it_is_ev
     // Making it resident again changes nothing.
     bench.make_resident(client, &[allocation]).unwrap();
     assert_eq!(take(&log), []);
-    // Another needs the room: it is in system memory from then on, in a row through the aperture.
+    // Another needs the room: it is now in system memory, contiguous through the aperture.
     let other = paged(&mut bench, client, PAGES, SegmentSet::LOCAL, PLAIN);
     bench.make_resident(client, &[other]).unwrap();
     assert_eq!(told(&log, |built| *built == Built::Transfer), Some(APERTURE_START));
@@ -93,7 +93,7 @@ fn the_driver_is_told_where_it_is_after_each_fill_and_transfer_and_when_it_is_ev
     bench.evict(client, &[allocation]).unwrap();
     assert_eq!(told(&log, |built| *built == Built::Entries(None)), None);
     assert_eq!(aperture(&bench, client, 1), [None]);
-    // It comes back from there.
+    // It returns from system memory.
     bench.evict(client, &[other]).unwrap();
     bench.make_resident(client, &[allocation]).unwrap();
     assert_eq!(told(&log, |built| *built == Built::Transfer), Some(LOCAL_START));

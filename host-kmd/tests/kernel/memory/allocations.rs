@@ -89,7 +89,7 @@ fn system_memory_must_be_whole_pages_that_the_guest_has() {
             Status::INVALID_PARAMETER
         );
     }
-    // The extents must add up to the size, and be there.
+    // The extents must add up to the size, and be present.
     let refused = (Status::INVALID_PARAMETER, PAGE_SIZE);
     assert_eq!(bench.system(client, PAGE_SIZE, &good).unwrap_err(), refused);
     assert_eq!(bench.system(client, PAGE_SIZE, &[]).unwrap_err(), refused);
@@ -211,7 +211,7 @@ fn destroying_an_allocation_unmaps_it_everywhere() {
     bench.model.state().prompt = false;
     let token = bench.begin(client, &DestroyAllocation { allocation });
     assert!(bench.model.state().guest_mappings(space).is_empty());
-    // The pages are not given out yet.
+    // The pages are not free yet.
     assert!(bench.local(client, BAR.local_memory).is_err());
     bench.pass_tickets();
     assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));

@@ -24,7 +24,7 @@ fn length_of(kind: AreaKind) -> u64 {
     BAR.areas().iter().find(|area| area.kind == kind).unwrap().length
 }
 
-/// What user-mode submission takes beside memory.
+/// The features that user-mode submission needs, apart from areas in memory.
 const WANTED: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
 
 /// A guest of a VMM that maps no BAR.
@@ -89,7 +89,7 @@ fn user_mode_queues_need_doorbells_that_the_guest_reaches() {
     let queue = CreateHwQueue { context: context.unwrap(), flags, reserved: 0 };
     assert_eq!(bench.ask(guest, process, &queue).unwrap_err().0, Status::NOT_SUPPORTED);
 
-    // Not while a process exists.
+    // Donating is refused while a process exists.
     let busy = (Status::DEVICE_BUSY, AreaKind::DOORBELLS.0.into());
     assert_eq!(donate_whole(&mut bench, guest, AreaKind::DOORBELLS), busy);
     bench.send(guest, crate::bench::bytes(process, &DestroyProcess { flags: 0 }));
@@ -112,7 +112,7 @@ fn an_area_is_in_force_when_all_of_it_is_there() {
     let request = |offset: u64| (kind, length, offset * PAGE_SIZE);
     assert_eq!(donate(&mut bench, guest, request(0), &[extent(2), extent(1)]), DONE);
     assert!(bench.model.state().placed.is_empty());
-    // It must follow the pieces that are there.
+    // It must follow the earlier pieces.
     for offset in [1, 2, 4] {
         let refused = donate(&mut bench, guest, request(offset), &[extent(1)]);
         assert_eq!(refused, (Status::INVALID_PARAMETER, offset * PAGE_SIZE));
@@ -122,7 +122,7 @@ fn an_area_is_in_force_when_all_of_it_is_there() {
         donate(&mut bench, guest, request(3), &[extent(rest + 1)]).0,
         Status::INVALID_PARAMETER
     );
-    // From the start again.
+    // A donation may start over.
     assert_eq!(donate(&mut bench, guest, request(0), &[extent(3)]), DONE);
     assert_eq!(donate(&mut bench, guest, request(3), &[extent(rest)]), DONE);
     assert_eq!(bench.model.state().placed[&(guest, kind)], length);
@@ -170,7 +170,7 @@ fn what_is_no_area_or_no_memory_is_refused() {
     }
     assert_eq!(donate(&mut bench, guest, all, &[extent]), DONE);
 
-    // A guest that has not negotiated it.
+    // A guest that has not negotiated donated areas.
     let guest = bench.guest(2);
     assert_eq!(donate(&mut bench, guest, all, &[extent]).0, Status::NOT_SUPPORTED);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Page migration: when page tables are looked at, and what comes of it.
+//! Page migration: when the kernel checks page tables, and with what result.
 
 use crate::bench::{Bench, Client, FEATURES, RESOURCES, map};
 use bellhop_host_kmd::hardware::{EngineProgress, GuestId, PhysicalPage, Segment, SegmentSizes};
@@ -39,13 +39,13 @@ fn placed(bench: &mut Bench, client: Client) -> (Handle, u64) {
     (allocation, gpu_va)
 }
 
-/// Where the first page is that is mapped at an address.
+/// The first page that is mapped at an address.
 fn page(bench: &Bench, client: Client, gpu_va: u64) -> PhysicalPage {
     let space = bench.model.state().queues[&client.id].address_space;
     bench.model.state().page(space, gpu_va).unwrap()
 }
 
-/// An engine is awake and uses the page at an address, and the kernel looks.
+/// An awake engine uses the page at an address, and the kernel checks.
 fn look(bench: &mut Bench, client: Client, gpu_va: u64) {
     let space = bench.model.state().queues[&client.id].address_space;
     bench.model.state().accessed.insert((space, gpu_va));
@@ -84,7 +84,7 @@ fn the_kernel_looks_at_no_page_table_while_all_engines_sleep() {
     look(&mut bench, client, gpu_va);
     assert_eq!(bench.model.state().looks, 1, "who asked may have woken one");
     assert!(bench.kernel.deadline().is_none_or(|deadline| deadline > 2 * PERIOD));
-    // The kernel looks at these until engines and device have lost their power.
+    // Other checks continue until engines and device have lost their power.
     (0..20).for_each(|_| bench.later(Duration::from_secs(1)));
     assert_eq!(bench.model.state().looks, 1);
     assert_eq!(bench.kernel.deadline(), None);

@@ -37,7 +37,7 @@ fn new() -> (Bench, Client) {
     (bench, client)
 }
 
-/// An allocation that VidMm places, and that no device wants resident.
+/// An allocation that VidMm places and no device wants resident.
 fn paged(bench: &mut Bench, client: Client, pages: u64, supported: SegmentSet) -> Handle {
     let request = CreateAllocation {
         supported_segments: supported.bits(),
@@ -49,7 +49,7 @@ fn paged(bench: &mut Bench, client: Client, pages: u64, supported: SegmentSet) -
 
 const ANYWHERE: SegmentSet = SegmentSet::LOCAL.union(SegmentSet::SYSTEM);
 
-/// Submits what names these allocations, and does not wait for the answer.
+/// Sends a submission that lists these allocations, without waiting for the reply.
 fn submit(bench: &mut Bench, node: &Node, model: SubmissionModel, list: &[Handle]) -> RequestToken {
     let is_basic = model == SubmissionModel::BASIC;
     let request = Render {
@@ -85,7 +85,7 @@ fn submissions(bench: &Bench) -> Vec<HwQueueId> {
     .collect()
 }
 
-/// Completes all paging that there is.
+/// Completes all paging.
 fn page_in(bench: &mut Bench, client: Client) {
     bench.pass_tickets();
     while !bench.model.state().paging.entry(client.guest).or_default().is_empty() {
@@ -94,7 +94,7 @@ fn page_in(bench: &mut Bench, client: Client) {
     }
 }
 
-/// Where the first page of the aperture leads.
+/// The segment that the first page of the aperture shows.
 fn aperture(bench: &Bench, client: Client) -> Option<Segment> {
     let state = bench.model.state();
     let space = state.systems[&client.guest].address_space;
@@ -124,13 +124,13 @@ fn a_submission_waits_until_what_it_lists_is_resident() {
         }
         let busy = (Status::GRAPHICS_ALLOCATION_BUSY, allocation.0);
         assert_eq!(bench.call(client, &DestroyAllocation { allocation }).unwrap_err(), busy);
-        // No device wants it any more when it is done.
+        // When the submission is done, no device wants the allocation any more.
         for fence in 1..=2 {
             bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
         }
         page_in(&mut bench, client);
         assert_eq!(aperture(&bench, client), None);
-        // It is resident where it was, and again at the same physical address.
+        // It is resident at its old place, with the same physical address.
         let token = submit(&mut bench, &node, model, &[allocation]);
         page_in(&mut bench, client);
         assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
@@ -145,7 +145,7 @@ fn a_physical_address_stays_true_while_what_it_is_of_is_moved() {
     let token = submit(&mut bench, &node, SubmissionModel::BASIC, &[first]);
     assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
     assert_eq!(aperture(&bench, client), Some(Segment::Local));
-    // Another allocation takes the room while the submission is not done.
+    // Another allocation takes the room while the submission is in flight.
     let second = paged(&mut bench, client, PAGES, ANYWHERE);
     bench.model.state().prompt = false;
     bench.model.state().prompt_paging = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `NotifyIoMmuUnmap`: what the driver is told before the guest has its pages back.
+//! `NotifyIoMmuUnmap`: what the driver is told before the guest gets its pages back.
 //!
 //! Source: "Allocation notification".
 
@@ -17,7 +17,7 @@ use bellhop_protocol::control::allocation::{
 use bellhop_protocol::packet::{Opcode, Packet};
 use bellhop_protocol::status::Status;
 
-/// The guest's own pages of the allocation: two runs, not in the order of their addresses.
+/// The guest's own pages of the allocation: two runs, not in address order.
 const PAGES: [Extent; 2] = [
     Extent { address: 32 * PAGE_SIZE, length: 2 * PAGE_SIZE },
     Extent { address: 16 * PAGE_SIZE, length: PAGE_SIZE },
@@ -32,7 +32,7 @@ fn new(addressing: VirtualAddressingModel) -> (Bench, Client) {
     (bench, client)
 }
 
-/// A mapped allocation in device access, made of the guest's own pages.
+/// A mapped allocation in device access, of the guest's own pages.
 fn resident(bench: &mut Bench, client: Client, private_data: u32) -> Handle {
     let description = CreateAllocation {
         supported_segments: SegmentSet::SYSTEM.bits(),
@@ -52,7 +52,7 @@ fn evict_later(bench: &mut Bench, client: Client, allocation: Handle) -> Request
     bench.send(client.guest, request)
 }
 
-/// The opcodes of the guest's oldest paging buffer, which is done now; what it clears besides.
+/// Completes the guest's oldest paging buffer. Returns its opcodes, and the extents of its `ClearMetadata` packets.
 fn next_buffer(bench: &mut Bench, guest: GuestId) -> (Vec<Opcode>, Vec<Extent>) {
     let bytes = bench.model.complete_paging(guest);
     let (mut opcodes, mut cleared) = (Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ fn waiting(bench: &Bench, guest: GuestId) -> usize {
     bench.model.state().paging.get(&guest).map_or(0, |buffers| buffers.len())
 }
 
-/// The five steps, in their order.
+/// The five steps, in order.
 #[test]
 fn the_driver_is_told_before_pages_are_unmapped_from_the_iommu_and_paging_is_waited_for() {
     for addressing in [VirtualAddressingModel::GpuVaIoMmu, VirtualAddressingModel::GpuVaIoMmuGlobal]
@@ -102,8 +102,8 @@ fn the_driver_is_told_before_pages_are_unmapped_from_the_iommu_and_paging_is_wai
     }
 }
 
-/// "The notification is sent only when the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual
-/// addressing models." The other one is sent nevertheless.
+/// "The notification is sent only when the device supports GpuVaIoMmu or GpuVaIoMmuGlobal virtual addressing models."
+/// The eviction is notified in any case.
 #[test]
 fn without_an_iommu_the_driver_is_not_told() {
     let (mut bench, client) = new(VirtualAddressingModel::GpuMmu);
@@ -117,8 +117,8 @@ fn without_an_iommu_the_driver_is_not_told() {
     assert_eq!(bench.outcome(client, evicted), Some(Status::SUCCESS));
 }
 
-/// The bytes are not needed then, and nothing makes them plain; but what the GPU keeps about the pages
-/// goes with the allocation.
+/// The bytes are no longer needed, so they are not decompressed; but the GPU's metadata about the pages goes with the
+/// allocation.
 #[test]
 fn the_driver_is_told_when_an_allocation_in_device_access_is_destroyed() {
     let (mut bench, client) = new(VirtualAddressingModel::GpuVaIoMmuGlobal);

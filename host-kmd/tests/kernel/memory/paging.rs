@@ -20,7 +20,7 @@ use zerocopy::IntoBytes;
 
 const GUEST: GuestId = GuestId(1);
 
-/// Packets that do nothing, and which ones.
+/// A no-op packet with a number.
 fn packets(number: u64) -> Vec<u8> {
     PacketHeader::new(Opcode::NOP, UNIT, number as u32).as_bytes().to_vec()
 }
@@ -39,7 +39,7 @@ fn a_guest_has_a_system_context_from_its_attaching_to_its_detaching() {
     assert!(bench.model.state().spaces.contains_key(&system.address_space));
     bench.model.state().prompt = false;
     bench.input(Input::Detach { guest: GUEST });
-    // Engines may execute it until they have passed the first ticket, and translate until the next.
+    // Engines may execute the context until they have passed the first ticket, and translate until the next.
     assert!(bench.model.state().systems.contains_key(&GUEST));
     bench.pass_tickets();
     assert!(bench.model.state().systems.is_empty());

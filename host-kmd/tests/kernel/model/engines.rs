@@ -1,67 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Engines that execute. They do what an engine does and no more: one looks at a ring when a doorbell
-//! that it watches is rung, when it is kicked, and when the queue is put back on the run list. Between two
-//! inputs of the kernel they do what they were told, so a kernel that forgets to tell them finds
-//! nothing done.
+//! Engines that execute. They do only what an engine does: an engine looks at a ring when a doorbell that it watches
+//! rings, when it is kicked, and when the queue is put back on the run list. Between two inputs of the kernel they do
+//! what they were told, so a kernel that forgets to tell them finds nothing done.
 
 use super::{Model, State};
 use bellhop_host_kmd::hardware::{EngineState, GlobalFence, GuestId, HwQueueId, Interrupt};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One thing that a queue was given: it ends with a signal of the progress fence.
+/// Work given to a queue: it ends with a signal of the progress fence.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Work {
-    /// What the progress fence gets.
+    /// The new value of the progress fence.
     pub value: u64,
     /// The fence and the value that it waits for first.
     pub waits_for: Option<(GuestId, u32, u64)>,
-    /// The submission fence, if it was submitted in kernel mode.
+    /// The submission fence of kernel-mode work.
     pub submission: Option<u64>,
 }
 
-/// What engines know, and what they have been told since they looked last.
+/// The engines' state, and what they have been told since they last looked.
 #[derive(Debug, Default)]
 pub struct Engines {
-    /// They execute, instead of the test saying what they did.
+    /// Whether they execute by themselves, rather than the test acting for them.
     pub on: bool,
-    /// What rings and submission queues hold, oldest first.
+    /// Contents of rings and submission queues, oldest first.
     given: BTreeMap<HwQueueId, VecDeque<Work>>,
     kicked: BTreeSet<HwQueueId>,
-    /// Queues that have work and want a turn, those that wait for a fence among them.
+    /// Queues with work that want a turn, including those that wait for a fence.
     in_line: BTreeSet<HwQueueId>,
-    /// The transitions that engines are to make, with their numbers.
+    /// Pending power transitions of engines: whether to power on, and the transition's number.
     transitions: BTreeMap<u32, (bool, u64)>,
     /// Engines that gave up their power.
     off: BTreeSet<u32>,
-    /// What was executed, in order.
+    /// Work executed, in order.
     executed: Vec<(HwQueueId, u64)>,
 }
 
 impl Engines {
-    /// A queue is given something, and no engine looks at it for that.
+    /// Gives a queue work, without making an engine look.
     pub fn give(&mut self, queue: HwQueueId, work: Work) {
         self.given.entry(queue).or_default().push_back(work);
     }
 
-    /// The queue's engine is told to look at it.
+    /// Tells the queue's engine to look at it.
     pub fn kick(&mut self, queue: HwQueueId) {
         self.kicked.insert(queue);
     }
 
-    /// An engine is to have power, or none.
+    /// Requests that an engine have power, or none.
     pub fn change_power(&mut self, node: u32, on: bool, transition: u64) {
         self.transitions.insert(node, (on, transition));
     }
 
-    /// The ring is taken away, with what it holds.
+    /// Takes the ring away, with its work.
     pub fn forget(&mut self, queue: HwQueueId) {
         self.given.remove(&queue);
         self.kicked.remove(&queue);
         self.in_line.remove(&queue);
     }
 
-    /// Whether a queue has executed what ends with this value.
+    /// Whether a queue has executed the work that ends with this value.
     pub fn has_executed(&self, queue: HwQueueId, value: u64) -> bool {
         self.executed.contains(&(queue, value))
     }
@@ -73,8 +72,8 @@ impl Engines {
 }
 
 impl State {
-    /// The oldest thing that a queue has to do and can: it is on the run list, its engine has power, and
-    /// what it waits for has come.
+    /// A queue that can execute: it is on the run list, its engine has power, and the fence that it waits for has its
+    /// value.
     fn take_turn(&mut self, values: impl Fn(&State, GuestId, u32) -> u64) -> Option<HwQueueId> {
         let line: Vec<_> = self.engines.in_line.iter().copied().collect();
         line.into_iter().find(|queue| {
@@ -96,7 +95,7 @@ impl Model {
         state.engines.give(queue, work);
     }
 
-    /// A guest rings the queue's doorbell. Where no engine watches that, the ring is missed.
+    /// A guest rings the queue's doorbell. If no engine watches it, the ring is missed.
     pub fn ring(&self, queue: HwQueueId) {
         let mut state = self.state();
         let is_watched = state.watches.values().any(|watched| *watched == queue);
@@ -105,14 +104,14 @@ impl Model {
         }
     }
 
-    /// Engines do what they were told to. Whether they told anything.
+    /// Engines do what they were told. Returns whether they raised an interrupt.
     pub fn run_engines(&self) -> bool {
         let mut state = self.state();
         if !state.engines.on {
             return false;
         }
         for queue in std::mem::take(&mut state.engines.kicked) {
-            // The ring of a queue off the run list need not be resident: putting it back kicks.
+            // The ring of a queue off the run list need not be resident; putting the queue back kicks it.
             let holds = state.engines.given.get(&queue).is_some_and(|given| !given.is_empty());
             if holds && !state.suspended.contains(&queue) {
                 state.engines.in_line.insert(queue);
@@ -167,7 +166,7 @@ impl Model {
     pub fn signal_with(&self, state: &mut State, guest: GuestId, slot: u32, value: u64) {
         let fence = state.fences.get_mut(&(guest, slot)).unwrap();
         if self.current(*fence) == u64::MAX {
-            // It is always signaled.
+            // It is permanently signaled.
             return;
         }
         self.set_current(fence, value);

@@ -45,7 +45,7 @@ fn reserved_addresses_are_mapped_part_by_part_and_freed_whole() {
     let s = Some;
     let whole = [n, n, n, n, s(0), s(1), s(2), s(3), s(4), s(5), s(6), s(7), n, n, n, n];
     expect(&bench, whole);
-    // In the middle: to another part of it, read-only, and to nothing.
+    // In the middle: map a part to another part of the allocation, read-only, and unmap a page.
     let other = UpdateGpuVirtualAddress { protection: 0, ..update(6, 2, allocation, 0) };
     bench.call(client, &other).unwrap();
     bench.call(client, &update(9, 1, Handle(0), 0)).unwrap();
@@ -61,7 +61,7 @@ fn reserved_addresses_are_mapped_part_by_part_and_freed_whole() {
     let free = |size| FreeGpuVirtualAddress { gpu_va: va, size };
     let conflict = (Status::CONFLICTING_ADDRESSES, va);
     assert_eq!(bench.call(client, &free(PAGE_SIZE)).unwrap_err(), conflict);
-    // The allocation goes; the addresses stay taken.
+    // The allocation is destroyed; the addresses stay taken.
     bench.call(client, &DestroyAllocation { allocation }).unwrap();
     expect(&bench, [n; 16]);
     assert_eq!(
@@ -128,7 +128,7 @@ fn mappings_of_an_update_are_counted_and_come_back() {
     };
     for _ in 0..3 {
         let va = map(&mut bench, client, allocation, size);
-        // Each hole makes one mapping more.
+        // Each hole adds a mapping.
         for hole in [1, 3, 5] {
             bench.call(client, &update(va + hole * PAGE_SIZE)).unwrap();
         }

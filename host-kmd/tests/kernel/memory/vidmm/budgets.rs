@@ -50,7 +50,7 @@ fn a_process_over_its_budget_is_asked_to_trim_and_suspended_when_another_needs_i
     assert!(!bench.model.state().suspended.contains(&greedy.id), "all that it wants is there");
     assert!(!bench.model.state().suspended.contains(&late.id));
 
-    // When it wants it back and the other process ends, it continues.
+    // It wants an allocation back, and gets it when the other process ends.
     let refused = bench.make_resident(greedy, &mine[..1]).unwrap_err();
     assert_eq!(refused, (Status::INSUFFICIENT_RESOURCES, quarter * PAGE_SIZE));
     let destroy = DestroyProcess { flags: TERMINATED_ABNORMALLY };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Paged allocations: requests, and what the system context is given to do for them.
+//! Paged allocations: requests, and the work that they give the system context.
 
 mod addresses;
 mod budgets;
@@ -64,7 +64,7 @@ fn map(bench: &mut Bench, client: Client, allocation: Handle, size: u64) -> u64 
     bench.call(client, &crate::bench::map(allocation, 0, size)).unwrap().gpu_va
 }
 
-/// Where an address of the client's leads.
+/// The page at an address of the client.
 fn page(bench: &Bench, client: Client, gpu_va: u64) -> Option<PhysicalPage> {
     let space = space(bench, client);
     bench.model.state().page(space, gpu_va)
@@ -74,7 +74,7 @@ fn segment(bench: &Bench, client: Client, gpu_va: u64) -> Option<Segment> {
     page(bench, client, gpu_va).map(|page| page.segment)
 }
 
-/// What an engine reads, and what it writes there then.
+/// Returns what an engine reads at an address, after which it writes `content` there.
 fn exchange(bench: &Bench, client: Client, gpu_va: u64, content: u64) -> u64 {
     let page = page(bench, client, gpu_va).expect("a mapped page");
     let mut state = bench.model.state();

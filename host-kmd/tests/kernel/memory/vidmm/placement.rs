@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where allocations are, and what may be nowhere.
+//! Where allocations are, and which may have no place.
 
 use super::{ANYWHERE, PAGES, create, description, exchange, map, new, page, segment};
 use crate::bench::{BAR, Bench, Client};
@@ -18,7 +18,7 @@ use bellhop_protocol::status::Status;
 #[test]
 fn contents_survive_when_more_is_resident_than_local_memory_holds() {
     let (mut bench, client) = new();
-    // Six times as much.
+    // Six times the size of local memory.
     let allocations: Vec<_> = (0..12).map(|_| create(&mut bench, client, PAGES / 2)).collect();
     let vas: Vec<_> = allocations
         .iter()
@@ -64,7 +64,7 @@ fn a_locked_allocation_is_in_the_bar_and_stays_there() {
     bench.call(client, &Unlock { allocation }).unwrap();
     let refused = (Status::INVALID_PARAMETER, 0);
     assert_eq!(bench.call(client, &Unlock { allocation }).unwrap_err(), refused);
-    // Its own pages are where the guest has them.
+    // An allocation of the guest's own pages stays in those.
     let extents = [Extent { address: 3 * PAGE_SIZE, length: PAGE_SIZE }];
     let request = CreateAllocation { extent_count: 1, ..description(client, 1) };
     let own = bench.call_with_list(client, &request, &extents).unwrap().allocation;
@@ -123,7 +123,7 @@ fn more_than_can_ever_fit_or_fits_now_is_refused_precisely() {
     let now = (Status::INSUFFICIENT_RESOURCES, PAGES / 2 * PAGE_SIZE);
     assert_eq!(bench.make_resident(client, &[rest]).unwrap_err(), now, "one page is locked");
 
-    // At the edge of 64 bits it is only described.
+    // At the edge of 64 bits, creating succeeds because it takes no memory.
     for size in [1 << 63, u64::MAX - PAGE_SIZE + 1] {
         let edge = bench.call(client, &CreateAllocation { size, ..description(client, 1) });
         let edge = edge.unwrap().allocation;
@@ -170,7 +170,7 @@ fn a_list_is_made_resident_whole_or_not_at_all_and_counted_for_each_device() {
     assert!(page(&bench, client, va).is_some(), "the other device needs it");
     bench.call(client, &CloseAllocation { device: other, allocation: list[0] }).unwrap();
     assert_eq!(page(&bench, client, va), None);
-    // It goes with the last device that has it open.
+    // It is destroyed with the last device that has it open.
     bench.call(client, &open).unwrap();
     let close = CloseAllocation { device: client.device, allocation: list[0] };
     bench.call(client, &close).unwrap();

@@ -29,7 +29,7 @@ fn open(
     bench.call(client, &OpenSharedAllocation { device: client.device, nt_handle })
 }
 
-/// What a process has resident or locked in local memory, and what the host keeps for it.
+/// Bytes that a process has resident or locked in local memory, and bytes of host memory reserved for it.
 fn usage(bench: &mut Bench, client: Client) -> [u64; 2] {
     [SegmentSet::LOCAL, SegmentSet::SYSTEM].map(|segment| {
         let request = QueryVideoMemoryInfo { segment: segment.bits(), reserved: 0 };
@@ -37,7 +37,7 @@ fn usage(bench: &mut Bench, client: Client) -> [u64; 2] {
     })
 }
 
-/// Two processes of a guest with one allocation, and where each has it mapped.
+/// Two processes of a guest that share an allocation, and where each has it mapped.
 fn two(pages: u64) -> (Bench, [Client; 2], [Handle; 2], [u64; 2]) {
     let (mut bench, a) = new();
     let b = bench.client(a.guest);
@@ -50,7 +50,7 @@ fn two(pages: u64) -> (Bench, [Client; 2], [Handle; 2], [u64; 2]) {
     (bench, [a, b], handles, vas)
 }
 
-/// Nothing is left of a guest that goes.
+/// The guest detaches, and nothing of it is left.
 fn leave(mut bench: Bench, guest: GuestId) {
     bench.input(Input::Detach { guest });
     for _ in 0..3 {
@@ -71,7 +71,7 @@ fn what_two_processes_have_together_is_one_allocation_wherever_it_is_moved() {
     let first = both(&bench)[0].unwrap();
     assert_eq!((first.segment, both(&bench)[1]), (Segment::Local, Some(first)));
     exchange(&bench, a, at_a, 7);
-    // It makes way for others, and both find its bytes where it is then.
+    // It makes room for others, and both processes find its bytes at the new place.
     for _ in 0..2 {
         let other = create(&mut bench, b, PAGES / 2);
         bench.make_resident(b, &[other]).unwrap();
@@ -97,7 +97,7 @@ fn it_is_resident_as_long_as_one_process_wants_it() {
     leave(bench, a.guest);
 }
 
-/// It counts once: against the process that opened it first, of those that want it.
+/// It counts once: against the first process to open it of those that want it.
 #[test]
 fn it_counts_against_one_of_those_that_want_it() {
     let (mut bench, [a, b], [created, opened], _) = two(2);
@@ -123,7 +123,7 @@ fn each_process_has_locks_of_its_own() {
     assert_eq!(bench.call(b, &Lock { allocation: opened }).unwrap().bar_offset, bar_offset);
     bench.call(a, &Unlock { allocation: created }).unwrap();
     assert_eq!(bench.call(a, &Unlock { allocation: created }).unwrap_err(), not_locked);
-    // Locked by the other it stays where it is; the other goes with its locks.
+    // The other process's lock keeps it in place; that lock goes with its process.
     bench.make_resident(a, &[created]).unwrap();
     let all = create(&mut bench, a, PAGES);
     let local = SegmentSet::LOCAL.bits();
@@ -138,7 +138,7 @@ fn each_process_has_locks_of_its_own() {
     leave(bench, a.guest);
 }
 
-/// Each way in which a process gives it up.
+/// For each way in which a process can give it up.
 #[test]
 fn other_processes_keep_it_until_the_last_closes_it_and_no_page_table_of_one_that_left_leads_there()
 {
@@ -158,7 +158,7 @@ fn other_processes_keep_it_until_the_last_closes_it_and_no_page_table_of_one_tha
         let left = bench.model.state().spaces.get(&of_a).and_then(|s| s.get(&at_a).copied());
         assert!(left.is_none_or(|entry| entry.page().is_none()), "way {way}: {left:?}");
         assert_eq!(exchange(&bench, b, at_b, 6), 5);
-        // The room is free when the last process has closed it.
+        // The room is free once the last process has closed it.
         let page_of_b = page(&bench, b, at_b).unwrap();
         let other = create(&mut bench, b, 2);
         bench.make_resident(b, &[other]).unwrap();
@@ -187,7 +187,7 @@ fn a_process_has_it_once_and_each_of_its_devices_opens_it() {
     leave(bench, a.guest);
 }
 
-/// A name names nothing to another guest.
+/// Another guest cannot use the name.
 #[test]
 fn names_cannot_be_guessed_and_name_nothing_to_another_guest() {
     let (mut bench, a) = new();
@@ -243,7 +243,7 @@ fn a_ring_that_others_have_stays_where_its_doorbell_has_it() {
     leave(bench, a.guest);
 }
 
-/// What was taken away suspends all processes that want it, and is given back to all of them.
+/// Taking it away suspends all processes that want it, and giving it back resumes all of them.
 #[test]
 fn all_processes_that_want_it_wait_for_what_was_taken_away() {
     let (mut bench, a) = new();

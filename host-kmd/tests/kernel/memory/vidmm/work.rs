@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Paging while it is done: what waits for it, and what ends meanwhile.
+//! Paging in progress: what waits for it, and what ends meanwhile.
 
 use super::{PAGES, create, description, exchange, map, new, segment, space};
 use crate::bench::{Bench, Client};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the model says of its adapter.
+//! The properties of the model's adapter.
 
 use crate::model::Model;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;

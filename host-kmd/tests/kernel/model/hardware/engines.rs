@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The model's engines as the kernel controls them: power, resets, tickets and interrupts.
+//! The model's engines under the kernel's control: power, resets, tickets and interrupts.
 
 use crate::model::{Call, Model};
 use bellhop_host_kmd::hardware::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The model's memory: what is zeroed, placed and read.
+//! The model's memory: zeroed, placed and read.
 
 use crate::model::{Call, GUEST_MEMORY, Model};
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The model as the driver and dxgkrnl reach it: one file for each subject of `Hardware`.
+//! The model as the driver and dxgkrnl see it: one file for each subject of `Hardware`.
 
 mod adapter;
 mod doorbells;
@@ -14,7 +14,7 @@ mod queues;
 use bellhop_host_kmd::hardware::NodeDescription;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// The nodes that an adapter has, unless a test says otherwise. Paging is done by the last.
+/// The nodes of an adapter, unless a test chooses others. The last executes paging.
 pub const NODES: &[NodeDescription] = &[
     NodeDescription {
         engine_type: EngineType::THREE_D,

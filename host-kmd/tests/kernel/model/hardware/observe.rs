@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the model tells to tools.
+//! What the model reports to tools.
 
 use crate::model::Model;
 use bellhop_host_kmd::hardware::{
@@ -38,7 +38,7 @@ impl Observe for Model {
     }
 
     fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>)) {
-        // All queues are on the first node's.
+        // All queues are on the first node.
         let log = self.state().trace_log.clone().filter(|_| node == 0);
         log.iter().for_each(|words| act(FenceLog::new(words).unwrap()));
     }
