@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The adapter: a process on the GPU, and what it may ask about the GPU.
+//! The adapter: a process on the GPU, and its queries about the GPU.
 
 use crate::error::Error;
 use crate::link::areas::{Areas, read_header};
@@ -46,8 +46,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Opens the adapter (`D3DKMTOpenAdapter`) and begins a process on it. The driver measures where
-    /// shared memory is fast, and places rings, doorbells and fences there.
+    /// Opens the adapter (`D3DKMTOpenAdapter`) and creates a process on it. The driver measures where shared memory
+    /// is fast, and places rings, doorbells and fences there.
     ///
     /// # Errors
     /// [`Error::NotBellhop`] for another device, [`Error::Version`] for another protocol,
@@ -59,8 +59,8 @@ impl Adapter {
     /// Opens the adapter with shared memory placed as `policy` says.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`Error::NotAvailable`] when the policy needs donated memory and the device
-    /// takes none.
+    /// As [`Self::open`], and [`Error::NotAvailable`] if the policy needs donated memory and the device does not
+    /// accept any.
     pub fn open_with(
         transport: Arc<dyn Transport>,
         policy: PlacementPolicy,
@@ -93,11 +93,11 @@ impl Adapter {
         Ok(Self { session, info, local_memory, costs })
     }
 
-    /// Begins another process. All processes on one transport must come from one [`Self::open`]: they
-    /// share its event queue.
+    /// Creates another process. All processes on one transport must come from one [`Self::open`]: they share its
+    /// event queue.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the guest has as many processes as it may.
+    /// [`Error::Refused`] if the guest reached its limit of processes.
     pub fn open_process(&self) -> Result<Self, Error> {
         let session = Session::begin(Arc::clone(&self.session.link))?;
         let Self { info, local_memory, costs, .. } = *self;
@@ -108,13 +108,13 @@ impl Adapter {
         &self.session
     }
 
-    /// The process's number: requests and events name the process by it.
+    /// The process's number, by which requests and events name it.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.session.process()
     }
 
-    /// The features that are on.
+    /// The enabled features.
     #[must_use]
     pub fn features(&self) -> Features {
         self.session.link.features
@@ -126,13 +126,13 @@ impl Adapter {
         self.local_memory
     }
 
-    /// Where shared memory was placed.
+    /// The placement of shared memory.
     #[must_use]
     pub fn placements(&self) -> Placements {
         self.session.link.placements
     }
 
-    /// What accesses cost, if they were measured.
+    /// The measured costs of accesses, if they were measured.
     #[must_use]
     pub fn costs(&self) -> Option<Costs> {
         self.costs
@@ -141,36 +141,35 @@ impl Adapter {
     /// Describes each node, by ordinal (`DxgkDdiGetNodeMetadata`).
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn nodes(&self) -> Result<Vec<NodeMetadata>, Error> {
         let metadata = |node| self.adapter_call(&GetNodeMetadata { node, reserved: 0 });
         (0..self.info.node_count).map(metadata).collect()
     }
 
-    /// The node of a type that suits new work best: the one with the fewest contexts of this guest's program. Of
-    /// several the device suggests one, and to other guests others. If any node of the type takes user-mode
+    /// The best node of a type for new work: the one with the fewest contexts of this program. Among equals, the
+    /// device suggests one, and different ones to different guests. If any node of the type supports user-mode
     /// submission, this one does.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when there is no node of the type.
+    /// [`Error::NotAvailable`] if there is no node of the type.
     pub fn least_used_node(&self, engine_type: EngineType) -> Result<u32, Error> {
         let least_used = self.session.link.spread.least_used(&self.nodes()?, engine_type);
         least_used.ok_or(Error::NotAvailable("a node of this type"))
     }
 
-    /// Whether there is user-mode submission, and with which doorbells
-    /// (`DXGKQAITYPE_USERMODESUBMISSION_CAPS`).
+    /// The capabilities of user-mode submission and its doorbells (`DXGKQAITYPE_USERMODESUBMISSION_CAPS`).
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn user_mode_submission_caps(&self) -> Result<UserModeSubmissionCaps, Error> {
         self.adapter_call(&QueryUserModeSubmissionCaps { reserved: 0 })
     }
 
-    /// Whether there are native fences, and of which types (`KMTQAITYPE_WDDM_3_1_CAPS`).
+    /// The capabilities of native fences and their types (`KMTQAITYPE_WDDM_3_1_CAPS`).
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn native_fence_caps(&self) -> Result<NativeFenceCaps, Error> {
         self.adapter_call(&QueryNativeFenceCaps { reserved: 0 })
     }
@@ -178,7 +177,7 @@ impl Adapter {
     /// Lists objects of this guest, a page at a time (`D3DKMTEscape`).
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is no such list, or its owner does not exist.
+    /// [`Error::Refused`] if the list or its owner does not exist.
     pub fn escape(&self, escape: &Escape) -> Result<EscapedObjects, Error> {
         let reply = self.adapter_call(escape)?;
         let objects = usize::try_from(reply.length).ok().and_then(|end| reply.data.get(..end));
@@ -186,10 +185,10 @@ impl Adapter {
         Ok(EscapedObjects { next: reply.next, objects })
     }
 
-    /// The device's counters.
+    /// The device's counters for this guest.
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn statistics(&self) -> Result<Statistics, Error> {
         self.adapter_call(&QueryStatistics { reserved: 0 })
     }
@@ -197,16 +196,16 @@ impl Adapter {
     /// The power states of the device and of a node's engine.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is no such node.
+    /// [`Error::Refused`] if the node does not exist.
     pub fn power(&self, node: u32) -> Result<PowerInfo, Error> {
         self.adapter_call(&QueryPower { node, reserved: 0 })
     }
 
-    /// Changes the device's power state (D-state), for every guest. Returns when it has changed.
+    /// Changes the device's power state (D-state), for every guest. Returns after the change.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when the host does not let this guest; [`Error::Refused`] when a guest
-    /// needed the device before it was in D3.
+    /// [`Error::NotAvailable`] if the host does not allow it; [`Error::Refused`] if a guest needed the device
+    /// before it reached D3.
     pub fn set_device_power(&self, state: DevicePowerState) -> Result<(), Error> {
         self.check_power_control()?;
         self.adapter_call(&SetDevicePower { state, reserved: 0 })
@@ -215,7 +214,7 @@ impl Adapter {
     /// Changes an engine's power state (F-state), for every guest. An engine that has work stays in F0.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when the host does not let this guest.
+    /// [`Error::NotAvailable`] if the host does not allow it.
     pub fn set_engine_power(&self, node: u32, state: EnginePowerState) -> Result<(), Error> {
         self.check_power_control()?;
         self.adapter_call(&SetEnginePower { node, state })
@@ -228,13 +227,13 @@ impl Adapter {
         Ok(())
     }
 
-    /// Ends the process as the operating system ends the process of a program that died. When this
-    /// returns, none of its submissions executes, and its objects are gone.
+    /// Ends the process as the operating system ends the process of a crashed program. When this returns, none of
+    /// its submissions executes, and its objects are destroyed.
     ///
     /// Source: user-mode work submission, "Normal and abnormal process termination".
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn terminate_abnormally(&self) -> Result<(), Error> {
         self.session.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })
     }
@@ -247,14 +246,14 @@ impl Adapter {
     }
 }
 
-/// Where shared memory is, once that is decided.
+/// The resulting placement of shared memory.
 struct Placed {
     areas: Option<Areas>,
     placements: Placements,
     costs: Option<Costs>,
 }
 
-/// Decides where shared memory is, and donates what the device needs for that.
+/// Places shared memory, and donates what the placement requires.
 fn place(
     transport: &dyn Transport,
     info: &AdapterInfo,
@@ -286,15 +285,15 @@ fn place(
     Ok(Placed { areas: Some(areas), placements, costs })
 }
 
-/// Whether all queues ring one doorbell word.
+/// Returns whether all queues ring one doorbell word.
 fn has_global_doorbell(transport: &dyn Transport) -> Result<bool, Error> {
     let query = QueryUserModeSubmissionCaps { reserved: 0 };
     let caps = session::call(transport, 0, &query, &[])?;
     Ok(caps.flags & CAPS_GLOBAL_DOORBELL != 0)
 }
 
-/// Opens the adapter with all negotiated features. A device without a BAR has since switched some
-/// off, and names the rest in its refusal; the adapter is opened with those then.
+/// Opens the adapter with all negotiated features. A device without a BAR has since disabled some of them, and its
+/// refusal names the rest; the adapter is then opened with those.
 fn open(transport: &dyn Transport, features: Features) -> Result<AdapterInfo, Error> {
     let version = Version::CURRENT;
     let request =

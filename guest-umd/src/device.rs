@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device: what a process creates its objects on.
+//! The device, on which a process creates its objects.
 
 use crate::adapter::Adapter;
 use crate::error::Error;
@@ -13,14 +13,14 @@ impl Adapter {
     /// Creates a device for this process (`D3DKMTCreateDevice`).
     ///
     /// # Errors
-    /// [`Error::Refused`] when the process has as many devices as it may.
+    /// [`Error::Refused`] if the process reached its limit of devices.
     pub fn create_device(&self) -> Result<Device, Error> {
         Device::create(Arc::clone(self.session()))
     }
 }
 
-/// A device: allocations, contexts and fences are created on it. Clones name one device. It is
-/// destroyed when the last clone and the last object that was created on it are dropped.
+/// A device: allocations, contexts and fences are created on it. Clones name one device. It is destroyed when the
+/// last clone and the last object on it are dropped.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -48,7 +48,7 @@ impl Device {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A device that cannot be reached has forgotten it already.
+        // An unreachable device has already forgotten it.
         let _ = self.session.call(&DestroyDevice { device: self.handle });
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What may go wrong, and what a program does about it.
+//! Errors, and what a program does about them.
 
 use crate::transport::TransportError;
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -9,14 +9,14 @@ use bellhop_protocol::features::Version;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::status::Status;
 
-/// Why the device took a HW queue away: what the queue did wrong.
+/// Why the device took a HW queue away: the queue's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueFault {
     /// The kind of fault.
     pub reason: FaultReason,
-    /// The packet that the engine was executing.
+    /// The packet in execution.
     pub opcode: Opcode,
-    /// The fault's address or value; [`FaultReason`] says which.
+    /// The fault's address or value, as [`FaultReason`] defines.
     pub address: u64,
     /// Position of the packet in the ring, in bytes since the ring's creation.
     pub read_pointer: u64,
@@ -52,7 +52,7 @@ pub enum Error {
         /// The first eight bytes of the device's configuration.
         magic: u64,
     },
-    /// Driver and device speak different versions of the protocol.
+    /// Driver and device use different versions of the protocol.
     #[error(
         "the device speaks protocol {device}, this driver {driver}; update the older of the two"
     )]
@@ -62,7 +62,7 @@ pub enum Error {
         /// This driver's version.
         driver: Version,
     },
-    /// The device did not offer what the driver needs.
+    /// The device does not offer what the driver needs.
     #[error("{0} is not available: the VMM or the device does not offer it")]
     NotAvailable(&'static str),
     /// The device refused a request.
@@ -72,7 +72,7 @@ pub enum Error {
         request: RequestCode,
         /// The reply's status.
         status: Status,
-        /// What the status is about: a field's value, a limit, a handle.
+        /// Detail of the status: a field's value, a limit, a handle.
         detail: u64,
     },
     /// The device's reply breaks the protocol.
@@ -86,16 +86,16 @@ pub enum Error {
     QueueLost {
         /// The queue.
         queue: Handle,
-        /// Why, if the device has said so by now.
+        /// The fault, if the device has reported it.
         fault: Option<QueueFault>,
     },
-    /// A submission is in the ring, and ringing the doorbell for it failed.
+    /// A submission is in the ring, but the doorbell could not be rung for it.
     #[error(
         "submission {value} is in the ring, but ringing the doorbell failed: {reason}; ring again or \
          destroy the queue, and do not submit it elsewhere: it may still run"
     )]
     NotRung {
-        /// The value that the progress fence gets when it is done.
+        /// The value that the progress fence gets when the submission is done.
         value: u64,
         /// Why the doorbell could not be rung.
         reason: Box<Error>,
@@ -113,12 +113,12 @@ pub enum Error {
         "a packet of {needed} bytes does not fit: the command buffer has {free} left; submit and reset it, or create a larger one"
     )]
     CommandBufferFull {
-        /// Bytes that the packet takes.
+        /// Size of the packet in bytes.
         needed: usize,
-        /// Bytes that are left.
+        /// Free bytes.
         free: usize,
     },
-    /// A packet, a ring or a buffer of a size or with contents that the protocol does not allow.
+    /// A packet, ring or buffer with a size or content that the protocol does not allow.
     #[error("{0}")]
     BadPacket(&'static str),
     /// An access outside an allocation.
@@ -126,24 +126,24 @@ pub enum Error {
     OutOfRange {
         /// First byte of the access.
         offset: usize,
-        /// First byte behind the access.
+        /// First byte after the access.
         end: usize,
-        /// Bytes of the allocation.
+        /// Size of the allocation in bytes.
         size: usize,
     },
-    /// The time was over before the fence reached its value.
+    /// The time-out expired before the fence reached its value.
     #[error("the fence did not reach {value} in time: its value is {current}")]
     Timeout {
-        /// The value that was waited for.
+        /// The awaited value.
         value: u64,
-        /// The fence's value.
+        /// The fence's present value.
         current: u64,
     },
 }
 
 impl Error {
-    /// Whether the device is gone, or another took its place. Everything that the program created is lost
-    /// then, and it must open its transport and its adapter again.
+    /// Returns whether the device is gone or was replaced. Everything that the program created is then lost, and it
+    /// must open its transport and its adapter again.
     #[must_use]
     pub fn is_device_gone(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The user-mode driver of a Bellhop GPU: a program submits work with plain memory stores, and learns
-//! from memory that the work is done.
+//! The user-mode driver of a Bellhop GPU: a program submits work with plain memory stores, and polls memory for its
+//! completion.
 //!
 //! ```text
 //!  program            memory that both sides reach              engine
@@ -14,9 +14,9 @@
 //!  poll(7)       ---> progress fence: 6, then 7 <-------------- stores when the work is done
 //! ```
 //!
-//! No system call, no lock and no allocation stands between [`UserModeQueue::submit`] and
-//! [`Fence::poll`]. The control queue, on which each request is a round trip, creates things, connects
-//! doorbells, and wakes an engine that sleeps or a thread that waits blocked ([`Fence::wait`]).
+//! The path from [`UserModeQueue::submit`] to [`Fence::poll`] has no system call, no lock and no allocation. The
+//! control queue, on which each request is a round trip, creates objects, connects doorbells, and wakes a sleeping
+//! engine or a blocked thread ([`Fence::wait`]).
 //!
 //! # Objects
 //!
@@ -32,20 +32,19 @@
 //! | [`KernelModeQueue`] | submission by request, where there is no shared memory | [`Context::create_kernel_mode_queue`], [`Context::kernel_mode_queue`] |
 //! | [`FallbackQueue`] | the first as long as it works, then the second | [`Context::create_fallback_queue`] |
 //!
-//! `create_x` makes an x as most programs want it; `x` describes one, and `create` makes it. An object
-//! is destroyed when it is dropped, and keeps alive what it was created on. Older models of submission
-//! have contexts of their own: [`BasicContext`], [`BasicPlusPlusContext`], [`VirtualContext`].
+//! `create_x` creates an x with the usual properties; `x` returns a builder for one, and `create` creates it. An
+//! object is destroyed on drop, and keeps alive the object that it was created on. Older models of submission have
+//! their own contexts: [`BasicContext`], [`BasicPlusPlusContext`], [`VirtualContext`].
 //!
-//! Sizes and offsets are in bytes. GPU virtual addresses are 64-bit numbers that mean something to one
-//! process. Layouts of packets, rings and requests are those of [`bellhop_protocol`].
+//! Sizes and offsets are in bytes. GPU virtual addresses are 64-bit numbers, valid in one process. Packets, rings
+//! and requests have the layouts of [`bellhop_protocol`].
 //!
 //! # Errors
 //!
-//! Every function fails with [`Error`]. [`Error::Refused`] carries the device's status for one request;
-//! [`Error::QueueLost`] ends a queue and nothing else; after an error for which
-//! [`Error::is_device_gone`] holds, the program must open its transport and adapter again. Any function
-//! that asks the device may fail with [`Error::Transport`] or [`Error::BadReply`], so `# Errors`
-//! sections name only what else may happen.
+//! Every function fails with [`Error`]. [`Error::Refused`] carries the device's status for one request.
+//! [`Error::QueueLost`] ends a queue and nothing else. After an error for which [`Error::is_device_gone`] returns
+//! true, the program must open its transport and adapter again. Any function that sends a request may fail with the
+//! common errors [`Error::Transport`] and [`Error::BadReply`]; `# Errors` sections name only the others.
 //!
 //! # Example
 //!
@@ -55,8 +54,8 @@
 //!
 //! # Raw access
 //!
-//! Programs that test a device enable the feature `raw`, which adds a module of that name with ways
-//! past the driver's rules. Without the feature, a program cannot misuse a ring:
+//! Programs that test a device enable the feature `raw`, which adds a module of that name with ways around the
+//! driver's rules. Without the feature, a program cannot misuse a ring:
 #![cfg_attr(not(feature = "raw"), doc = "```compile_fail,E0599")]
 #![cfg_attr(feature = "raw", doc = "```ignore")]
 //! # fn f(queue: &mut bellhop_guest_umd::UserModeQueue) {

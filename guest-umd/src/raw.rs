@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Access past the driver's rules, for programs that test a device (feature `raw`).
+//! Access around the driver's rules, for programs that test a device (feature `raw`).
 //!
-//! A driver keeps its rings, doorbells and descriptors in order, so that a device never sees wrong
-//! ones. The conformance suite and the hostile guest of `bellhop-guest` must show what a device does
-//! with wrong ones, and enable this feature. No other program needs it: without the feature, none of
-//! these exist.
+//! A driver keeps its rings, doorbells and descriptors valid, so a device never sees invalid ones. The conformance
+//! suite and the hostile guest of `bellhop-guest` must show how a device treats invalid ones, and enable this
+//! feature. No other program needs it: without the feature, none of these items exist.
 //!
 //! | what | past which rule |
 //! |---|---|
@@ -27,8 +26,7 @@ use bellhop_protocol::doorbell::ConnectionStatus;
 pub const RAW_INDEX: u16 = crate::transport::control_queue::RAW_INDEX;
 
 impl UserModeQueue {
-    /// Puts bytes into the ring as they are, whether they are packets or not. The progress fence
-    /// does not count them.
+    /// Puts bytes into the ring unchanged, whether they are packets or not. The progress fence does not count them.
     ///
     /// # Errors
     /// As [`Self::queue`].
@@ -36,19 +34,18 @@ impl UserModeQueue {
         self.push_bytes(bytes)
     }
 
-    /// Shows the engine what is in the ring, and does not ring for it.
+    /// Shows the engine the ring's content without ringing.
     pub fn publish_unrung(&mut self) {
         self.publish();
     }
 
-    /// Stores to the doorbell once and returns its status. Does not do what the status asks for:
-    /// neither notifies nor connects.
+    /// Stores to the doorbell once and returns its status. Ignores the status: neither notifies nor connects.
     pub fn ring_once(&mut self) -> ConnectionStatus {
         self.publish();
         self.doorbell.ring_once(self.ring.write_pointer())
     }
 
-    /// Publishes a write pointer that may not be the ring's, and rings the doorbell with it.
+    /// Publishes a write pointer that need not be the ring's, and rings the doorbell with it.
     ///
     /// # Errors
     /// As [`Self::ring`].

@@ -91,7 +91,7 @@ impl KernelHandle {
     /// Makes the kernel execute a host command. Returns when it is done.
     ///
     /// # Errors
-    /// When the command is refused, or the kernel has stopped.
+    /// If the command is refused, or the kernel has stopped.
     pub async fn command(&self, command: Command) -> Result<(), CommandError> {
         self.begin_command(command).await.unwrap_or_else(|_| Err(stopped()))
     }
@@ -99,7 +99,7 @@ impl KernelHandle {
     /// [`Self::command`] for a thread outside any async runtime.
     ///
     /// # Errors
-    /// When the command is refused, or the kernel has stopped.
+    /// If the command is refused, or the kernel has stopped.
     pub fn command_blocking(&self, command: Command) -> Result<(), CommandError> {
         self.begin_command(command).blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }

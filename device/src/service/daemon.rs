@@ -22,7 +22,7 @@ const LAST_MOMENT: Duration = Duration::from_millis(1500);
 /// Serves the endpoints until SIGTERM, SIGINT or SIGHUP, or until no endpoint can bring another guest.
 ///
 /// # Errors
-/// When the engines cannot be started or a socket cannot be watched.
+/// If the engines cannot be started or a socket cannot be watched.
 pub fn run(
     config: &Config,
     endpoints: Vec<Endpoint>,

@@ -33,7 +33,7 @@ impl Service {
     /// Starts the service, without a socket.
     ///
     /// # Errors
-    /// When engines or threads cannot be started.
+    /// If engines or threads cannot be started.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
         Self::start_with(config, Box::new(Gpu::start_beside))
     }
@@ -71,7 +71,7 @@ impl Service {
     /// Starts to serve a socket.
     ///
     /// # Errors
-    /// When the socket cannot be watched.
+    /// If the socket cannot be watched.
     pub fn serve(&self, endpoint: Endpoint) -> anyhow::Result<Served> {
         let (answer, answered) = mpsc::sync_channel(1);
         let sent = self.orders.as_ref().map(|orders| orders.send(Order { endpoint, answer }));

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 /// cannot be forged; the process chooses its name. Called within the runtime.
 ///
 /// # Errors
-/// When there are no descriptors left.
+/// If there are no descriptors left.
 pub(super) fn look(stream: &UnixStream, path: &str) -> io::Result<FrontEnd> {
     // Not with rustix, which has no PID 0: the operating system reports 0 for a process in another PID namespace.
     let stream = stream.try_clone()?;

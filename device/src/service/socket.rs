@@ -146,7 +146,7 @@ impl Endpoint {
     /// An endpoint for the guests that connect to a listening socket.
     ///
     /// # Errors
-    /// When the socket cannot be made non-blocking.
+    /// If the socket cannot be made non-blocking.
     pub fn listening(listener: UnixListener) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?.as_pathname().map(Path::to_owned);

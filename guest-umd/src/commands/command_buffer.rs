@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Command buffers of packets that the GPU fetches from memory.
+//! Command buffers: packets that the GPU fetches from memory.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -24,12 +24,11 @@ use zerocopy::{Immutable, IntoBytes};
 /// Bytes of a cache line.
 const CACHE_LINE: usize = 64;
 
-/// A buffer of packets in memory that the GPU reads. The program may submit it again at any time, and change it
-/// when its last submission is done. At most 1 MiB.
+/// A buffer of packets in memory that the GPU reads. The program may submit it again at any time, and may change it
+/// once its last submission is done. At most 1 MiB.
 ///
-/// Addresses are GPU virtual addresses and lengths are in bytes. [`bellhop_protocol::packet`] has the
-/// packets' layouts. Each method appends one packet, and fails with [`Error::CommandBufferFull`] when
-/// there is no room for it.
+/// Addresses are GPU virtual addresses and lengths are in bytes. [`bellhop_protocol::packet`] defines the packets'
+/// layouts. Each method appends one packet, and fails with [`Error::CommandBufferFull`] if there is no room for it.
 pub struct CommandBuffer {
     memory: Memory,
     /// GPU virtual address of the memory.
@@ -39,7 +38,7 @@ pub struct CommandBuffer {
     logs: Vec<usize>,
 }
 
-/// Where the packets are.
+/// The place of the packets.
 enum Memory {
     /// In a part of an allocation of the driver.
     Own { mapping: Arc<GpuMapping>, offset: usize, size: u64 },
@@ -77,14 +76,14 @@ impl CommandBuffer {
     /// Creates a buffer for `capacity` bytes of packets, in memory that is fast for both sides.
     ///
     /// # Errors
-    /// As [`Device::create_allocation`], and [`Error::BadPacket`] when it would exceed 1 MiB.
+    /// As [`Device::create_allocation`], and [`Error::BadPacket`] if it would exceed 1 MiB.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
         let allocation = Self::allocate(device, capacity.max(UNIT))?;
         Self::over(&allocation)
     }
 
-    /// Creates `count` buffers beside each other. They take less memory than buffers with pages of their
-    /// own, and both sides find them sooner in their caches.
+    /// Creates `count` adjacent buffers. They take less memory than buffers on separate pages, and fewer lines of
+    /// both sides' caches.
     ///
     /// # Errors
     /// As [`Device::create_allocation`].
@@ -115,8 +114,7 @@ impl CommandBuffer {
     /// Uses a whole allocation as a buffer.
     ///
     /// # Errors
-    /// [`Error::BadPacket`] when the allocation is larger than 1 MiB; [`Error::Refused`] when it cannot be
-    /// mapped.
+    /// [`Error::BadPacket`] if the allocation is larger than 1 MiB; [`Error::Refused`] if it cannot be mapped.
     pub fn over(allocation: &Arc<Allocation>) -> Result<Self, Error> {
         if allocation.size() > u64::from(MAX_INDIRECT_BUFFER_SIZE) {
             return Err(Error::BadPacket("a command buffer is at most 1 MiB"));
@@ -135,7 +133,7 @@ impl CommandBuffer {
         Self { memory, gpu_va, used: 0, logs: Vec::new() }
     }
 
-    /// Forgets all packets.
+    /// Removes all packets.
     pub fn reset(&mut self) {
         self.used = 0;
         self.logs.clear();
@@ -153,16 +151,16 @@ impl CommandBuffer {
         self.used
     }
 
-    /// Whether the buffer holds no packet.
+    /// Returns whether the buffer holds no packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Appends bytes as they are: packets that the program encoded itself.
+    /// Appends bytes unchanged: packets that the program encoded itself.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
         let free = (self.memory.size() as usize).saturating_sub(self.used);
         if bytes.len() > free {
@@ -180,7 +178,7 @@ impl CommandBuffer {
     /// Does nothing.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn nop(&mut self) -> Result<&mut Self, Error> {
         self.packet(&NOP)
     }
@@ -188,7 +186,7 @@ impl CommandBuffer {
     /// Executes `size` bytes of packets at `gpu_va`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn indirect_buffer(&mut self, gpu_va: u64, size: u32) -> Result<&mut Self, Error> {
         self.packet(&IndirectBuffer::new(gpu_va, size))
     }
@@ -196,7 +194,7 @@ impl CommandBuffer {
     /// Fills `length` bytes with a pattern.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn fill(&mut self, to: u64, length: u64, pattern: u32) -> Result<&mut Self, Error> {
         self.packet(&Fill::new(to, length, pattern))
     }
@@ -204,7 +202,7 @@ impl CommandBuffer {
     /// Copies `length` bytes.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn copy(&mut self, from: u64, to: u64, length: u64) -> Result<&mut Self, Error> {
         self.packet(&Copy::new(from, to, length))
     }
@@ -212,7 +210,7 @@ impl CommandBuffer {
     /// Writes 1 to 256 bytes.
     ///
     /// # Errors
-    /// When there is no room; [`Error::BadPacket`] for no bytes or more than 256.
+    /// If there is no room; [`Error::BadPacket`] for no bytes or more than 256.
     pub fn write_data(&mut self, to: u64, bytes: &[u8]) -> Result<&mut Self, Error> {
         let packet = WriteData::new(to, bytes.len())
             .ok_or(Error::BadPacket("WRITE_DATA carries 1 to 256 bytes"))?;
@@ -227,7 +225,7 @@ impl CommandBuffer {
     /// Compares two ranges, and writes the offset of the first difference to `result`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn compare(
         &mut self,
         left: u64,
@@ -241,7 +239,7 @@ impl CommandBuffer {
     /// Writes the XXH64 digest of a range to `result`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn hash(
         &mut self,
         from: u64,
@@ -255,15 +253,15 @@ impl CommandBuffer {
     /// Writes the adapter's clock to `to`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn timestamp(&mut self, to: u64) -> Result<&mut Self, Error> {
         self.packet(&Timestamp::new(to))
     }
 
-    /// Signals a fence and logs that in the queue's log of signals.
+    /// Signals a fence and records the signal in the queue's signal log.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
         let log = self.used + std::mem::offset_of!(LoggedSignal, log);
         self.packet(&LoggedSignal::new(fence.slot(), value))?;
@@ -271,10 +269,10 @@ impl CommandBuffer {
         Ok(self)
     }
 
-    /// Holds the queue until a fence reaches a value, and logs that in the queue's log of waits.
+    /// Holds the queue until a fence reaches a value, and records the wait in the queue's wait log.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
         let log = self.used + std::mem::offset_of!(LoggedWait, log);
         self.packet(&LoggedWait::new(fence.slot(), value))?;
@@ -285,7 +283,7 @@ impl CommandBuffer {
     /// Interrupts the host if a CPU waits for a value that the fence has reached.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn conditional_interrupt(&mut self, fence: &Fence) -> Result<&mut Self, Error> {
         self.packet(&ConditionalInterrupt::new(fence.slot()))
     }
@@ -293,7 +291,7 @@ impl CommandBuffer {
     /// Runs a kernel of the compute node.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn dispatch(
         &mut self,
         kernel: Kernel,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Command buffers of the basic model: packets without addresses, and two lists by which the host
-//! patches addresses in.
+//! Command buffers of the basic model: packets without addresses, and two lists from which the host patches the
+//! addresses in.
 
 use crate::error::Error;
 use crate::fence::object::Fence;
@@ -21,19 +21,19 @@ use zerocopy::{Immutable, IntoBytes};
 /// A byte of an allocation: the allocation and an offset in bytes.
 pub type Place<'a> = (&'a Arc<Allocation>, u64);
 
-/// An address in a packet: its offset in the packet, the byte it names, and whether the packet writes there.
+/// An address in a packet: its offset in the packet, the byte that it names, and whether the packet writes there.
 type Address<'a> = (usize, Place<'a>, bool);
 
-/// A command buffer for a [`BasicContext`](crate::BasicContext), with its allocation list and its patch
-/// location list. It is the driver's own memory: the host copies and patches it, and the GPU never sees it.
+/// A command buffer for a [`BasicContext`](crate::BasicContext), with its allocation list and its patch location
+/// list. It is the driver's own memory: the host copies and patches it, and the GPU never sees it.
 ///
-/// Each method appends one packet, and fails when there is no room in the buffer or its lists.
+/// Each method appends one packet, and fails if there is no room in the buffer or its lists.
 ///
 /// Source: Windows KMD overview, "Physical vs virtual submission".
 #[derive(Default)]
 pub struct RenderBuffer {
     pub(crate) packets: Vec<u8>,
-    /// The allocations that the list names.
+    /// The allocations in the list.
     pub(crate) allocations: Vec<Arc<Allocation>>,
     pub(crate) list: Vec<AllocationListEntry>,
     pub(crate) patch_locations: Vec<PatchLocation>,
@@ -46,7 +46,7 @@ impl RenderBuffer {
         Self::default()
     }
 
-    /// Forgets all packets and both lists.
+    /// Removes all packets and both lists.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -57,16 +57,16 @@ impl RenderBuffer {
         self.packets.len()
     }
 
-    /// Whether the buffer holds no packet.
+    /// Returns whether the buffer holds no packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Appends bytes as they are: packets that the program encoded itself.
+    /// Appends bytes unchanged: packets that the program encoded itself.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
         let free = (RENDER_COMMANDS_MAX as usize).saturating_sub(self.packets.len());
         if bytes.len() > free {
@@ -76,10 +76,10 @@ impl RenderBuffer {
         Ok(self)
     }
 
-    /// Lists an allocation, and whether packets write it. Returns its index in the list.
+    /// Lists an allocation and whether packets write it. Returns its index in the list.
     ///
     /// # Errors
-    /// When the list is full.
+    /// If the list is full.
     pub fn list(&mut self, allocation: &Arc<Allocation>, write: bool) -> Result<u32, Error> {
         let flags = if write { ALLOCATION_WRITE } else { 0 };
         let handle = allocation.handle();
@@ -95,10 +95,10 @@ impl RenderBuffer {
         Ok(self.list.len() as u32 - 1)
     }
 
-    /// Asks the host to patch an address in, wherever that is.
+    /// Asks the host to patch an address in at any place.
     ///
     /// # Errors
-    /// When the list is full.
+    /// If the list is full.
     pub fn patch(&mut self, location: PatchLocation) -> Result<&mut Self, Error> {
         if self.patch_locations.len() >= PATCH_LOCATION_LIST_MAX as usize {
             return Err(Error::BadPacket("a patch location list has at most 1024 entries"));
@@ -107,7 +107,7 @@ impl RenderBuffer {
         Ok(self)
     }
 
-    /// Appends a packet and lists its addresses, in their order: all of it or nothing.
+    /// Appends a packet and lists its addresses, in order: all or nothing.
     fn packet(&mut self, packet: &[u8], addresses: &[Address<'_>]) -> Result<&mut Self, Error> {
         let start = self.packets.len();
         let lengths = (self.list.len(), self.patch_locations.len());
@@ -138,7 +138,7 @@ impl RenderBuffer {
     /// Does nothing.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn nop(&mut self) -> Result<&mut Self, Error> {
         self.plain(&NOP)
     }
@@ -146,7 +146,7 @@ impl RenderBuffer {
     /// Fills `length` bytes with a pattern.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn fill(&mut self, to: Place<'_>, length: u64, pattern: u32) -> Result<&mut Self, Error> {
         let packet = Fill::new(0, length, pattern);
         self.packet(packet.as_bytes(), &[(offset_of!(Fill, destination), to, true)])
@@ -155,7 +155,7 @@ impl RenderBuffer {
     /// Copies `length` bytes.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn copy(
         &mut self,
         from: Place<'_>,
@@ -170,7 +170,7 @@ impl RenderBuffer {
     /// Writes 1 to 256 bytes.
     ///
     /// # Errors
-    /// When there is no room; [`Error::BadPacket`] for no bytes or more than 256.
+    /// If there is no room; [`Error::BadPacket`] for no bytes or more than 256.
     pub fn write_data(&mut self, to: Place<'_>, bytes: &[u8]) -> Result<&mut Self, Error> {
         let header = WriteData::new(0, bytes.len())
             .ok_or(Error::BadPacket("WRITE_DATA carries 1 to 256 bytes"))?;
@@ -183,7 +183,7 @@ impl RenderBuffer {
     /// Compares two ranges, and writes the offset of the first difference to `result`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn compare(
         &mut self,
         left: Place<'_>,
@@ -205,7 +205,7 @@ impl RenderBuffer {
     /// Writes the XXH64 digest of a range to `result`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn hash(
         &mut self,
         from: Place<'_>,
@@ -221,7 +221,7 @@ impl RenderBuffer {
     /// Writes the adapter's clock to `to`.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn timestamp(&mut self, to: Place<'_>) -> Result<&mut Self, Error> {
         let packet = Timestamp::new(0);
         self.packet(packet.as_bytes(), &[(offset_of!(Timestamp, destination), to, true)])
@@ -230,7 +230,7 @@ impl RenderBuffer {
     /// Runs a kernel of the compute node.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn dispatch(
         &mut self,
         kernel: Kernel,
@@ -244,18 +244,18 @@ impl RenderBuffer {
         self.packet(packet.as_bytes(), &[from, (offset_of!(Dispatch, destination), to, true)])
     }
 
-    /// Signals a fence and logs that in the context's log of signals.
+    /// Signals a fence and records the signal in the context's signal log.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn signal_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
         self.plain(&LoggedSignal::new(fence.slot(), value))
     }
 
-    /// Holds the context until a fence reaches a value, and logs that in the context's log of waits.
+    /// Holds the context until a fence reaches a value, and records the wait in the context's wait log.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn wait_fence(&mut self, fence: &Fence, value: u64) -> Result<&mut Self, Error> {
         self.plain(&LoggedWait::new(fence.slot(), value))
     }
@@ -263,7 +263,7 @@ impl RenderBuffer {
     /// Interrupts the host if a CPU waits for a value that the fence has reached.
     ///
     /// # Errors
-    /// When there is no room.
+    /// If there is no room.
     pub fn conditional_interrupt(&mut self, fence: &Fence) -> Result<&mut Self, Error> {
         self.plain(&ConditionalInterrupt::new(fence.slot()))
     }

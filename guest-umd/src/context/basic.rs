@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The basic model of WDDM 1.x: the host copies and patches what is submitted.
+//! The basic model of WDDM 1.x: the host copies and patches submissions.
 
 use crate::commands::render_buffer::RenderBuffer;
 use crate::context::node::{NodeContext, node_context_methods};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 
 impl Device {
-    /// Creates a context of the basic model against a node (`D3DKMTCreateContext`).
+    /// Creates a context of the basic model on a node (`D3DKMTCreateContext`).
     ///
     /// # Errors
     /// As [`Self::create_context`].
@@ -21,8 +21,7 @@ impl Device {
     }
 }
 
-/// A context of the basic model. Works without memory that both sides reach, and without GPU virtual
-/// addresses.
+/// A context of the basic model. Works without shared memory and without GPU virtual addresses.
 ///
 /// ```text
 /// RenderBuffer::new(), packets with places in allocations   the driver
@@ -37,23 +36,22 @@ pub struct BasicContext {
 node_context_methods!(BasicContext);
 
 impl BasicContext {
-    /// Submits a command buffer (`D3DKMTRender`). Returns the value that the progress fence gets when it is
-    /// done. The buffer is free for other packets at once; the context keeps its allocations until it is
-    /// done.
+    /// Submits a command buffer (`D3DKMTRender`). Returns the value that the progress fence gets when it is done.
+    /// The buffer can be reused at once; the context keeps its allocations until it is done.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a list or a packet is not valid, or there is no room. Nothing of the buffer
-    /// is executed then.
+    /// [`Error::Refused`] if a list or a packet is invalid, or there is no room. Nothing of the buffer is then
+    /// executed.
     pub fn submit(&mut self, commands: &RenderBuffer) -> Result<u64, Error> {
         self.submit_within(commands, Duration::ZERO)
     }
 
-    /// Submits as [`Self::submit`], and while the device has no room, in the aperture or for another
-    /// submission, waits until submissions of this context are done and tries again.
+    /// Submits as [`Self::submit`]. While the device has no room, in the aperture or for another submission, waits
+    /// until submissions of this context are done and retries.
     ///
     /// # Errors
-    /// As [`Self::submit`], [`Error::Timeout`] when a submission is not done in time, and
-    /// [`Error::QueueLost`] when the context is lost.
+    /// As [`Self::submit`], [`Error::Timeout`] if a submission is not done in time, and [`Error::QueueLost`] if the
+    /// context is lost.
     pub fn submit_within(
         &mut self,
         commands: &RenderBuffer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The basic++ model of WDDM 1.x: the GPU executes the driver's own DMA buffers where they are.
+//! The basic++ model of WDDM 1.x: the GPU executes the driver's own DMA buffers in place.
 
 use crate::commands::command_buffer::CommandBuffer;
 use crate::context::node::{NodeContext, node_context_methods};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use zerocopy::IntoBytes;
 
 impl Device {
-    /// Creates a context of the basic++ model against a node (`D3DKMTCreateContext`).
+    /// Creates a context of the basic++ model on a node (`D3DKMTCreateContext`).
     ///
     /// # Errors
     /// As [`Self::create_context`].
@@ -24,8 +24,8 @@ impl Device {
     }
 }
 
-/// A context of the basic++ model: a [`CommandBuffer`] is its user-mode DMA buffer, which the GPU fetches
-/// through the process's page tables. Works without memory that both sides reach.
+/// A context of the basic++ model: a [`CommandBuffer`] is its user-mode DMA buffer, which the GPU fetches through
+/// the process's page tables. Works without shared memory.
 ///
 /// Source: Windows KMD overview, "Physical vs virtual submission".
 pub struct BasicPlusPlusContext {
@@ -36,11 +36,11 @@ node_context_methods!(BasicPlusPlusContext);
 
 impl BasicPlusPlusContext {
     /// Submits a user-mode DMA buffer (`D3DKMTRender` without a command buffer); the host makes the listed
-    /// allocations resident. Returns the value that the progress fence gets when it is done. Until then,
-    /// the buffer must not change, and the context keeps the allocations.
+    /// allocations resident. Returns the value that the progress fence gets when it is done. Until then, the buffer
+    /// must not change, and the context keeps the allocations.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the list is not valid, or there is no room.
+    /// [`Error::Refused`] if the list is invalid, or there is no room.
     pub fn submit(
         &mut self,
         commands: &mut CommandBuffer,
@@ -49,12 +49,12 @@ impl BasicPlusPlusContext {
         self.submit_within(commands, allocations, Duration::ZERO)
     }
 
-    /// Submits as [`Self::submit`], and while the device has no room, waits until submissions of this
-    /// context are done and tries again.
+    /// Submits as [`Self::submit`]. While the device has no room, waits until submissions of this context are done
+    /// and retries.
     ///
     /// # Errors
-    /// As [`Self::submit`], [`Error::Timeout`] when a submission is not done in time, and
-    /// [`Error::QueueLost`] when the context is lost.
+    /// As [`Self::submit`], [`Error::Timeout`] if a submission is not done in time, and [`Error::QueueLost`] if the
+    /// context is lost.
     pub fn submit_within(
         &mut self,
         commands: &mut CommandBuffer,

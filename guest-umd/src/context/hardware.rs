@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts that have HW queues.
+//! Contexts with HW queues.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -12,12 +12,12 @@ use bellhop_protocol::control::context::{
 use std::sync::Arc;
 
 impl Device {
-    /// Creates a context against a node, for HW queues (`D3DKMTCreateContextVirtual`). `node` is an
-    /// ordinal of [`Adapter::nodes`](crate::Adapter::nodes);
-    /// [`Adapter::least_used_node`](crate::Adapter::least_used_node) finds a good one.
+    /// Creates a context on a node, for HW queues (`D3DKMTCreateContextVirtual`). `node` is an ordinal of
+    /// [`Adapter::nodes`](crate::Adapter::nodes); [`Adapter::least_used_node`](crate::Adapter::least_used_node)
+    /// finds a good one.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is no such node, or no room for another context.
+    /// [`Error::Refused`] if the node does not exist, or there is no room for another context.
     pub fn create_context(&self, node: u32) -> Result<Context, Error> {
         let request = CreateContext { device: self.handle(), node, engine_affinity: 0 };
         let handle = self.session().call(&request)?;
@@ -26,8 +26,8 @@ impl Device {
     }
 }
 
-/// A context against one node: work that is scheduled as one. Clones name one context. It is destroyed when
-/// the last clone and its last HW queue are dropped.
+/// A context on one node: the unit of scheduling. Clones name one context. It is destroyed when the last clone and
+/// its last HW queue are dropped.
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
@@ -57,13 +57,13 @@ impl Context {
         self.0.node
     }
 
-    /// Suspends the context. From when this returns until [`Self::resume`], none of its work executes,
+    /// Suspends the context. From the return of this call until [`Self::resume`], none of its work executes,
     /// whatever is submitted.
     ///
     /// Source: user-mode work submission, "Hardware context suspension".
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn suspend(&self) -> Result<(), Error> {
         self.device().session().call(&SuspendContext { context: self.handle() })
     }
@@ -71,16 +71,16 @@ impl Context {
     /// Resumes the context.
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn resume(&self) -> Result<(), Error> {
         self.device().session().call(&ResumeContext { context: self.handle() })
     }
 
-    /// Sets the context's priority among the contexts of this guest: -7 to 7, where a greater one comes
-    /// first. A new context has 0.
+    /// Sets the context's priority among this guest's contexts: -7 to 7, higher priorities run first. A new context
+    /// has 0.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is no such priority.
+    /// [`Error::Refused`] if the priority is out of range.
     pub fn set_scheduling_priority(&self, priority: i32) -> Result<(), Error> {
         let request =
             SetContextSchedulingPriority { context: self.handle(), priority, reserved: 0 };
@@ -90,7 +90,7 @@ impl Context {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A device that cannot be reached has forgotten it already.
+        // An unreachable device has already forgotten it.
         let _ = self.device.session().call(&DestroyContext { context: self.handle });
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts: what executes on one node, one model of submission in each file.
+//! Contexts of one node, one model of submission per file.
 
 pub(crate) mod basic;
 pub(crate) mod basic_plus_plus;

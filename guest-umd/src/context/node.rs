@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts without HW queues, which submit to their node: what all three models have.
+//! Contexts without HW queues, which submit to their node: the common part of all three models.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -26,10 +26,10 @@ pub(crate) struct NodeContext {
     reply: CreateNodeContextReply,
     progress: Fence,
     last: Option<SubmissionReply>,
-    /// The last value that was waited for: all that the driver knows where it does not reach the fence.
+    /// The last value that was waited for: all that is known about the fence if the driver cannot read it.
     done: u64,
-    /// Progress values of submissions that may not be done, each with the allocations that it uses. The
-    /// context keeps those until then.
+    /// Progress values of submissions that may be in flight, each with the allocations that it uses, which the
+    /// context keeps until it is done.
     in_use: VecDeque<(u64, Vec<Arc<Allocation>>)>,
     _counted: OnNode,
 }
@@ -68,7 +68,7 @@ impl NodeContext {
         self.last
     }
 
-    /// Notes a submission and the allocations that it uses. Returns its progress value.
+    /// Records a submission and the allocations that it uses. Returns its progress value.
     pub(crate) fn submitted(&mut self, reply: SubmissionReply, uses: Vec<Arc<Allocation>>) -> u64 {
         let done = self.progress.current_value().unwrap_or(0);
         while self.in_use.pop_front_if(|(value, _)| *value <= done).is_some() {}
@@ -80,9 +80,8 @@ impl NodeContext {
         value
     }
 
-    /// Submits, and while the device is short of something, waits for the oldest submission of this
-    /// context and tries again. When none is left, resources of other contexts may be on their way back:
-    /// waits for those once.
+    /// Submits. While the device is short of a resource, waits for the oldest submission of this context and
+    /// retries. When none is left, other contexts may be about to free resources: waits for those once.
     pub(crate) fn submit_within(
         &mut self,
         timeout: Duration,
@@ -119,8 +118,8 @@ impl NodeContext {
         (self.done < last).then_some(self.done + 1)
     }
 
-    /// Waits until engines have forgotten what was freed before: the device answers the freeing of
-    /// addresses only then, even if nothing was mapped there.
+    /// Waits until engines have flushed what was freed earlier: the device delays its reply to the freeing of
+    /// addresses until then, even if nothing was mapped there.
     fn pass_engines(&self) -> Result<(), Error> {
         let session = self.device.session();
         let request = ReserveGpuVirtualAddress { base: 0, size: PAGE_SIZE };
@@ -140,14 +139,14 @@ impl NodeContext {
 impl Drop for NodeContext {
     fn drop(&mut self) {
         let session = self.device.session();
-        // A device that cannot be reached has forgotten it already. No submission executes after this,
-        // so its allocations may go.
+        // An unreachable device has already forgotten it. No submission executes after this, so its allocations may
+        // be dropped.
         let _ = session.call(&DestroyContext { context: self.handle() });
         session.link.events.forget(session.process(), self.handle());
     }
 }
 
-/// Whether a submission was refused for lack of a resource that earlier ones give back.
+/// Returns whether a submission was refused for lack of a resource that earlier submissions free.
 ///
 /// Source: `docs/kernel-mode-submission.md`, "Limits".
 fn is_temporary(error: &Error) -> bool {
@@ -155,7 +154,7 @@ fn is_temporary(error: &Error) -> bool {
     matches!(error, Error::Refused { status, .. } if temporary.contains(status))
 }
 
-/// Gives a type over a [`NodeContext`] what every model has.
+/// Gives a type over a [`NodeContext`] the methods of every model.
 macro_rules! node_context_methods {
     ($type:ty) => {
         impl $type {
@@ -171,8 +170,8 @@ macro_rules! node_context_methods {
                 self.context.progress_fence()
             }
 
-            /// The device's answer to the last submission: its submission fence id, and the value that the
-            /// progress fence gets.
+            /// The device's reply to the last submission: its submission fence id, and the value that the progress
+            /// fence gets.
             #[must_use]
             pub fn last_submission(
                 &self,
@@ -184,8 +183,8 @@ macro_rules! node_context_methods {
             /// (`D3DKMTWaitForSynchronizationObjectFromGpu`).
             ///
             /// # Errors
-            /// [`Error::Refused`](crate::Error::Refused) when a fence is not of this process, or the context
-            /// holds as much as it may.
+            /// [`Error::Refused`](crate::Error::Refused) if a fence belongs to another process, or the context
+            /// reached its limit.
             pub fn wait_for_fences(
                 &mut self,
                 fences: &[(&crate::fence::object::Fence, u64)],
@@ -209,11 +208,11 @@ macro_rules! node_context_methods {
                 )
             }
 
-            /// Suspends the context. From when this returns until [`Self::resume`], none of its work
+            /// Suspends the context. From the return of this call until [`Self::resume`], none of its work
             /// executes, whatever is submitted.
             ///
             /// # Errors
-            /// None of its own.
+            /// Only the common errors.
             pub fn suspend(&self) -> Result<(), crate::error::Error> {
                 self.context.suspend()
             }
@@ -221,7 +220,7 @@ macro_rules! node_context_methods {
             /// Resumes the context.
             ///
             /// # Errors
-            /// None of its own.
+            /// Only the common errors.
             pub fn resume(&self) -> Result<(), crate::error::Error> {
                 self.context.resume()
             }

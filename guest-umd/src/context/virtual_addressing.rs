@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The model of WDDM 2.0: the host supplies the command buffer, and the GPU fetches from it.
+//! The model of WDDM 2.0: the host supplies the command buffer, from which the GPU fetches.
 
 use crate::commands::command_buffer::CommandBuffer;
 use crate::context::node::{NodeContext, node_context_methods};
@@ -11,11 +11,10 @@ use bellhop_protocol::control::node_context::{SubmissionModel, SubmitCommandVirt
 use std::time::Duration;
 
 impl Device {
-    /// Creates a context of the WDDM 2.0 model against a node (`D3DKMTCreateContextVirtual`). It has no HW
-    /// queues.
+    /// Creates a context of the WDDM 2.0 model on a node (`D3DKMTCreateContextVirtual`). It has no HW queues.
     ///
     /// # Errors
-    /// As [`Self::create_context`], and [`Error::NotAvailable`] where the driver reaches no local memory.
+    /// As [`Self::create_context`], and [`Error::NotAvailable`] if the driver cannot access local memory.
     pub fn create_virtual_context(&self, node: u32) -> Result<VirtualContext, Error> {
         VirtualContext::create(self, node)
     }
@@ -28,7 +27,7 @@ impl Device {
 pub struct VirtualContext {
     context: NodeContext,
     commands: CommandBuffer,
-    /// Bytes of the command buffer that were submitted since [`Self::restart`].
+    /// Bytes of the command buffer submitted since [`Self::restart`].
     submitted: usize,
 }
 
@@ -47,17 +46,17 @@ impl VirtualContext {
         Ok(Self { context, commands, submitted: 0 })
     }
 
-    /// The command buffer. The program appends packets behind those that it submitted, which must not
-    /// change until they are done.
+    /// The command buffer. The program appends packets after the submitted ones, which must not change until they
+    /// are done.
     pub fn commands(&mut self) -> &mut CommandBuffer {
         &mut self.commands
     }
 
-    /// Submits the packets that were appended since the last submission (`D3DKMTSubmitCommand`). Returns the
-    /// value that the progress fence gets when they are done.
+    /// Submits the packets appended since the last submission (`D3DKMTSubmitCommand`). Returns the value that the
+    /// progress fence gets when they are done.
     ///
     /// # Errors
-    /// [`Error::Refused`] when nothing was appended, or there is no room.
+    /// [`Error::Refused`] if nothing was appended, or there is no room.
     pub fn submit(&mut self) -> Result<u64, Error> {
         let request = SubmitCommandVirtual {
             context: self.handle(),
@@ -70,11 +69,11 @@ impl VirtualContext {
         Ok(self.context.submitted(reply, Vec::new()))
     }
 
-    /// Empties the command buffer, once all submissions are done. Forgets packets that were appended and not
+    /// Empties the command buffer once all submissions are done. Drops packets that were appended but not
     /// submitted.
     ///
     /// # Errors
-    /// [`Error::Timeout`] when `timeout` is over before that, [`Error::QueueLost`] when the context is lost.
+    /// [`Error::Timeout`] if `timeout` expires first, [`Error::QueueLost`] if the context is lost.
     pub fn restart(&mut self, timeout: Duration) -> Result<(), Error> {
         if let Some(last) = self.context.last() {
             self.progress_fence().wait(last.progress_fence_value, timeout)?;

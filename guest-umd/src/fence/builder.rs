@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How a fence is described before it is created.
+//! The description of a fence before its creation.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use bellhop_protocol::control::fence::{
 use bellhop_protocol::features::Features;
 use std::marker::PhantomData;
 
-/// The kinds of fence that a [`FenceBuilder`] makes. Each has only the methods that may follow it.
+/// The kinds of fence that a [`FenceBuilder`] creates. Each has only the methods that may follow it.
 pub mod kind {
     /// A native fence that only grows.
     #[derive(Debug)]
@@ -19,7 +19,7 @@ pub mod kind {
     /// A native fence that may be signaled with less than its value.
     #[derive(Debug)]
     pub enum Rewindable {}
-    /// A native fence that engines signal and wait for, and no CPU.
+    /// A native fence that only engines signal and wait for.
     #[derive(Debug)]
     pub enum IntraGpu {}
     /// A monitored fence.
@@ -30,10 +30,10 @@ pub mod kind {
     pub enum CrossAdapter {}
 }
 
-/// Describes a fence. Begins as a native fence that this process alone uses: [`Device::fence`].
+/// Describes a fence. Initially a native fence for this process alone: [`Device::fence`].
 ///
-/// The type says what the fence is so far, so that only combinations that exist can be written: a
-/// cross-adapter fence, for one, is never rewindable.
+/// The type parameter tracks the kind of fence, so that only valid combinations compile: a cross-adapter fence, for
+/// example, is never rewindable.
 ///
 /// ```compile_fail,E0599
 /// # fn f(device: &bellhop_guest_umd::Device) {
@@ -51,7 +51,7 @@ pub struct FenceBuilder<K = kind::Native> {
 }
 
 impl Device {
-    /// Describes a fence with this value at first.
+    /// Describes a fence with this initial value.
     pub fn fence(&self, initial_value: u64) -> FenceBuilder {
         FenceBuilder {
             device: self.clone(),
@@ -66,30 +66,30 @@ impl Device {
     /// [`fence(initial_value).create()`](FenceBuilder::create).
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when native fences were not negotiated; [`Error::Refused`] when the
-    /// device has no room for another fence.
+    /// [`Error::NotAvailable`] if native fences were not negotiated; [`Error::Refused`] if the device has no room
+    /// for another fence.
     pub fn create_fence(&self, initial_value: u64) -> Result<Fence, Error> {
         self.fence(initial_value).create()
     }
 }
 
 impl FenceBuilder<kind::Native> {
-    /// Lets the fence be signaled with less than its value. A wait for a value that it had before
-    /// lasts until it has that value again. Bellhop's own extension.
+    /// Lets the fence be signaled with less than its value. A wait for an earlier, higher value lasts until the
+    /// fence reaches it again. A Bellhop extension.
     pub fn rewindable(mut self) -> FenceBuilder<kind::Rewindable> {
         self.flags |= FenceFlags::REWINDABLE;
         self.becomes()
     }
 
-    /// Keeps the fence on the GPU, in local memory: engines signal it and wait for it, and no CPU
-    /// reads it (`D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU`).
+    /// Keeps the fence on the GPU, in local memory: engines signal it and wait for it, and no CPU can read it
+    /// (`D3DDDI_NATIVEFENCE_TYPE_INTRA_GPU`).
     pub fn intra_gpu(mut self) -> FenceBuilder<kind::IntraGpu> {
         self.native = Some(NativeFenceType::INTRA_GPU);
         self.becomes()
     }
 
-    /// Makes it a monitored fence (`D3DKMTCreateSynchronizationObject2`), which needs no native
-    /// fences. Packets signal it, and cannot wait for it.
+    /// Makes it a monitored fence (`D3DKMTCreateSynchronizationObject2`), which needs no native fences. Packets can
+    /// signal it but not wait for it.
     pub fn monitored(mut self) -> FenceBuilder<kind::Monitored> {
         self.native = None;
         self.becomes()
@@ -114,9 +114,9 @@ can_be_shared!(Native, Rewindable, IntraGpu, Monitored);
 macro_rules! can_cross_adapters {
     ($($kind:ident),*) => {$(
         impl FenceBuilder<kind::$kind> {
-            /// Lets other guests of the host open the fence by its name ([`Fence::share`],
-            /// [`Device::open_fence`]), this VM on another adapter among them, as far as the
-            /// host's policy allows. Guests that have native fences open it as one.
+            /// Lets other guests of the host open the fence by its name ([`Fence::share`], [`Device::open_fence`]),
+            /// including this VM on another adapter, as far as the host's policy allows. Guests that have native
+            /// fences open it as one.
             pub fn cross_adapter(mut self) -> FenceBuilder<kind::CrossAdapter> {
                 self.flags |= FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER;
                 self.becomes()
@@ -135,9 +135,9 @@ impl<K> FenceBuilder<K> {
     /// Creates the fence.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] for a native fence where native fences were not negotiated.
-    /// [`Error::Refused`] when the device has no room for another fence, does not offer intra-GPU
-    /// fences, or its policy does not name this guest and the fence is a cross-adapter fence.
+    /// [`Error::NotAvailable`] for a native fence if native fences were not negotiated. [`Error::Refused`] if the
+    /// device has no room for another fence, does not offer intra-GPU fences, or its policy does not name this
+    /// guest and the fence is a cross-adapter fence.
     pub fn create(self) -> Result<Fence, Error> {
         let Self { device, initial_value, native, flags, .. } = self;
         let (session, flags) = (device.session(), flags.bits());

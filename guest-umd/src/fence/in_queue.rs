@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Waiting for fences and signaling them in the order of a queue for kernel-mode submission.
+//! Waiting for fences and signaling them in submission order of a queue for kernel-mode submission.
 
 use crate::device::Device;
 use crate::error::Error;

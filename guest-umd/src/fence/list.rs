@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The list of fences and values that requests carry.
+//! The list of fences and values in requests.
 
 use crate::fence::object::Fence;
 use bellhop_protocol::control::fence::FenceValue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences: 64-bit values by which work is ordered and waited for.
+//! Fences: 64-bit values that order work and that programs wait for.
 
 pub(crate) mod builder;
 pub(crate) mod in_queue;

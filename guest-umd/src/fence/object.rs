@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The fence itself: its values, and the loss of the queue that it belongs to.
+//! The fence itself: its values, and the loss of the queue that owns it.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicU64;
 
 /// A fence: a 64-bit value that only grows, unless the fence is rewindable.
 ///
-/// Packets and CPUs signal it; a CPU polls it ([`Self::poll`]) or waits for it blocked ([`Self::wait`]).
-/// Packets wait for a native fence themselves. For a monitored fence, the host holds a queue for
-/// kernel-mode submission until the fence is there.
+/// Packets and CPUs signal it; a CPU polls it ([`Self::poll`]) or blocks until it is reached ([`Self::wait`]).
+/// Packets wait for a native fence themselves. For a monitored fence, the host holds a queue for kernel-mode
+/// submission until the fence is reached.
 ///
 /// Source: native GPU fence object.
 pub struct Fence {
@@ -26,27 +26,27 @@ pub struct Fence {
     handle: Handle,
     slot: u32,
     mapping: NativeFenceMapping,
-    /// `None` where the driver does not reach the area that holds the published value.
+    /// `None` if the driver cannot access the area that holds the published value.
     published: Option<Word>,
     kind: Kind,
 }
 
 enum Kind {
-    /// A program created or opened it; destroyed when dropped.
+    /// Created or opened by a program; destroyed on drop.
     Own,
-    /// The progress fence of a HW queue, or of a context without HW queues: comes and goes with it.
-    /// Once the queue is lost, the fence never moves again, or is always signaled.
+    /// The progress fence of a HW queue, or of a context without HW queues, with its owner's lifetime. Once the
+    /// queue is lost, the fence never moves again, or is always signaled.
     Progress { queue: Handle, status: Option<Word> },
 }
 
 impl Fence {
-    /// CurrentValue of the progress fence of a lost queue, where the host releases every wait for it. The
-    /// value says nothing about what was executed.
+    /// CurrentValue of the progress fence of a lost queue after the host released every wait for it. The value says
+    /// nothing about what was executed.
     ///
     /// Source: native GPU fence object, "AlwaysSignaled".
     pub const ALWAYS_SIGNALED: u64 = u64::MAX;
 
-    /// A fence that was created or opened by itself.
+    /// A fence that was created or opened on its own.
     pub(super) fn own(device: Device, opened: OpenedFence) -> Self {
         Self::new(device, opened, Kind::Own)
     }
@@ -62,7 +62,7 @@ impl Fence {
         Self { device, handle: fence, slot, mapping, published, kind }
     }
 
-    /// Watches the status of the queue's doorbell, which tells when the queue is lost.
+    /// Watches the status of the queue's doorbell, which reveals the loss of the queue.
     pub(crate) fn watch_status(&mut self, word: &Word) {
         if let Kind::Progress { status, .. } = &mut self.kind {
             *status = Some(word.clone());
@@ -80,14 +80,13 @@ impl Fence {
         self.handle
     }
 
-    /// The fence's slot: packets name the fence by it.
+    /// The fence's slot, by which packets name it.
     #[must_use]
     pub fn slot(&self) -> u32 {
         self.slot
     }
 
-    /// Where the fence's values are. Packets may read both by GPU virtual address, and write
-    /// CurrentValue.
+    /// The places of the fence's values. Packets may read both by GPU virtual address, and write CurrentValue.
     #[must_use]
     pub fn mapping(&self) -> NativeFenceMapping {
         self.mapping
@@ -96,8 +95,8 @@ impl Fence {
     /// The published CurrentValue, read from memory.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when no CPU reaches the value: of an intra-GPU fence, or where driver and
-    /// device share no memory.
+    /// [`Error::NotAvailable`] if no CPU can read the value: for an intra-GPU fence, or if driver and device share
+    /// no memory.
     #[inline]
     pub fn current_value(&self) -> Result<u64, Error> {
         Ok(publication::read(self.word()?))
@@ -112,7 +111,7 @@ impl Fence {
             {
                 Err(Error::NotAvailable("a CPU's view of an intra-GPU fence"))
             }
-            // Where the driver reaches areas at all, the device gave an offset outside all of them.
+            // If the driver can access areas at all, the device gave an offset outside all of them.
             None => self.device.session().areas().and(Err(OUTSIDE)),
         }
     }
@@ -144,13 +143,13 @@ impl Fence {
         Err(session.link.queue_lost(session.process(), queue))
     }
 
-    /// Fails when the device is gone, or another took its place.
+    /// Fails if the device is gone or was replaced.
     #[cold]
     pub(super) fn check_device(&self) -> Result<(), Error> {
         Ok(self.device.session().link.transport.check()?)
     }
 
-    /// Fails when the queue that owns this progress fence was lost.
+    /// Fails if the queue that owns this progress fence was lost.
     pub(super) fn check_queue(&self) -> Result<(), Error> {
         let Kind::Progress { queue, status: Some(word) } = &self.kind else {
             return Ok(());
@@ -171,7 +170,7 @@ fn published(device: &Device, offset: u64) -> Option<Word> {
 impl Drop for Fence {
     fn drop(&mut self) {
         if let Kind::Own = self.kind {
-            // A device that cannot be reached has forgotten it already.
+            // An unreachable device has already forgotten it.
             let _ = self.device.session().call(&DestroyNativeFence { fence: self.handle });
         }
     }

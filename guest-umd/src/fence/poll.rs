@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Polling a fence: the fastest way to wait. It occupies a processor.
+//! Polling a fence: the fastest way to wait, at the cost of a processor.
 
 use crate::error::Error;
 use crate::fence::object::Fence;
@@ -11,17 +11,16 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Loads of the fence in a row, without a system call and without a load of anything else.
+/// Consecutive loads of the fence, without a system call or another load.
 const LOOKS_IN_A_SPELL: u32 = 32;
-/// Spells between two looks at the clock, for a thread that has its processor to itself.
+/// Spells between two readings of the clock, for a thread that has its processor to itself.
 const SPELLS_PER_CLOCK: u32 = 8;
 /// How long a fence is polled between two checks that the device is still there.
 const CHECK: Duration = Duration::from_millis(1);
 
-/// Nanoseconds between two loads of a progress fence for each submission that is not done: about what the
-/// engine takes for one.
+/// Nanoseconds between two loads of a progress fence, per submission in flight: about the engine's time for one.
 const BACK_OFF: u64 = 20;
-/// Most nanoseconds between two loads.
+/// Maximum number of nanoseconds between two loads.
 const MOST_BACK_OFF: u64 = 64 * BACK_OFF;
 
 thread_local! {
@@ -48,12 +47,12 @@ fn with_yields<R>(act: impl FnOnce(&mut Yields) -> R) -> R {
     result
 }
 
-/// Nanoseconds that a pause takes, as the processor has it: from 5 to 50.
+/// Duration of a pause in nanoseconds, which depends on the processor: from 5 to 50.
 static PAUSE: OnceLock<u64> = OnceLock::new();
-/// Pauses that are measured at once.
+/// Number of pauses in one measurement.
 const MEASURED_PAUSES: u64 = 64;
 
-/// The least of a few measurements: others were interrupted.
+/// Returns the minimum of a few measurements, since others may have been interrupted.
 fn measure_pause() -> u64 {
     let measure = |_| {
         let start = Instant::now();
@@ -63,7 +62,7 @@ fn measure_pause() -> u64 {
     (0..8).map(measure).min().unwrap_or_default().max(1)
 }
 
-/// Lets an engine that has so many submissions to do go on for a while.
+/// Pauses while an engine has this many submissions left.
 #[inline(never)]
 fn back_off(submissions: u64) {
     let time = submissions.saturating_mul(BACK_OFF).min(MOST_BACK_OFF);
@@ -72,8 +71,8 @@ fn back_off(submissions: u64) {
     }
 }
 
-/// Looks until `is_there`, for a moment; whether it came to be. Not at all where what it waits for may need this
-/// thread's processor.
+/// Polls `is_there` for up to `limit`; returns whether it became true. Does not poll if the awaited side may need
+/// this thread's processor.
 pub(super) fn spin(limit: Duration, is_there: impl Fn() -> bool) -> bool {
     if YIELDS.get().shares_processor() {
         return false;
@@ -93,12 +92,12 @@ pub(super) fn spin(limit: Duration, is_there: impl Fn() -> bool) -> bool {
 }
 
 impl Fence {
-    /// Reads the fence until it reaches `value`. Nothing is faster, and it occupies a processor. After
-    /// some microseconds it yields the processor, if that lets an engine run there.
+    /// Reads the fence until it reaches `value`. Nothing is faster, but it occupies a processor. After some
+    /// microseconds it yields the processor, if that lets an engine run there.
     ///
     /// # Errors
-    /// [`Error::Timeout`] when `timeout` is over, [`Error::QueueLost`] when the queue that owns this
-    /// progress fence was lost, [`Error::NotAvailable`] as in [`Self::current_value`].
+    /// [`Error::Timeout`] if `timeout` expires, [`Error::QueueLost`] if the queue that owns this progress fence was
+    /// lost, [`Error::NotAvailable`] as in [`Self::current_value`].
     #[inline]
     pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
         let word = self.word()?;

@@ -10,11 +10,11 @@ use bellhop_protocol::control::fence::SignalFences;
 use zerocopy::IntoBytes;
 
 impl Device {
-    /// Signals fences of this process from the CPU, all or none
-    /// (`D3DKMTSignalSynchronizationObjectFromCpu`). Takes as many as [`Self::wait_for_fences`].
+    /// Signals fences of this process from the CPU, all or none (`D3DKMTSignalSynchronizationObjectFromCpu`). Takes
+    /// as many as [`Self::wait_for_fences`].
     ///
     /// # Errors
-    /// [`Error::Refused`] when a fence has a greater value already, or is a progress fence.
+    /// [`Error::Refused`] if a fence already has a greater value, or is a progress fence.
     pub fn signal_fences(&self, fences: &[(&Fence, u64)]) -> Result<(), Error> {
         let list = entries(fences);
         let request = SignalFences { count: list.len() as u32, reserved: 0 };
@@ -23,8 +23,8 @@ impl Device {
 }
 
 impl Fence {
-    /// Sets CurrentValue to `value` (`D3DKMTSignalSynchronizationObjectFromCpu`), and releases the CPUs
-    /// and queues that wait for it.
+    /// Sets CurrentValue to `value` (`D3DKMTSignalSynchronizationObjectFromCpu`), and releases the CPUs and queues
+    /// that wait for it.
     ///
     /// # Errors
     /// As [`Device::signal_fences`].

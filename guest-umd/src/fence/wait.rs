@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Waiting for fences on the CPU, blocked.
+//! Blocking waits for fences on the CPU.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -12,17 +12,17 @@ use bellhop_protocol::status::Status;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
-/// How long a thread looks at fences before it asks the device: about what it takes to ask and to be woken.
+/// How long a thread polls fences before it asks the device: about the time of a request and a wake-up.
 const SPIN: Duration = Duration::from_micros(20);
 
 impl Device {
-    /// Waits, blocked, until all of these fences have reached their values, or any of them with
-    /// [`WaitFlags::WAIT_ANY`] (`D3DKMTWaitForSynchronizationObjectFromCpu`). Takes at most
+    /// Blocks until all of these fences have reached their values, or any of them with [`WaitFlags::WAIT_ANY`]
+    /// (`D3DKMTWaitForSynchronizationObjectFromCpu`). Takes at most
     /// [`MAX_FENCE_LIST`](bellhop_protocol::control::fence::MAX_FENCE_LIST) fences of this process.
     ///
     /// # Errors
-    /// [`Error::Timeout`] when `timeout` is over, [`Error::QueueLost`] when a queue that owns one of
-    /// these fences was lost.
+    /// [`Error::Timeout`] if `timeout` expires, [`Error::QueueLost`] if a queue that owns one of these fences was
+    /// lost.
     pub fn wait_for_fences(
         &self,
         fences: &[(&Fence, u64)],
@@ -46,8 +46,7 @@ impl Device {
 }
 
 impl Fence {
-    /// Waits, blocked, until the fence reaches `value`; the device interrupts. Works without a
-    /// published value.
+    /// Blocks until the fence reaches `value`; the device interrupts. Works without a published value.
     ///
     /// # Errors
     /// As [`Device::wait_for_fences`].
@@ -61,7 +60,7 @@ impl Fence {
         let Some(queue) = self.queue() else { return Ok(()) };
         match self.current_value() {
             Ok(current) => self.reached(current),
-            // All that the driver knows then is which events came.
+            // Without the value, the driver knows only the events that arrived.
             Err(_) => {
                 let session = self.device().session();
                 match session.link.events.known_fault(session.process(), queue) {
@@ -73,7 +72,7 @@ impl Fence {
     }
 }
 
-/// Asks the device for an event when the fences are there, and waits for the event.
+/// Asks the device for an event for the fences, and waits for the event.
 fn block(
     device: &Device,
     fences: &[(&Fence, u64)],
@@ -93,8 +92,7 @@ fn block(
     let queues: Vec<_> = queues.map(|queue| (session.process(), queue)).collect();
     let Err(error) = wait.finish(&queues, timeout, are_there) else { return Ok(()) };
     match (error, session.call(&CancelWait { cookie })) {
-        // The wait was satisfied, and its event is on its way. No fence was destroyed: they are borrowed
-        // here.
+        // The wait was satisfied, and its event is on its way. No fence was destroyed: they are borrowed here.
         (Error::Timeout { .. }, Err(Error::Refused { status: Status::INVALID_PARAMETER, .. })) => {
             Ok(())
         }
@@ -105,7 +103,7 @@ fn block(
     }
 }
 
-/// The error that names the first fence that is not there when the time is over.
+/// The error for the first fence that was not reached in time.
 fn timed_out(fences: &[(&Fence, u64)]) -> Error {
     let missing = fences.iter().find(|(fence, value)| !fence.has_reached(*value));
     let Some((fence, value)) = missing.or(fences.first()) else {

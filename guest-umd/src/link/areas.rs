@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The areas of the BAR as the driver reaches them: each in the BAR, or in donated memory.
+//! The areas of the BAR as the driver accesses them: each in the BAR, or in donated memory.
 //!
-//! The device names bytes by their offset in the BAR, wherever the bytes are.
+//! The device names bytes by their offset in the BAR, wherever they are.
 
 use crate::error::Error;
 use crate::link::words::{Word, Words};
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use vm_memory::{Bytes, MmapRegion, VolatileMemory, VolatileSlice};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// An offset that lies in no area.
+/// The error for an offset outside all areas.
 pub(crate) const OUTSIDE: Error = Error::BadBar("an offset that the device gave lies outside it");
 
 /// Memory that the device named by an offset in the BAR.
@@ -33,12 +33,12 @@ impl Place {
         self.region.get_slice(self.offset, self.length).map_err(|_| OUTSIDE)
     }
 
-    /// Its words, resolved.
+    /// Its words, with the checks done once.
     pub(crate) fn words(&self) -> Result<Words, Error> {
         Words::new(Arc::clone(&self.region), self.offset, self.length).ok_or(OUTSIDE)
     }
 
-    /// The word `offset` bytes into it.
+    /// The word at byte `offset`.
     #[inline]
     pub(crate) fn word(&self, offset: usize) -> Result<&AtomicU64, Error> {
         let end = offset.checked_add(size_of::<u64>());
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-/// An area that the driver reaches.
+/// An area that the driver can access.
 struct Reachable {
     /// Offsets in the BAR.
     start: u64,
@@ -59,16 +59,16 @@ struct Reachable {
     base: usize,
 }
 
-/// All areas that the driver reaches.
+/// All areas that the driver can access.
 pub(crate) struct Areas {
     areas: Vec<Reachable>,
     needs_store_fence: bool,
-    /// Keeps donated memory the device's as long as the driver reads it.
+    /// Keeps donated memory allocated while the driver reads it.
     _donated: Vec<Arc<dyn SystemMemory>>,
 }
 
 impl Areas {
-    /// The areas that a header names, each donated or in the BAR. Leaves out the others.
+    /// The areas that a header names, each donated or in the BAR. Omits the others.
     pub(crate) fn new(
         header: &BarHeader,
         bar: Option<&BarMapping>,
@@ -97,8 +97,8 @@ impl Areas {
         Ok(Self { areas, needs_store_fence: weak && written_in_bar, _donated: donated })
     }
 
-    /// Whether the driver writes to write-combining memory. A full fence must then stand between work
-    /// and the store that announces it.
+    /// Returns whether the driver writes to write-combining memory. A full fence must then separate work from the
+    /// store that announces it.
     pub(crate) fn needs_store_fence(&self) -> bool {
         self.needs_store_fence
     }
@@ -121,7 +121,7 @@ impl Areas {
     }
 }
 
-/// The areas that a header names, once the header is checked.
+/// The areas that a header names, after checking the header.
 fn named(header: &BarHeader) -> Result<&[Area], Error> {
     if header.magic != BAR_MAGIC {
         return Err(Error::BadBar("it does not begin with the magic"));

@@ -14,9 +14,9 @@ use bellhop_protocol::control::{MAX_REQUEST_SIZE, RequestHeader};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Most bytes of local memory that the driver donates.
+/// Maximum number of bytes of local memory that the driver donates.
 const LOCAL_MEMORY: u64 = 32 << 20;
-/// Extents that fit into one request.
+/// Maximum number of extents in one request.
 const EXTENTS: usize =
     (MAX_REQUEST_SIZE - size_of::<RequestHeader>() - size_of::<DonateArea>()) / size_of::<Extent>();
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Events: one waiting thread reads the event queue for all.
+//! Events: one of the waiting threads reads the event queue for all of them.
 //!
-//! Of the threads that wait, the leader blocks in the transport, and hands out what comes; the others
-//! wait for the leader. When the leader has its own event, another thread takes its place.
+//! One waiting thread, the leader, blocks in the transport and distributes events; the others wait for the leader.
+//! When the leader has its own event, another thread takes over.
 
 use crate::error::{Error, QueueFault};
 use crate::transport::{Transport, TransportError};
@@ -29,11 +29,11 @@ struct State {
     /// Waits by cookie, and whether each is satisfied.
     waits: HashMap<u64, bool>,
     faults: HashMap<QueueKey, QueueFault>,
-    /// Bytes that each process should evict, as the device last said.
+    /// Bytes that each process should evict, as last reported by the device.
     trims: HashMap<u32, u64>,
 }
 
-/// A wait that an event will satisfy. Forgotten when dropped.
+/// A wait that an event will satisfy. Removed on drop.
 pub(crate) struct Wait<'a> {
     pump: &'a EventPump,
     cookie: u64,
@@ -44,12 +44,12 @@ impl EventPump {
         Self { transport, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
+    /// Locks the state. No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a wait. Called before the device is asked, so that its event finds the wait.
+    /// Begins a wait. Called before the request, so that its event finds the wait.
     pub(crate) fn begin_wait(&self) -> Wait<'_> {
         let mut state = self.lock();
         state.next_cookie += 1;
@@ -58,7 +58,7 @@ impl EventPump {
         Wait { pump: self, cookie }
     }
 
-    /// Why a queue is lost. Reads events for a moment, since the status word may be ahead of the event.
+    /// The fault of a lost queue. Reads events for a moment, since the status word may be ahead of the event.
     pub(crate) fn fault(&self, process: u32, queue: Handle) -> Option<QueueFault> {
         let state = self.lock();
         // The device sends the event right after it stores the status.
@@ -68,17 +68,17 @@ impl EventPump {
         state.faults.get(&(process, queue)).copied()
     }
 
-    /// Why a queue is lost, if the event was read already.
+    /// The fault of a lost queue, if its event was already read.
     pub(crate) fn known_fault(&self, process: u32, queue: Handle) -> Option<QueueFault> {
         self.lock().faults.get(&(process, queue)).copied()
     }
 
-    /// Forgets a queue that was destroyed.
+    /// Removes a destroyed queue.
     pub(crate) fn forget(&self, process: u32, queue: Handle) {
         self.lock().faults.remove(&(process, queue));
     }
 
-    /// Waits until the device asks a process to trim; returns how many bytes.
+    /// Waits until the device asks a process to trim; returns the number of bytes.
     pub(crate) fn wait_for_trim(
         &self,
         process: u32,
@@ -90,12 +90,12 @@ impl EventPump {
         Ok(state.trims.remove(&process))
     }
 
-    /// Forgets a process that ended.
+    /// Removes a process that ended.
     pub(crate) fn forget_process(&self, process: u32) {
         self.lock().trims.remove(&process);
     }
 
-    /// Reads events, or waits for the leader, until `done` says so or the time is over.
+    /// Reads events, or waits for the leader, until `done` returns a result or the deadline passes.
     fn read_events<'a, R>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -132,7 +132,7 @@ impl State {
     fn take(&mut self, event: &Event) {
         match event.kind {
             EventKind::FENCE_SIGNALED => {
-                // A wait that was given up is forgotten.
+                // An abandoned wait is no longer listed.
                 if let Some(satisfied) = self.waits.get_mut(&event.cookie) {
                     *satisfied = true;
                 }
@@ -162,8 +162,8 @@ impl Wait<'_> {
         self.cookie
     }
 
-    /// Waits for the event, for the loss of one of `queues`, or until a look at the fences says that they are
-    /// there: the device may notify the driver of that before it sends the event, which no thread waits for then.
+    /// Waits for the event, for the loss of one of `queues`, or until `are_there` finds the fences reached: the
+    /// device may notify the driver before it sends the event, and then no thread waits for the event.
     pub(crate) fn finish(
         &self,
         queues: &[QueueKey],

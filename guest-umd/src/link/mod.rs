@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What every object of the driver needs of its transport: requests, events, and the memory that
-//! driver and device share.
+//! What every object of the driver needs from its transport: requests, events, and the memory that driver and
+//! device share.
 
 pub(crate) mod areas;
 pub(crate) mod donation;

@@ -2,8 +2,8 @@
 
 //! Where driver and device share memory: in the BAR, or in the guest's own memory.
 //!
-//! Most hypervisors make a BAR that is backed by memory as fast as memory. Some map it uncached or
-//! write-combining, and each load of a fence then costs a trip to the bus. So the driver measures.
+//! Most hypervisors back a BAR with memory and make it as fast as memory. Some map it uncached or write-combining,
+//! and each load of a fence then costs a bus access. So the driver measures.
 
 use crate::error::Error;
 use crate::link::areas::area_of;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
 use vm_memory::VolatileMemory;
 
-/// Where an area is.
+/// The place of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// In the BAR, if the VMM maps one.
@@ -35,7 +35,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Where each kind of shared memory is. Rings and command buffers can also be placed one by one.
+/// The place of each kind of shared memory. Rings and command buffers can also be placed individually.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placements {
     /// Doorbells and last-queued values, which the driver writes.
@@ -44,7 +44,7 @@ pub struct Placements {
     pub fences: Placement,
     /// Local memory.
     pub local_memory: Placement,
-    /// The kind of memory for rings and command buffers, unless the program says.
+    /// The kind of memory for rings and command buffers, unless the program chooses.
     pub rings: AllocationKind,
 }
 
@@ -65,8 +65,8 @@ impl Placements {
         rings: AllocationKind::LOCAL,
     };
 
-    /// For a slow BAR: the fast path's words are in the guest's own memory; the bulk of local memory,
-    /// which mostly the GPU touches, stays in the BAR.
+    /// For a slow BAR: the fast path's words are in the guest's own memory; the bulk of local memory, which mostly
+    /// the GPU accesses, stays in the BAR.
     pub const AROUND_SLOW_BAR: Self = Self {
         doorbells: Placement::GuestMemory,
         fences: Placement::GuestMemory,
@@ -74,52 +74,52 @@ impl Placements {
         rings: AllocationKind::SYSTEM,
     };
 
-    /// Whether something is in the guest's own memory.
+    /// Returns whether anything is placed in the guest's own memory.
     #[must_use]
     pub fn needs_donations(self) -> bool {
         [self.doorbells, self.fences, self.local_memory].contains(&Placement::GuestMemory)
     }
 }
 
-/// How a driver decides.
+/// How the driver decides on placements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlacementPolicy {
-    /// By what accesses cost.
+    /// By measured access costs.
     #[default]
     Measured,
-    /// As the program says.
+    /// As chosen by the program.
     Fixed(Placements),
 }
 
-/// What an access costs, in nanoseconds.
+/// The cost of an access in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AccessCost {
     /// A load.
     pub load: f64,
-    /// A store that is made visible.
+    /// A store, including its visibility.
     pub store: f64,
 }
 
-/// What accesses cost, and so why things are where they are.
+/// The measured access costs, which explain the placements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// To the BAR.
+    /// Of the BAR.
     pub bar: AccessCost,
-    /// To the guest's own memory.
+    /// Of the guest's own memory.
     pub guest_memory: AccessCost,
 }
 
-/// How many times as slow as memory a BAR is that is avoided.
+/// How many times slower than memory a BAR must be to be avoided.
 const SLOW: f64 = 4.0;
-/// Differences below this are the clock's, in nanoseconds.
+/// Smaller differences are clock noise, in nanoseconds.
 const CLOCK: f64 = 20.0;
 /// Accesses in one measurement.
 const ACCESSES: u32 = 64;
-/// Measurements, of which the best counts: the others were disturbed.
+/// Number of measurements; the best one counts, since the others were disturbed.
 const MEASUREMENTS: u32 = 32;
 
 impl Costs {
-    /// Measures. Called before a queue exists, since it writes the last-queued value of the first.
+    /// Measures. Called before a queue exists, since it overwrites the first last-queued value.
     pub(crate) fn measure(bar: &BarMapping, header: &BarHeader) -> Result<Self, Error> {
         let word = |kind| {
             let offset = area_of(header, kind)?.offset as usize;
@@ -134,7 +134,7 @@ impl Costs {
         })
     }
 
-    /// Whether the BAR is so slow that the fast path should avoid it.
+    /// Returns whether the BAR is so slow that the fast path should avoid it.
     #[must_use]
     pub fn is_bar_slow(&self) -> bool {
         let is_slow = |bar: f64, own: f64| bar > own * SLOW + CLOCK;
@@ -142,7 +142,7 @@ impl Costs {
             || is_slow(self.bar.store, self.guest_memory.store)
     }
 
-    /// Where shared memory should be, at these costs.
+    /// The best placements at these costs.
     pub(crate) fn placements(&self) -> Placements {
         if self.is_bar_slow() { Placements::AROUND_SLOW_BAR } else { Placements::BAR }
     }
@@ -157,7 +157,7 @@ fn store(word: &AtomicU64) {
     fence(Ordering::SeqCst);
 }
 
-/// Nanoseconds of an access.
+/// Nanoseconds per access.
 fn time(word: &AtomicU64, access: impl Fn(&AtomicU64)) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..MEASUREMENTS {

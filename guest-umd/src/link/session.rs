@@ -15,27 +15,27 @@ use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What all processes on one transport have in common.
+/// The state that all processes on one transport share.
 pub(crate) struct Link {
     pub(crate) transport: Arc<dyn Transport>,
     /// Whether the device is known to be gone.
     pub(crate) gone: Gone,
     pub(crate) events: EventPump,
-    /// The features that are on.
+    /// The enabled features.
     pub(crate) features: Features,
     /// Whether all queues ring one doorbell word.
     pub(crate) global_doorbell: bool,
-    /// Memory that both sides reach. Without it, there is no user-mode submission.
+    /// Memory that both sides can access. Without it, there is no user-mode submission.
     pub(crate) areas: Option<Areas>,
-    /// Where shared memory is, unless the program says.
+    /// The place of shared memory, unless the program chooses.
     pub(crate) placements: Placements,
     /// The contexts on each node.
     pub(crate) spread: Arc<Spread>,
 }
 
 impl Link {
-    /// The error for a queue that executes nothing more: the queue is lost, for the reason that the
-    /// device gave, or the device is gone.
+    /// The error for a queue that executes nothing more: the queue is lost, with the device's reason, or the device
+    /// is gone.
     pub(crate) fn queue_lost(&self, process: u32, queue: Handle) -> Error {
         let fault = self.events.fault(process, queue);
         match self.gone.error() {
@@ -45,7 +45,7 @@ impl Link {
     }
 }
 
-/// One process: handles and GPU virtual addresses are its own. Ended when dropped.
+/// One process, with its own handles and GPU virtual addresses. Ended on drop.
 pub(crate) struct Session {
     pub(crate) link: Arc<Link>,
     process: u32,
@@ -66,7 +66,7 @@ impl Session {
         call(&*self.link.transport, self.process, request, &[])
     }
 
-    /// Sends a request that a list follows.
+    /// Sends a request followed by a list.
     pub(crate) fn call_with_list<T: Request>(
         &self,
         request: &T,
@@ -75,8 +75,7 @@ impl Session {
         call(&*self.link.transport, self.process, request, list)
     }
 
-    /// Sends a request that a list follows and that is answered by a status alone. Returns the status:
-    /// `SUCCESS` or `PENDING`.
+    /// Sends a request followed by a list; the reply is a status alone. Returns the status: `SUCCESS` or `PENDING`.
     pub(crate) fn start_with_list<T: Request<Reply = ()>>(
         &self,
         request: &T,
@@ -86,13 +85,13 @@ impl Session {
         Ok(status)
     }
 
-    /// Sends a request and does not wait for the reply. A refusal shows in its effects.
+    /// Sends a request without waiting for the reply. A refusal shows in its effects.
     pub(crate) fn post<T: Request>(&self, request: &T) -> Result<(), Error> {
         let bytes = message(self.process, request, &[]);
         Ok(self.link.transport.post(&bytes)?)
     }
 
-    /// The areas, for what does not work without them.
+    /// The areas, for operations that need them.
     pub(crate) fn areas(&self) -> Result<&Areas, Error> {
         self.link.areas.as_ref().ok_or(Error::NotAvailable("memory that guest and device share"))
     }
@@ -100,7 +99,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A device that is gone has forgotten the process already.
+        // A device that is gone has already forgotten the process.
         let _ = self.call(&DestroyProcess { flags: 0 });
         self.link.events.forget_process(self.process);
     }
@@ -117,7 +116,7 @@ pub(crate) fn call<T: Request>(
     body.ok_or(Error::BadReply(T::CODE))
 }
 
-/// A request with its header and what follows it.
+/// A request with its header and list.
 fn message<T: Request>(process: u32, request: &T, list: &[u8]) -> Vec<u8> {
     let length = size_of::<RequestHeader>() + size_of::<T>() + list.len();
     let header = RequestHeader { code: T::CODE, length: length as u32, process, reserved: 0 };
@@ -137,7 +136,7 @@ fn exchange<T: Request>(
     let (header, body) =
         ReplyHeader::read_from_prefix(reply).map_err(|_| Error::BadReply(T::CODE))?;
     if !header.status.is_success() {
-        // A device that took another's place refuses every request of this process.
+        // A replacement device refuses every request of this process.
         transport.check()?;
         let ReplyHeader { status, detail, .. } = header;
         return Err(Error::Refused { request: T::CODE, status, detail });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which of several nodes of a type a context goes to.
+//! Choosing among several nodes of a type for a context.
 //!
-//! The driver counts the contexts of all processes on a transport by node. What other guests use the driver does not
-//! know; the device suggests different nodes to different guests to begin with.
+//! The driver counts the contexts of all processes on a transport by node. It does not know what other guests use;
+//! the device suggests different nodes to different guests as a start.
 
 use bellhop_protocol::control::adapter::{
     EngineType, NODE_SUGGESTED, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata,
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The contexts on each node that has any. A device may claim any number of nodes, so there is no room for all.
+/// The contexts on each node in use. A device may claim any number of nodes, so unused ones take no room.
 #[derive(Default)]
 pub(crate) struct Spread(Mutex<HashMap<u32, usize>>);
 
@@ -23,7 +23,7 @@ pub(crate) struct OnNode {
 }
 
 impl Spread {
-    /// A context is on the node.
+    /// Counts a context on the node.
     pub(crate) fn enter(self: &Arc<Self>, node: u32) -> OnNode {
         self.with(|contexts| *contexts.entry(node).or_default() += 1);
         OnNode { spread: Arc::clone(self), node }
@@ -33,8 +33,8 @@ impl Spread {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Of the nodes of a type, that with the fewest contexts; of several, the suggested one or else the first. If any
-    /// takes user-mode submission, one that does.
+    /// The node of a type with the fewest contexts; among equals the suggested one, or else the first. If any node
+    /// supports user-mode submission, one that does.
     pub(crate) fn least_used(
         &self,
         nodes: &[NodeMetadata],

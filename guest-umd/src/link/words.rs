@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Words that driver and device share, found in a mapping once.
+//! Words that driver and device share, located in a mapping once.
 
 use bellhop_protocol::handoff::words::WORD;
 use std::ptr::NonNull;
@@ -8,26 +8,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::{MmapRegion, VolatileMemory};
 
-/// A word of a mapping. The mapping stays mapped while it exists.
+/// A word of a mapping. The mapping stays mapped while the word exists.
 #[derive(Clone)]
 pub(crate) struct Word {
     word: NonNull<AtomicU64>,
-    /// Keeps the word where it is.
+    /// Keeps the word in place.
     region: Arc<MmapRegion>,
 }
 
 #[expect(unsafe_code, reason = "the mapping says that threads may share it, a pointer does not")]
-// SAFETY: `word` leads to an atomic in a mapping that `region` keeps, and a mapping is `Send` and `Sync` itself.
+// SAFETY: `word` points to an atomic in a mapping that `region` keeps, and a mapping itself is `Send` and `Sync`.
 unsafe impl Send for Word {}
 #[expect(unsafe_code, reason = "as above")]
-// SAFETY: as above; a shared `Word` gives out shared references to an atomic only.
+// SAFETY: as above; a shared `Word` only returns shared references to an atomic.
 unsafe impl Sync for Word {}
 
 impl Word {
-    /// The word at an offset; none when it is outside of the mapping, or not aligned.
+    /// The word at an offset; `None` if it is outside the mapping or misaligned.
     pub(crate) fn new(region: Arc<MmapRegion>, offset: usize) -> Option<Self> {
         region.get_atomic_ref::<AtomicU64>(offset).ok()?;
-        // Of the mapping's pointer, which leads to the words behind this one, too.
+        // Derived from the mapping's pointer, which may also access the words after this one.
         let word = NonNull::new(region.as_ptr().wrapping_add(offset).cast())?;
         Some(Self { word, region })
     }
@@ -36,16 +36,16 @@ impl Word {
     #[inline]
     pub(crate) fn get(&self) -> &AtomicU64 {
         #[expect(unsafe_code, reason = "vm-memory checks a word's place with each access")]
-        // SAFETY: `new` has found this word in the mapping, aligned, and `region` keeps the mapping where it is
-        // for as long as this is borrowed. Any bytes are an `AtomicU64`, and the driver has no reference to shared
-        // memory but to atomics: it copies bytes through raw pointers.
+        // SAFETY: `new` has checked that this word is in the mapping and aligned, and `region` keeps the mapping in
+        // place while this is borrowed. Any bytes are a valid `AtomicU64`, and the driver has only atomic
+        // references to shared memory: it copies bytes through raw pointers.
         unsafe {
             self.word.as_ref()
         }
     }
 }
 
-/// Words of a mapping, one after another.
+/// Consecutive words of a mapping.
 #[derive(Clone)]
 pub(crate) struct Words {
     first: Word,
@@ -53,8 +53,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// The words in `length` bytes from an offset on; none when some are outside of the mapping, or not
-    /// aligned, or there is not one.
+    /// The words in `length` bytes from an offset on; `None` if some are outside the mapping or misaligned, or
+    /// there is none.
     pub(crate) fn new(region: Arc<MmapRegion>, offset: usize, length: usize) -> Option<Self> {
         region.get_slice(offset, length).ok()?;
         let count = length / size_of::<AtomicU64>();
@@ -65,22 +65,22 @@ impl Words {
     #[inline]
     pub(crate) fn get(&self) -> &[AtomicU64] {
         #[expect(unsafe_code, reason = "vm-memory checks a word's place with each access")]
-        // SAFETY: as in `Word::get`, for all words in the bytes that `new` has found in the mapping.
+        // SAFETY: as in `Word::get`, for all words in the bytes that `new` has checked.
         unsafe {
             std::slice::from_raw_parts(self.first.word.as_ptr(), self.count)
         }
     }
 
-    /// At most `count` words from one on, to be filled.
+    /// At most `count` words from `first` on, to be filled.
     pub(crate) fn free(&self, first: usize, count: usize) -> Free {
         let (first, region) = (first.min(self.count), Arc::clone(&self.first.region));
-        // Of the pointer to all words, as in `Word::new`.
+        // Derived from the pointer to all words, as in `Word::new`.
         let next = NonNull::new(self.first.word.as_ptr().wrapping_add(first));
         let count = next.map_or(0, |_| count.min(self.count - first));
         Free { next: Word { word: next.unwrap_or(self.first.word), region }, count }
     }
 
-    /// The word `offset` bytes from the first; none when there is no such word.
+    /// The word `offset` bytes from the first; `None` if there is no such word.
     pub(crate) fn word(&self, offset: u64) -> Option<Word> {
         let offset = usize::try_from(offset).ok()?;
         let word = self.get().get(offset / WORD).filter(|_| offset.is_multiple_of(WORD))?;
@@ -88,29 +88,29 @@ impl Words {
     }
 }
 
-/// Words of a mapping that the driver fills one after another.
+/// Words of a mapping that the driver fills in order.
 pub(crate) struct Free {
     next: Word,
     count: usize,
 }
 
 impl Free {
-    /// Stores values to the next words, if there are as many, and returns whether there are. One comparison
-    /// finds their place: this is on the way of each submission.
+    /// Stores values to the next words if enough are left, and returns whether they were. One comparison finds
+    /// their place: this is on the path of each submission.
     #[inline(always)]
     pub(crate) fn push<const N: usize>(&mut self, values: [u64; N]) -> bool {
         if self.count < N {
             return false;
         }
         #[expect(unsafe_code, reason = "each submission would check again where its words are")]
-        // SAFETY: as in `Words::get`; `count` words from `next` on are among words that `Words::new` has found.
+        // SAFETY: as in `Words::get`; `count` words from `next` on are among those that `Words::new` has checked.
         let words = unsafe { self.next.word.cast::<[AtomicU64; N]>().as_ref() };
         for (word, value) in words.iter().zip(values) {
-            // Whoever pushed publishes them afterwards.
+            // The caller publishes them afterwards.
             word.store(value, Ordering::Relaxed);
         }
         #[expect(unsafe_code, reason = "as above")]
-        // SAFETY: the word behind them is among those words, too, or the end of them.
+        // SAFETY: the word after them is also among those words, or is their end.
         let next = unsafe { self.next.word.add(N) };
         self.next.word = next;
         self.count -= N;

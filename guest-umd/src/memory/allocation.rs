@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations, and their bytes as the CPU reaches them.
+//! Allocations, and the CPU's access to their bytes.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -20,12 +20,12 @@ use zerocopy::IntoBytes;
 const NOT_LOCKED: Error = Error::NotAvailable("a paged allocation that is not locked");
 
 impl Device {
-    /// Creates an allocation that stays where it is (`D3DKMTCreateAllocation`). `size` is in bytes, a
-    /// multiple of the page size.
+    /// Creates an allocation that never moves (`D3DKMTCreateAllocation`). `size` is in bytes, a multiple of the
+    /// page size.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] for local memory that the CPU does not reach; [`Error::Refused`] or
-    /// [`Error::Transport`] when there is not enough memory of this kind.
+    /// [`Error::NotAvailable`] for local memory that the CPU cannot access; [`Error::Refused`] or
+    /// [`Error::Transport`] if there is not enough memory of this kind.
     pub fn create_allocation(
         &self,
         kind: AllocationKind,
@@ -36,7 +36,7 @@ impl Device {
             AllocationKind::SYSTEM => Some(session.link.transport.allocate(size)?),
             _ => None,
         };
-        // The driver needs to reach what it puts into local memory.
+        // The driver must be able to access what it puts into local memory.
         let areas = session.areas();
         if system.is_none() && areas.is_err() {
             return Err(Error::NotAvailable("CPU-visible local memory"));
@@ -46,7 +46,7 @@ impl Device {
         let reply = session.call_with_list(&request, extents.as_bytes())?;
         let memory = match system {
             Some(memory) => Memory::System(Arc::from(memory)),
-            // Whatever the device answered, the driver accesses only memory that exists.
+            // Whatever the device replied, the driver accesses only memory that exists.
             None => match areas?.place(reply.bar_offset, size) {
                 Ok(place) => Memory::Local(place),
                 Err(_) => {
@@ -61,23 +61,23 @@ impl Device {
     }
 }
 
-/// Memory that the driver and the GPU reach. Destroyed when dropped.
+/// Memory that the driver and the GPU can access. Destroyed on drop.
 ///
-/// The GPU may write it at any time, so there are no references into it: a program copies bytes in and
-/// out, or accesses words atomically.
+/// The GPU may write it at any time, so there are no references into it: a program copies bytes in and out, or
+/// accesses words atomically.
 pub struct Allocation {
     device: Device,
     handle: Handle,
     size: u64,
     memory: Memory,
-    /// Whether this is an opened allocation, which other processes or devices have too.
+    /// Whether this is an opened allocation, which other processes or devices may also have.
     is_opened: bool,
 }
 
 enum Memory {
     Local(Place),
     System(Arc<dyn SystemMemory>),
-    /// The device moves it. Its part of system memory may be the guest's own pages.
+    /// The device moves it. Its system memory may be the guest's own pages.
     Paged(Option<Arc<dyn SystemMemory>>),
 }
 
@@ -130,7 +130,7 @@ impl Allocation {
         }
     }
 
-    /// All bytes of an allocation that stays where it is.
+    /// All bytes of an allocation that never moves.
     ///
     /// # Errors
     /// [`Error::NotAvailable`] for a paged allocation: see [`Self::lock_bytes`].
@@ -147,7 +147,7 @@ impl Allocation {
     /// Copies bytes in, from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] when they do not fit, and as [`Self::lock`].
+    /// [`Error::OutOfRange`] if they do not fit, and as [`Self::lock`].
     #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.lock()?.write_slice(bytes, offset).map_err(|_| self.out_of_range(offset, bytes.len()))
@@ -162,7 +162,7 @@ impl Allocation {
         self.lock()?.read_slice(bytes, offset).map_err(|_| self.out_of_range(offset, length))
     }
 
-    /// All words of an allocation that stays where it is, resolved.
+    /// All words of an allocation that never moves, with the checks done once.
     ///
     /// # Errors
     /// As [`Self::lock`].
@@ -201,8 +201,8 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // The reply says that no engine reaches the memory, which is then the driver's again. A device
-        // that cannot be reached has no engines.
+        // After the reply no engine can access the memory, which belongs to the driver again. An unreachable device
+        // has no engines.
         let (session, allocation) = (self.device.session(), self.handle);
         let ended = if self.is_opened {
             session.call(&CloseAllocation { device: self.device.handle(), allocation })
@@ -211,7 +211,7 @@ impl Drop for Allocation {
         };
         let (Memory::System(memory) | Memory::Paged(Some(memory))) = &self.memory else { return };
         if let Err(Error::Refused { .. }) = ended {
-            // The GPU may still write the memory, so it is never given out again.
+            // The GPU may still write the memory, so it is never reused.
             std::mem::forget(Arc::clone(memory));
         }
     }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use vm_memory::{Bytes, VolatileMemory, VolatileSlice};
 
 impl Allocation {
-    /// Keeps the bytes where the program reaches them (`D3DKMTLock2`) until the result is dropped. The
-    /// GPU reaches them as well.
+    /// Keeps the bytes accessible to the program (`D3DKMTLock2`) until the result is dropped. The GPU can access
+    /// them as well.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the allocation is not CPU-visible, or there is no room in the segment
-    /// where the CPU would reach it.
+    /// [`Error::Refused`] if the allocation is not CPU-visible, or there is no room in a segment that the CPU can
+    /// access.
     pub fn lock_bytes(self: &Arc<Self>) -> Result<LockedBytes, Error> {
         let session = self.device().session();
         let offset = session.call(&Lock { allocation: self.handle() })?.bar_offset;
@@ -25,7 +25,7 @@ impl Allocation {
         let memory = match (offset, self.own_pages()) {
             (NOT_IN_BAR, Some(memory)) => Memory::Own(Arc::clone(memory)),
             (NOT_IN_BAR, None) => return Err(Error::BadReply(RequestCode::LOCK)),
-            // Whatever the device answered, the driver accesses only memory that exists.
+            // Whatever the device replied, the driver accesses only memory that exists.
             (offset, _) => match session.areas()?.place(offset, self.size()) {
                 Ok(place) => Memory::Local(place),
                 Err(_) => return Err(Error::BadReply(RequestCode::LOCK)),
@@ -41,7 +41,7 @@ enum Memory {
     Own(Arc<dyn SystemMemory>),
 }
 
-/// The bytes of a locked allocation. Unlocked when dropped.
+/// The bytes of a locked allocation. Unlocked on drop.
 pub struct LockedBytes {
     allocation: Arc<Allocation>,
     memory: Option<Memory>,
@@ -51,7 +51,7 @@ impl LockedBytes {
     /// All bytes.
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn slice(&self) -> Result<VolatileSlice<'_>, Error> {
         let bad = || Error::BadReply(RequestCode::LOCK);
         match self.memory.as_ref().ok_or_else(bad)? {
@@ -65,7 +65,7 @@ impl LockedBytes {
     /// Copies bytes in, from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] when they do not fit.
+    /// [`Error::OutOfRange`] if they do not fit.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let outside = |_| self.allocation.out_of_range(offset, bytes.len());
         self.slice()?.write_slice(bytes, offset).map_err(outside)
@@ -84,7 +84,7 @@ impl LockedBytes {
 
 impl Drop for LockedBytes {
     fn drop(&mut self) {
-        // A device that cannot be reached has forgotten it already.
+        // An unreachable device has already forgotten it.
         let request = Unlock { allocation: self.allocation.handle() };
         let _ = self.allocation.device().session().call(&request);
     }

@@ -16,11 +16,11 @@ impl Allocation {
         self.map_at(0, 0, self.size(), protection)
     }
 
-    /// Maps `size` bytes of the allocation, from byte `offset` on, at GPU virtual address `base`; 0 lets
-    /// the host choose. All are multiples of the page size.
+    /// Maps `size` bytes of the allocation, from byte `offset` on, at GPU virtual address `base`; 0 lets the host
+    /// choose. All are multiples of the page size.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the addresses are taken, or the part lies outside the allocation.
+    /// [`Error::Refused`] if the addresses are taken, or the range lies outside the allocation.
     pub fn map_at(
         self: &Arc<Self>,
         base: u64,
@@ -41,7 +41,7 @@ impl Allocation {
     }
 }
 
-/// The GPU virtual addresses at which an allocation is mapped. Freed when dropped.
+/// The GPU virtual addresses of a mapped allocation. Freed on drop.
 pub struct GpuMapping {
     allocation: Arc<Allocation>,
     gpu_va: u64,
@@ -55,13 +55,13 @@ impl GpuMapping {
         self.gpu_va
     }
 
-    /// How many bytes are mapped.
+    /// Number of mapped bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The allocation that is mapped.
+    /// The mapped allocation.
     #[must_use]
     pub fn allocation(&self) -> &Arc<Allocation> {
         &self.allocation
@@ -71,7 +71,7 @@ impl GpuMapping {
 impl Drop for GpuMapping {
     fn drop(&mut self) {
         let request = FreeGpuVirtualAddress { gpu_va: self.gpu_va, size: self.size };
-        // A device that cannot be reached has forgotten it already.
+        // An unreachable device has already forgotten it.
         let _ = self.allocation.device().session().call(&request);
     }
 }

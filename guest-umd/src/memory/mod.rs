@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations: memory that the GPU reaches.
+//! Allocations: memory that the GPU can access.
 
 pub(crate) mod allocation;
 pub(crate) mod lock;

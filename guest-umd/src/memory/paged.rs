@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations that the device places and moves, and how one is described.
+//! Allocations that the device places and moves, and their description.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -13,8 +13,7 @@ use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 impl Device {
-    /// Describes an allocation that the device places and moves. `size` is in bytes, a multiple of the
-    /// page size.
+    /// Describes an allocation that the device places and moves. `size` is in bytes, a multiple of the page size.
     pub fn allocation(&self, size: u64) -> AllocationBuilder {
         let request = CreateAllocation {
             supported_segments: (SegmentSet::LOCAL | SegmentSet::SYSTEM).bits(),
@@ -26,8 +25,8 @@ impl Device {
     }
 }
 
-/// Describes a paged allocation. It may be in local memory and in system memory, and has normal
-/// priority, unless that is changed here.
+/// Describes a paged allocation. By default it may be in local memory and in system memory, and has normal
+/// priority.
 #[must_use = "`create` makes the allocation"]
 pub struct AllocationBuilder {
     device: Device,
@@ -43,7 +42,7 @@ impl AllocationBuilder {
         self
     }
 
-    /// The segment in which it should be resident: one that it supports.
+    /// The segment in which it should be resident: one of the supported ones.
     pub fn preferred(mut self, segment: SegmentSet) -> Self {
         self.request.preferred_segment = segment.bits();
         self
@@ -55,14 +54,14 @@ impl AllocationBuilder {
         self
     }
 
-    /// Lets the CPU reach it: see [`Allocation::lock_bytes`].
+    /// Lets the CPU access it: see [`Allocation::lock_bytes`].
     pub fn cpu_visible(mut self) -> Self {
         self.flags |= AllocationFlags::CPU_VISIBLE;
         self
     }
 
-    /// Keeps a copy in system memory, so that the allocation leaves local memory without a transfer,
-    /// unless it was written there.
+    /// Keeps a copy in system memory, so that the allocation leaves local memory without a transfer, unless it was
+    /// written there.
     pub fn permanent_system_memory(mut self) -> Self {
         self.flags |= AllocationFlags::PERMANENT_SYSTEM_MEM;
         self
@@ -74,20 +73,19 @@ impl AllocationBuilder {
         self
     }
 
-    /// Lets other processes of the guest open it by its name ([`Allocation::share`]). Not together with
-    /// [`Self::own_pages`].
+    /// Lets other processes of the guest open it by its name ([`Allocation::share`]). Excludes [`Self::own_pages`].
     pub fn shared(mut self) -> Self {
         self.flags |= AllocationFlags::SHARED;
         self
     }
 
-    /// Takes the guest's own pages for its part of system memory.
+    /// Uses the guest's own pages for its system memory.
     pub fn own_pages(mut self) -> Self {
         self.own_pages = true;
         self
     }
 
-    /// Its priority: the device evicts a higher one later.
+    /// Its priority: the device evicts higher priorities later.
     pub fn priority(mut self, priority: u32) -> Self {
         self.request.priority = priority;
         self
@@ -99,12 +97,11 @@ impl AllocationBuilder {
         self
     }
 
-    /// Creates the allocation (`D3DKMTCreateAllocation`). It is not resident, and takes no memory of the
-    /// device.
+    /// Creates the allocation (`D3DKMTCreateAllocation`). It is not resident, and takes no device memory.
     ///
     /// # Errors
-    /// [`Error::Refused`] when segments and flags contradict each other; [`Error::Transport`] when there
-    /// is no memory for its own pages.
+    /// [`Error::Refused`] if segments and flags contradict each other; [`Error::Transport`] if there is no memory
+    /// for its own pages.
     pub fn create(self) -> Result<Arc<Allocation>, Error> {
         let session = self.device.session();
         let transport = &session.link.transport;
@@ -124,7 +121,7 @@ impl Allocation {
     /// Sets the priority of a paged allocation (`D3DKMTSetAllocationPriority`).
     ///
     /// # Errors
-    /// [`Error::Refused`] when the allocation is not paged.
+    /// [`Error::Refused`] if the allocation is not paged.
     pub fn set_priority(&self, priority: u32) -> Result<(), Error> {
         let request = SetAllocationPriority { allocation: self.handle(), priority, reserved: 0 };
         self.device().session().call(&request)

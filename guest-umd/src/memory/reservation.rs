@@ -11,19 +11,19 @@ use bellhop_protocol::control::gpu_va::{
 };
 
 impl Device {
-    /// Reserves `size` GPU virtual addresses from `base` on (`D3DKMTReserveGpuVirtualAddress`); 0 lets
-    /// the host choose. Both are multiples of the page size.
+    /// Reserves `size` GPU virtual addresses from `base` on (`D3DKMTReserveGpuVirtualAddress`); 0 lets the host
+    /// choose. Both are multiples of the page size.
     ///
     /// # Errors
-    /// [`Error::Refused`] when they are taken.
+    /// [`Error::Refused`] if they are taken.
     pub fn reserve(&self, base: u64, size: u64) -> Result<Reservation, Error> {
         let gpu_va = self.session().call(&ReserveGpuVirtualAddress { base, size })?.gpu_va;
         Ok(Reservation { device: self.clone(), gpu_va, size })
     }
 }
 
-/// Reserved addresses, to which a program maps paged allocations part by part. Freed when dropped, with
-/// everything that is mapped there.
+/// Reserved addresses, to which a program maps paged allocations part by part. Freed on drop, with everything
+/// mapped there.
 pub struct Reservation {
     device: Device,
     gpu_va: u64,
@@ -37,18 +37,18 @@ impl Reservation {
         self.gpu_va
     }
 
-    /// How many addresses there are: one for each byte.
+    /// Number of addresses, one per byte.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Maps `size` bytes of an allocation, from byte `offset` on, to the addresses from byte `at` of the
-    /// reservation on (`D3DKMTUpdateGpuVirtualAddress`). All are multiples of the page size. Replaces
-    /// what was mapped there. An allocation that is dropped is unmapped.
+    /// reservation on (`D3DKMTUpdateGpuVirtualAddress`). All are multiples of the page size. Replaces the previous
+    /// mapping. Dropping the allocation unmaps it.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the addresses or the bytes lie outside, or the allocation is not paged.
+    /// [`Error::Refused`] if the addresses or the bytes are out of range, or the allocation is not paged.
     pub fn map(
         &self,
         at: u64,
@@ -63,7 +63,7 @@ impl Reservation {
     /// Unmaps `size` addresses from byte `at` of the reservation on.
     ///
     /// # Errors
-    /// [`Error::Refused`] when they lie outside.
+    /// [`Error::Refused`] if they are out of range.
     pub fn unmap(&self, at: u64, size: u64) -> Result<(), Error> {
         self.update(at, size, Handle(0), 0, 0)
     }
@@ -85,7 +85,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // A device that cannot be reached has forgotten it already.
+        // An unreachable device has already forgotten it.
         let request = FreeGpuVirtualAddress { gpu_va: self.gpu_va, size: self.size };
         let _ = self.device.session().call(&request);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Residency: what the GPU reaches, and how much of it a process may have.
+//! Residency: the memory that the GPU can access, and a process's share of it.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -21,22 +21,21 @@ impl Device {
         self.session().call(&QueryVideoMemoryInfo { segment: segment.bits(), reserved: 0 })
     }
 
-    /// Waits until the device asks the process to trim, because it has more local memory than its
-    /// budget. Returns how many bytes to evict, or `None` when `timeout` is over. Returns each request
-    /// once.
+    /// Waits until the device asks the process to trim because it exceeds its local-memory budget. Returns the
+    /// number of bytes to evict, or `None` if `timeout` expires. Returns each request once.
     ///
     /// # Errors
-    /// None of its own.
+    /// Only the common errors.
     pub fn wait_for_trim(&self, timeout: Duration) -> Result<Option<u64>, Error> {
         let session = self.session();
         session.link.events.wait_for_trim(session.process(), timeout)
     }
 
-    /// Makes allocations resident, all or none (`D3DKMTMakeResident`). The GPU reaches them when this
-    /// returns. Each call for a paged allocation needs an [`Self::evict`] of its own.
+    /// Makes allocations resident, all or none (`D3DKMTMakeResident`). The GPU can access them when this returns.
+    /// Each call for a paged allocation needs a matching [`Self::evict`].
     ///
     /// # Errors
-    /// [`Error::Refused`] when they do not fit.
+    /// [`Error::Refused`] if they do not fit.
     pub fn make_resident(&self, allocations: &[&Allocation]) -> Result<(), Error> {
         for (index, list) in allocations.chunks(MAX_RESIDENCY_LIST as usize).enumerate() {
             let (device, count) = (self.handle(), list.len() as u32);
@@ -44,8 +43,8 @@ impl Device {
             let request = MakeResident { device, count, reserved: 0 };
             let resident = self.session().call_with_list(&request, handles.as_bytes());
             if let Err(error) = resident {
-                // Each list is all or none, and the lists before this one must not stay. If evicting
-                // them fails, the device is gone or has evicted them.
+                // Each list is all or none, and the lists before this one must not stay resident. If evicting them
+                // fails, the device is gone or has evicted them.
                 let before = allocations.get(..index * MAX_RESIDENCY_LIST as usize);
                 let _ = self.evict(before.unwrap_or_default());
                 return Err(error);
@@ -54,12 +53,11 @@ impl Device {
         Ok(())
     }
 
-    /// Evicts allocations (`D3DKMTEvict`). When this returns, the GPU does not reach those that no device
+    /// Evicts allocations (`D3DKMTEvict`). When this returns, the GPU can no longer access those that no device
     /// needs resident, and faults if it tries. Bytes and addresses stay.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a doorbell needs one of them, or a paged one is not resident on this
-    /// device.
+    /// [`Error::Refused`] if a doorbell uses one of them, or a paged one is not resident on this device.
     pub fn evict(&self, allocations: &[&Allocation]) -> Result<(), Error> {
         for list in allocations.chunks(MAX_RESIDENCY_LIST as usize) {
             let (device, count) = (self.handle(), list.len() as u32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations that other processes and other devices open.
+//! Allocations opened by other processes and other devices.
 
 use crate::device::Device;
 use crate::error::Error;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 impl Allocation {
     /// Names the allocation for other processes of the guest (`D3DKMTShareObjects`).
-    /// [`Device::open_shared_allocation`] takes the name as long as one process has the allocation.
+    /// [`Device::open_shared_allocation`] accepts the name while any process has the allocation.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the allocation was not created to be shared.
+    /// [`Error::Refused`] if the allocation was not created to be shared.
     pub fn share(&self) -> Result<NtHandle, Error> {
         self.device().session().call(&ShareAllocation { allocation: self.handle() })
     }
@@ -24,10 +24,10 @@ impl Allocation {
 
 impl Device {
     /// Opens an allocation of another device of this process, so that this device can make it resident
-    /// (`D3DKMTOpenResource`). [`Self::close_allocation`] undoes that.
+    /// (`D3DKMTOpenResource`). [`Self::close_allocation`] undoes this.
     ///
     /// # Errors
-    /// [`Error::Refused`] when this device has it open already.
+    /// [`Error::Refused`] if this device already has it open.
     pub fn open_allocation(&self, allocation: &Allocation) -> Result<(), Error> {
         let (device, allocation) = (self.handle(), allocation.handle());
         self.session().call(&OpenAllocation { device, allocation })
@@ -36,18 +36,18 @@ impl Device {
     /// Closes an allocation that [`Self::open_allocation`] opened, and evicts it from this device.
     ///
     /// # Errors
-    /// [`Error::Refused`] when this device does not have it open.
+    /// [`Error::Refused`] if this device does not have it open.
     pub fn close_allocation(&self, allocation: &Allocation) -> Result<(), Error> {
         let (device, allocation) = (self.handle(), allocation.handle());
         self.session().call(&CloseAllocation { device, allocation })
     }
 
-    /// Opens an allocation of another process by the name that [`Allocation::share`] gave it
-    /// (`D3DKMTOpenResourceFromNtHandle`). At first, it is neither resident on this device nor mapped in
-    /// this process.
+    /// Opens an allocation of another process by the name that [`Allocation::share`] returned
+    /// (`D3DKMTOpenResourceFromNtHandle`). Initially it is neither resident on this device nor mapped in this
+    /// process.
     ///
     /// # Errors
-    /// [`Error::Refused`] when no allocation of this guest has the name, or this device has it open.
+    /// [`Error::Refused`] if no allocation of this guest has the name, or this device has it open.
     pub fn open_shared_allocation(&self, name: NtHandle) -> Result<Arc<Allocation>, Error> {
         let request = OpenSharedAllocation { device: self.handle(), nt_handle: name };
         let OpenedAllocation { allocation, size } = self.session().call(&request)?;

@@ -21,7 +21,7 @@ use bellhop_protocol::handoff::publication;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
-/// How often a queue rang its doorbell, and what the doorbell's status then asked for.
+/// A queue's counts of rings, and of the actions that the doorbell's status then required.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DoorbellCounters {
     /// Stores to the doorbell.
@@ -52,7 +52,7 @@ impl Words {
 /// The values that rings of a global doorbell store.
 struct GlobalRings {
     tag: RingTag,
-    /// The last ring's number.
+    /// The number of the last ring.
     sequence: u32,
 }
 
@@ -85,10 +85,10 @@ pub(crate) struct Doorbell {
     hw_queue: Handle,
     doorbell: Handle,
     words: Words,
-    /// Whether the device is gone: the status word then means nothing.
+    /// Whether the device is gone: the status word is then meaningless.
     gone: Gone,
     store_fence: bool,
-    /// `Some` where all queues ring one doorbell word.
+    /// `Some` if all queues ring one doorbell word.
     global: Option<GlobalRings>,
     /// `Some` if the last connect asked for verbose fence logs.
     clock: Option<Box<GpuClock>>,
@@ -159,8 +159,8 @@ impl Doorbell {
         }
     }
 
-    /// Connects a disconnected doorbell. Called before anything is put into the ring, so that a failed
-    /// connect leaves nothing submitted.
+    /// Connects a disconnected doorbell. Called before anything is put into the ring, so that a failed connect
+    /// leaves nothing submitted.
     ///
     /// Source: user-mode work submission, "Work submission pseudocode in UMD", which connects first.
     #[inline]
@@ -173,14 +173,14 @@ impl Doorbell {
         }
     }
 
-    /// Tells the host which value the progress fence will get. Called before the work is visible.
+    /// Tells the host the value that the progress fence will get. Called before the work is visible.
     #[inline]
     pub(crate) fn set_last_queued(&self, value: u64) {
         publication::publish(self.words.last_queued.get(), value);
     }
 
-    /// Rings until an engine has seen the ring, or will see it. A caller that has not just called
-    /// [`Self::prepare`] asks [`Self::check_device`], too: a device that is gone sees nothing.
+    /// Rings until an engine has seen the ring or will see it. A caller that has not just called [`Self::prepare`]
+    /// also calls [`Self::check_device`]: a device that is gone sees nothing.
     ///
     /// Source: user-mode work submission, "Work submission pseudocode in UMD".
     #[inline(always)]
@@ -195,7 +195,7 @@ impl Doorbell {
         }
     }
 
-    /// Does what the status after a ring asks for, and rings again if it must.
+    /// Does what the status after a ring requires, and rings again if necessary.
     #[cold]
     fn ring_on(&mut self, mut status: ConnectionStatus, write_pointer: u64) -> Result<(), Error> {
         loop {
@@ -210,14 +210,13 @@ impl Doorbell {
         }
     }
 
-    /// That the device is not known to be gone.
+    /// Fails if the device is known to be gone.
     #[inline]
     pub(crate) fn check_device(&self) -> Result<(), Error> {
         if self.gone.is_known() { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Rings once and returns the status word's. Of a device that is gone the word means nothing: see
-    /// [`Self::status`].
+    /// Rings once and returns the status word. The word is meaningless if the device is gone: see [`Self::status`].
     #[inline]
     fn ring_word(&mut self, write_pointer: u64) -> ConnectionStatus {
         self.counters.rings += 1;
@@ -233,8 +232,8 @@ impl Doorbell {
         if self.gone.is_known() { ConnectionStatus::DISCONNECTED_ABORT } else { status }
     }
 
-    /// Rings the doorbell word that all queues share. Each ring stores a new value, so that the device
-    /// sees a change; the device finds the write pointer in the ring buffer control.
+    /// Rings the doorbell word that all queues share. Each ring stores a new value, so that the device sees a
+    /// change; the device finds the write pointer in the ring buffer control.
     #[inline(never)]
     fn ring_global(&mut self) -> ConnectionStatus {
         let value = self.global.as_mut().map_or(0, |global| {
@@ -252,8 +251,8 @@ impl Doorbell {
     #[cold]
     fn notify(&mut self) -> Result<(), Error> {
         self.counters.notifies += 1;
-        // The driver does not wait for the reply: the progress fence tells that the work is done, and the
-        // doorbell's status that the queue is lost.
+        // The driver does not wait for the reply: the progress fence tells of completion, and the doorbell's status
+        // of a lost queue.
         let request = NotifyWorkSubmission { doorbell: self.doorbell };
         match self.context.device().session().post(&request) {
             Err(_) if self.status() == ConnectionStatus::DISCONNECTED_ABORT => Err(self.lost()),
@@ -279,7 +278,7 @@ impl Doorbell {
         }
     }
 
-    /// The error for a doorbell that is disconnected for good.
+    /// The error for a permanently disconnected doorbell.
     #[cold]
     pub(crate) fn lost(&self) -> Error {
         let session = self.context.device().session();

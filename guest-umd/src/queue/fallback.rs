@@ -13,12 +13,12 @@ use bellhop_protocol::status::Status;
 use std::time::Duration;
 
 impl Context {
-    /// Creates a HW queue for user-mode submission, where there is user-mode submission, that falls back
-    /// to kernel-mode submission when it is lost. `ring_size` is as in [`Self::user_mode_queue`].
+    /// Creates a HW queue for user-mode submission, if available, that falls back to kernel-mode submission when it
+    /// is lost. `ring_size` is as in [`Self::user_mode_queue`].
     ///
     /// # Errors
-    /// As [`UserModeQueueBuilder::create`](crate::UserModeQueueBuilder::create), but for user-mode
-    /// submission that is not available.
+    /// As [`UserModeQueueBuilder::create`](crate::UserModeQueueBuilder::create), except for unavailable user-mode
+    /// submission.
     pub fn create_fallback_queue(&self, ring_size: u64) -> Result<FallbackQueue, Error> {
         let path = match self.create_user_mode_queue(ring_size) {
             Ok(queue) => Path::UserMode(queue),
@@ -31,10 +31,10 @@ impl Context {
     }
 }
 
-/// A HW queue for user-mode submission as long as that works, then one for kernel-mode submission.
+/// A HW queue for user-mode submission while that works, then one for kernel-mode submission.
 ///
-/// Submissions that are not known to be done are lost with the first queue, and [`Self::wait`] says so.
-/// The program decides whether to submit them again, since the engine may have executed them.
+/// Submissions that are not known to be done are lost with the first queue, and [`Self::wait`] reports that. The
+/// program decides whether to submit them again, since the engine may have executed them.
 ///
 /// Source: user-mode work submission, "Work submission pseudocode in UMD" (`cleanup_fallback`).
 pub struct FallbackQueue {
@@ -43,7 +43,7 @@ pub struct FallbackQueue {
     lost: Option<Lost>,
 }
 
-/// The queue for user-mode submission that was lost.
+/// The lost queue for user-mode submission.
 #[derive(Debug, Clone, Copy)]
 struct Lost {
     queue: Handle,
@@ -70,7 +70,7 @@ impl FallbackQueue {
     /// Submits a command buffer: in user mode, or in kernel mode once user-mode submission has failed.
     ///
     /// # Errors
-    /// As [`UserModeQueue::submit`] and [`KernelModeQueue::submit`]. After [`Error::NotRung`] it was
+    /// As [`UserModeQueue::submit`] and [`KernelModeQueue::submit`]. After [`Error::NotRung`] the buffer was
     /// submitted, after any other error it was not.
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<Submission, Error> {
         if let Path::UserMode(queue) = &mut self.path {
@@ -98,8 +98,8 @@ impl FallbackQueue {
         }
     }
 
-    /// Destroys the queue for user-mode submission and takes one for kernel-mode submission. Destroying
-    /// waits for what the queue still executes, so later submissions come after that.
+    /// Destroys the queue for user-mode submission and creates one for kernel-mode submission. Destroying waits for
+    /// the queue's remaining work, so later submissions follow it.
     fn fall_back(&mut self, fault: Option<QueueFault>) -> Result<(), Error> {
         let Path::UserMode(queue) = &self.path else { return Ok(()) };
         // A fence that is always signaled says nothing about what was executed.
@@ -111,11 +111,10 @@ impl FallbackQueue {
         Ok(())
     }
 
-    /// Waits, blocked, until a submission is done.
+    /// Blocks until a submission is done.
     ///
     /// # Errors
-    /// [`Error::Timeout`] when `timeout` is over, [`Error::QueueLost`] when the submission was lost with
-    /// its queue.
+    /// [`Error::Timeout`] if `timeout` expires, [`Error::QueueLost`] if the submission was lost with its queue.
     pub fn wait(&self, submission: Submission, timeout: Duration) -> Result<(), Error> {
         match self.lost {
             Some(Lost { done, .. }) if submission.user_mode && submission.value <= done => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The HW queue on the device, which user-mode and kernel-mode submission both have.
+//! The HW queue on the device, common to user-mode and kernel-mode submission.
 
 use crate::context::hardware::Context;
 use crate::error::Error;
@@ -11,21 +11,21 @@ use bellhop_protocol::control::hw_queue::{
 };
 use bellhop_protocol::features::Features;
 
-/// Where a HW queue's fence logs are; packets may read them. [`fence_log`](bellhop_protocol::fence_log)
-/// has the layout.
+/// The places of a HW queue's fence logs, which packets may read. [`fence_log`](bellhop_protocol::fence_log)
+/// defines the layout.
 ///
 /// Source: native GPU fence object, "Native fence log buffer design".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FenceLogs {
-    /// GPU virtual address of the log of waits.
+    /// GPU virtual address of the wait log.
     pub waits: u64,
-    /// GPU virtual address of the log of signals.
+    /// GPU virtual address of the signal log.
     pub signals: u64,
-    /// How many entries each log holds.
+    /// Number of entries in each log.
     pub entries: u32,
 }
 
-/// Refuses flags that the host did not allow this guest.
+/// Refuses flags that the host does not allow this guest.
 pub(crate) fn check_flags(context: &Context, flags: HwQueueFlags) -> Result<(), Error> {
     let is_on = context.device().session().link.features.contains(Features::DISABLE_GPU_TIMEOUT);
     if flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT) && !is_on {
@@ -64,7 +64,7 @@ impl HwQueue {
 impl Drop for HwQueue {
     fn drop(&mut self) {
         let session = self.context.device().session();
-        // A device that cannot be reached has forgotten it already.
+        // An unreachable device has already forgotten it.
         let _ = session.call(&DestroyHwQueue { hw_queue: self.handle });
         session.link.events.forget(session.process(), self.handle);
     }

@@ -27,14 +27,14 @@ impl Context {
     /// [`kernel_mode_queue().create()`](KernelModeQueueBuilder::create).
     ///
     /// # Errors
-    /// When the device refuses.
+    /// [`Error::Refused`] if the device has no room for another queue.
     pub fn create_kernel_mode_queue(&self) -> Result<KernelModeQueue, Error> {
         self.kernel_mode_queue().create()
     }
 }
 
-/// Describes a HW queue for kernel-mode submission. Its progress fence is a native fence where those
-/// were negotiated, and it has the GPU's time-out, unless that is changed here.
+/// Describes a HW queue for kernel-mode submission. By default its progress fence is a native fence, if those were
+/// negotiated, and it has the GPU's time-out.
 #[must_use = "`create` makes the queue"]
 pub struct KernelModeQueueBuilder {
     context: Context,
@@ -42,15 +42,15 @@ pub struct KernelModeQueueBuilder {
 }
 
 impl KernelModeQueueBuilder {
-    /// Gives the queue a monitored fence as its progress fence, even where there are native fences.
-    /// Packets of other queues cannot wait for it.
+    /// Makes the queue's progress fence a monitored fence, even if there are native fences. Packets of other queues
+    /// cannot wait for it.
     pub fn monitored_progress(mut self) -> Self {
         self.flags -= HwQueueFlags::NATIVE_PROGRESS_FENCE;
         self
     }
 
-    /// Lets the queue execute without progress for as long as it likes (`DisableGpuTimeout`). It
-    /// keeps its share of the engine, is pre-empted as others are, and ends when it is destroyed.
+    /// Lets the queue execute indefinitely without progress (`DisableGpuTimeout`). It keeps its share of the
+    /// engine, is pre-empted like others, and ends when it is destroyed.
     pub fn without_timeout(mut self) -> Self {
         self.flags |= HwQueueFlags::DISABLE_GPU_TIMEOUT;
         self
@@ -59,15 +59,15 @@ impl KernelModeQueueBuilder {
     /// Creates the queue (`D3DKMTCreateHwQueue`).
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when the host does not let this guest have queues without a
-    /// time-out; [`Error::Refused`] when the device has no room for another queue.
+    /// [`Error::NotAvailable`] if the host does not allow this guest queues without a time-out; [`Error::Refused`]
+    /// if the device has no room for another queue.
     pub fn create(self) -> Result<KernelModeQueue, Error> {
         hw_queue::check_flags(&self.context, self.flags)?;
         Ok(KernelModeQueue { queue: HwQueue::create(self.context, self.flags)? })
     }
 }
 
-/// A HW queue that takes work through the control queue. Works without memory that both sides reach.
+/// A HW queue that takes work through the control queue. Works without shared memory.
 ///
 /// Source: Windows KMD overview, "DMA buffers".
 pub struct KernelModeQueue {
@@ -94,10 +94,10 @@ impl KernelModeQueue {
     }
 
     /// Holds later submissions until all of these fences have these values
-    /// (`D3DKMTWaitForSynchronizationObjectFromGpu`). The host's CPU waits, so monitored fences do.
+    /// (`D3DKMTWaitForSynchronizationObjectFromGpu`). The host's CPU waits, so monitored fences are allowed.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a fence is not of this process, or the queue holds as much as it may.
+    /// [`Error::Refused`] if a fence belongs to another process, or the queue reached its limit.
     pub fn wait_for_fences(&mut self, fences: &[(&Fence, u64)]) -> Result<(), Error> {
         in_queue::wait_from_gpu(self.queue.context().device(), self.queue.handle, fences)
     }
@@ -115,7 +115,7 @@ impl KernelModeQueue {
     /// fence gets when it is done.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the queue is lost, or has as many submissions waiting as it may.
+    /// [`Error::Refused`] if the queue is lost, or reached its limit of waiting submissions.
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         let value = self.queue.last_value + 1;
         let request = SubmitCommand {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! HW queues: how submissions reach an engine.
+//! HW queues: the ways of a submission to an engine.
 
 pub(crate) mod doorbell;
 pub(crate) mod fallback;

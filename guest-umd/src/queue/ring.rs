@@ -20,18 +20,18 @@ use std::sync::atomic::{Ordering, fence};
 pub(crate) struct Ring {
     buffer: Arc<Allocation>,
     control: Arc<Allocation>,
-    /// The buffer's.
+    /// The words of the buffer.
     words: Words,
-    /// Words from the write pointer on that are free as far as the driver knows, up to the buffer's end at most.
+    /// Words from the write pointer on that are free as far as the driver knows, at most to the buffer's end.
     free: Free,
     write_pointer: Word,
     read_pointer: Word,
     store_fence: bool,
-    /// Bytes of the buffer.
+    /// Size of the buffer in bytes.
     size: u64,
-    /// The write pointer, which the driver alone moves.
+    /// The write pointer, which only the driver moves.
     write: u64,
-    /// The read pointer when the driver last loaded it.
+    /// The read pointer as of the driver's last load.
     read: u64,
 }
 
@@ -77,7 +77,7 @@ impl Ring {
         RingPointers::new(self.write_pointer.get(), self.read_pointer.get())
     }
 
-    /// Whether `bytes` fit. Loads the read pointer only if they do not fit by the last known one.
+    /// Returns whether `bytes` fit. Loads the read pointer only if they do not fit by the last known one.
     #[inline]
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
         self.fits(bytes) || self.fits_by_now(bytes)
@@ -98,9 +98,9 @@ impl Ring {
         self.fits(bytes)
     }
 
-    /// Appends packets, which are not visible before [`Self::publish`], if they have a place that needs no look
-    /// at the read pointer and is in one piece. Returns whether they have: if not, [`Self::has_room`] looks, and
-    /// [`Self::push_bytes`] appends.
+    /// Appends packets if they fit in one piece by the last known read pointer, and returns whether they did. If
+    /// not, [`Self::has_room`] loads the read pointer, and [`Self::push_bytes`] appends. Packets are invisible
+    /// before [`Self::publish`].
     #[inline(always)]
     pub(crate) fn push<const N: usize>(&mut self, packets: [u64; N]) -> bool {
         let is_pushed = self.free.push(packets);
@@ -110,8 +110,8 @@ impl Ring {
         is_pushed
     }
 
-    /// As [`Self::push`], wherever they are: across the buffer's end, too, or from the middle of a word on, where
-    /// a tester's bytes may end. The caller has checked that there is room.
+    /// As [`Self::push`], at any position: also across the buffer's end, or from the middle of a word on, where a
+    /// tester's bytes may end. The caller has checked that there is room.
     #[cold]
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let place = (self.write & (self.size - 1)) as usize;
@@ -124,7 +124,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The free words by the last known read pointer; none from the middle of a word on.
+    /// The free words by the last known read pointer; none if the write pointer is in the middle of a word.
     fn free_words(&self) -> Free {
         let place = (self.write & (self.size - 1)) as usize;
         let used = self.write.wrapping_sub(self.read);

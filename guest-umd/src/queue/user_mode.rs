@@ -20,7 +20,7 @@ use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::time::{Duration, Instant};
 use zerocopy::{Immutable, IntoBytes, transmute};
 
-/// How long a full ring may stand still before that is an error.
+/// How long a full ring may make no progress before that is an error.
 const RING_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Context {
@@ -46,8 +46,8 @@ impl Context {
     }
 }
 
-/// Describes a HW queue for user-mode submission. Its ring is where accesses to it are fast, and it
-/// has the GPU's time-out, unless that is changed here.
+/// Describes a HW queue for user-mode submission. By default its ring is in the fastest memory, and it has the
+/// GPU's time-out.
 #[must_use = "`create` makes the queue"]
 pub struct UserModeQueueBuilder {
     context: Context,
@@ -64,35 +64,34 @@ impl UserModeQueueBuilder {
         self
     }
 
-    /// Hands the doorbell's private data to the host's kernel-mode driver.
+    /// Passes the doorbell's private data to the host's kernel-mode driver.
     pub fn private_data(mut self, data: DoorbellPrivateData) -> Self {
         self.private_data = data;
         self
     }
 
-    /// Lets the queue execute without progress for as long as it likes (`DisableGpuTimeout`). It
-    /// keeps its share of the engine, is pre-empted as others are, and ends when it is destroyed.
+    /// Lets the queue execute indefinitely without progress (`DisableGpuTimeout`). It keeps its share of the
+    /// engine, is pre-empted like others, and ends when it is destroyed.
     pub fn without_timeout(mut self) -> Self {
         self.flags |= HwQueueFlags::DISABLE_GPU_TIMEOUT;
         self
     }
 
-    /// Creates the queue (`D3DKMTCreateHwQueue`) with its ring and a doorbell (`D3DKMTCreateDoorbell`)
-    /// that is not connected yet.
+    /// Creates the queue (`D3DKMTCreateHwQueue`) with its ring and a doorbell (`D3DKMTCreateDoorbell`), not yet
+    /// connected.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when user-mode submission was not negotiated, or the host does not
-    /// let this guest have queues without a time-out; [`Error::BadPacket`] when a ring cannot have
-    /// this size; [`Error::Refused`] when the device has no room for the queue, or its driver does
-    /// not take the private data.
+    /// [`Error::NotAvailable`] if user-mode submission was not negotiated, or the host does not allow this guest
+    /// queues without a time-out; [`Error::BadPacket`] if the ring size is invalid; [`Error::Refused`] if the
+    /// device has no room for the queue, or its driver rejects the private data.
     pub fn create(self) -> Result<UserModeQueue, Error> {
         let Self { context, ring_size, ring_kind, private_data, flags } = self;
         if !context.device().session().link.features.contains(Features::USER_MODE_SUBMISSION) {
             return Err(Error::NotAvailable("user-mode submission"));
         }
         hw_queue::check_flags(&context, flags)?;
-        // Both allocations must be resident before there is a doorbell. Source: user-mode work
-        // submission, "Residency model of doorbell memory and ring buffer allocations".
+        // Both allocations must be resident before the doorbell exists. Source: user-mode work submission,
+        // "Residency model of doorbell memory and ring buffer allocations".
         let ring = Ring::create(context.device(), ring_kind, ring_size)?;
         let mut queue = HwQueue::create(context.clone(), flags)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
@@ -103,23 +102,23 @@ impl UserModeQueueBuilder {
 
 /// A HW queue that takes work through a ring and a doorbell. One thread submits.
 ///
-/// The ring holds packets; its write pointer, in the ring buffer control, says how far it is written. A
-/// store to the doorbell tells the engine to look.
+/// The ring holds packets; its write pointer, in the ring buffer control, tells how far it is written. A store to
+/// the doorbell tells the engine to look.
 ///
 /// Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
 /// pseudocode in UMD".
 pub struct UserModeQueue {
-    // Dropped in this order. Destroying the queue waits for its submissions and destroys the doorbell;
-    // the ring is free after that.
+    // Dropped in this order. Destroying the queue waits for its submissions and destroys the doorbell; afterwards
+    // the ring is unused.
     queue: HwQueue,
     pub(crate) doorbell: Box<Doorbell>,
     pub(crate) ring: Ring,
-    /// A submission that was accepted and not rung for.
+    /// An accepted submission without its ring.
     not_rung: Option<Box<NotRung>>,
 }
 
-/// What a submission puts into the ring. The signal of the progress fence stands beside the packet that executes
-/// the command buffer, and not in the buffer: a buffer that is submitted again stays in both processors' caches.
+/// The packets of a submission. The progress fence's signal is beside the packet that executes the command buffer,
+/// not in the buffer, so that a resubmitted buffer stays in both processors' caches.
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct Submission {
@@ -127,7 +126,7 @@ struct Submission {
     signal: SignalFence,
 }
 
-/// A [`Submission`] where logs are verbose.
+/// A [`Submission`] for verbose logs.
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct LoggedSubmission {
@@ -143,7 +142,7 @@ struct NotRung {
     gpu_va: u64,
 }
 
-// A submission is one call: what would be a call in it is inlined always. An `Error` is returned in memory, which each
+// A submission is one call: the functions inside are always inlined. An `Error` is returned in memory, which each
 // call would write and its caller read.
 impl UserModeQueue {
     /// Bytes of the ring that a submission takes, unless logs are verbose.
@@ -161,7 +160,7 @@ impl UserModeQueue {
         &self.queue.progress
     }
 
-    /// Where the queue's fence logs are, in which its engine notes waits and signals.
+    /// The queue's fence logs, in which its engine records waits and signals.
     #[must_use]
     pub fn fence_logs(&self) -> FenceLogs {
         self.queue.logs
@@ -173,7 +172,7 @@ impl UserModeQueue {
         self.queue.last_value
     }
 
-    /// How often the doorbell was rung, connected and notified.
+    /// The counts of rings, connects and notifications.
     #[must_use]
     pub fn counters(&self) -> DoorbellCounters {
         self.doorbell.counters
@@ -187,13 +186,13 @@ impl UserModeQueue {
 
     /// Submits a command buffer. Returns the value that the progress fence gets when it is done.
     ///
-    /// After [`Error::NotRung`] the command buffer is in the ring: submitting it again rings for it, and
-    /// does not submit it twice. After any other error it was not submitted. If the queue is lost later,
-    /// the progress fence tells.
+    /// After [`Error::NotRung`] the command buffer is in the ring: submitting it again rings for it without
+    /// submitting it twice. After any other error it was not submitted. If the queue is lost later, the progress
+    /// fence tells.
     ///
     /// # Errors
-    /// [`Error::QueueLost`] when the queue is lost, [`Error::RingFull`] when the ring stays full,
-    /// [`Error::NotRung`] when connecting or notifying failed.
+    /// [`Error::QueueLost`] if the queue is lost, [`Error::RingFull`] if the ring stays full, [`Error::NotRung`] if
+    /// connecting or notifying failed.
     #[inline]
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         if let Some(not_rung) = self.not_rung.as_deref().copied() {
@@ -202,14 +201,14 @@ impl UserModeQueue {
         self.doorbell.prepare()?;
         let value = self.queue(commands)?;
         self.publish();
-        // `prepare` has seen that the device is there. If it goes just now, the progress fence tells.
+        // `prepare` has seen the device. If it goes away now, the progress fence tells.
         match self.doorbell.ring(self.ring.write_pointer()) {
             Ok(()) => Ok(value),
             Err(error) => self.keep(NotRung { value, gpu_va: commands.gpu_va() }, error),
         }
     }
 
-    /// As [`Self::submit`], after a submission that is in the ring and was not rung for: this may be it again.
+    /// As [`Self::submit`], after a submission that is in the ring without its ring: this may be a retry of it.
     #[cold]
     fn submit_after(
         &mut self,
@@ -229,11 +228,11 @@ impl UserModeQueue {
         }
     }
 
-    /// Remembers a submission that is in the ring and was not rung for.
+    /// Records a submission that is in the ring without its ring.
     #[cold]
     fn keep(&mut self, submission: NotRung, reason: Error) -> Result<u64, Error> {
         let value = submission.value;
-        // The queue is lost: the progress fence tells, as it does for the submissions before.
+        // The queue is lost: the progress fence tells, as it does for earlier submissions.
         if self.doorbell.status() == ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(value);
         }
@@ -241,11 +240,11 @@ impl UserModeQueue {
         Err(Error::NotRung { value, reason: Box::new(reason) })
     }
 
-    /// Puts a command buffer into the ring and does not ring; [`Self::ring`] then rings for several at
-    /// once. The engine sees none of them earlier, but when the queue is dropped.
+    /// Puts a command buffer into the ring without ringing; [`Self::ring`] then rings for several at once. The
+    /// engine sees none of them earlier, except when the queue is dropped.
     ///
     /// # Errors
-    /// [`Error::RingFull`] when the ring stays full, [`Error::QueueLost`] when the queue is lost.
+    /// [`Error::RingFull`] if the ring stays full, [`Error::QueueLost`] if the queue is lost.
     #[inline(always)]
     pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         let (slot, value) = (self.queue.progress.slot(), self.queue.last_value + 1);
@@ -258,7 +257,7 @@ impl UserModeQueue {
         Ok(value)
     }
 
-    /// As [`Self::queue`], with an entry in the log of signals that says when it was queued.
+    /// As [`Self::queue`], with an entry in the signal log that holds the time of queuing.
     #[cold]
     fn queue_logged(
         &mut self,
@@ -293,7 +292,7 @@ impl UserModeQueue {
         self.ring.push_bytes(bytes)
     }
 
-    /// Makes what is in the ring visible to the engine.
+    /// Makes the ring's content visible to the engine.
     #[inline]
     pub(crate) fn publish(&mut self) {
         // Stored before the work is visible, so that the host never takes a busy queue for an idle one.
@@ -304,8 +303,7 @@ impl UserModeQueue {
     /// Rings the doorbell for everything in the ring.
     ///
     /// # Errors
-    /// [`Error::QueueLost`] when the queue is lost; [`Error::Refused`] when the doorbell cannot be
-    /// connected.
+    /// [`Error::QueueLost`] if the queue is lost; [`Error::Refused`] if the doorbell cannot be connected.
     #[inline(always)]
     pub fn ring(&mut self) -> Result<(), Error> {
         self.publish();
@@ -322,8 +320,8 @@ impl UserModeQueue {
         }
         let start = Instant::now();
         while !self.ring.has_room(bytes) {
-            // The engine may not know of work that was queued without ringing, or rung for before the
-            // doorbell was disconnected. Ringing also shows whether the queue is lost.
+            // The engine may not know of work that was queued without ringing, or rung for before the doorbell was
+            // disconnected. Ringing also reveals a lost queue.
             self.ring()?;
             let next = self.queue.progress.current_value()? + 1;
             if next <= self.queue.last_value {
@@ -338,7 +336,7 @@ impl UserModeQueue {
         Ok(())
     }
 
-    /// The error for a lost queue, with the reason that the device gave.
+    /// The error for a lost queue, with the device's reason.
     #[must_use]
     pub fn lost(&self) -> Error {
         self.doorbell.lost()
@@ -347,7 +345,7 @@ impl UserModeQueue {
 
 impl Drop for UserModeQueue {
     fn drop(&mut self) {
-        // Destroying the queue waits for what is visible, and so for what was queued and not rung for.
+        // Destroying the queue waits for visible work, and so for work that was queued but not rung for.
         self.publish();
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The control queue: requests of several threads, on their way at once.
+//! The control queue: requests of several threads, in flight concurrently.
 //!
-//! Of the threads that wait for replies, the leader blocks until the device notifies it, and hands out
-//! what came back. When the leader has its own reply, another thread takes its place.
+//! One of the threads that wait for replies, the leader, blocks until the device notifies it, and distributes the
+//! replies. When the leader has its own reply, another thread takes over.
 
 use super::event_queue::{EventQueue, LOOK};
 use super::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Virtqueue};
@@ -12,13 +12,14 @@ use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use vm_memory::Bytes;
 
-/// Most requests on their way.
+/// Maximum number of requests in flight.
 const SLOTS: u16 = 8;
-/// Most of them without a thread that waits for the reply. The others' threads take those replies too.
+/// Maximum number of them without a thread that waits for the reply. The threads of the others take those replies
+/// too.
 const POSTED: usize = SLOTS as usize / 2;
-/// Room for a request: more than the device takes, so that a program can see it refuse.
+/// Room for a request: more than the device accepts, so that a program can see the refusal.
 const REQUEST: usize = 2 * MAX_REQUEST_SIZE;
-/// Index of the first descriptor that no slot uses: a chain of a tester's own begins there.
+/// Index of the first descriptor that no slot uses, where a tester's own chain begins.
 pub(crate) const RAW_INDEX: u16 = 2 * SLOTS;
 /// Descriptors in the queue.
 const QUEUE_SIZE: u16 = 64;
@@ -28,8 +29,8 @@ pub struct ControlQueue<N> {
     notifications: N,
     /// Buffers by slot.
     buffers: Box<[Buffers]>,
-    /// The event queue, in which a device that took another's place says so. It does not answer requests to
-    /// the first.
+    /// The event queue, in which a replacement device announces itself. It does not answer requests to the first
+    /// device.
     events: Option<Arc<EventQueue<N>>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -46,7 +47,7 @@ struct State {
     slots: [Slot; SLOTS as usize],
     raw: Slot,
     has_leader: bool,
-    /// Why nothing comes back until the next reset.
+    /// Why the queue is unusable until the next reset.
     end: Option<End>,
 }
 
@@ -55,7 +56,7 @@ struct State {
 enum End {
     /// The device is gone, or broke the rules.
     Stopped,
-    /// Another device took its place.
+    /// Another device replaced it.
     Replaced,
 }
 
@@ -78,9 +79,9 @@ impl End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Free,
-    /// The device has it.
+    /// The device owns it.
     Offered,
-    /// The device has it, and no thread waits for the reply.
+    /// The device owns it, and no thread waits for the reply.
     Posted,
     /// The device wrote this many bytes.
     Done(u32),
@@ -88,7 +89,7 @@ enum Slot {
     Lost,
 }
 
-/// Names a slot.
+/// Identifies a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotIndex {
     Request(u16),
@@ -107,7 +108,7 @@ impl State {
         (0..SLOTS).find(|slot| self.slots[usize::from(*slot)] == Slot::Free)
     }
 
-    /// Takes everything that the device has given back.
+    /// Takes all chains that the device has returned.
     fn collect(&mut self) -> Result<(), TransportError> {
         while let Some(used) = self.queue.take_used()? {
             let index = match used.head {
@@ -129,14 +130,14 @@ impl State {
 }
 
 impl<N: Notifications> ControlQueue<N> {
-    /// How many descriptors the queue has.
+    /// Number of descriptors in the queue.
     pub const SIZE: u16 = QUEUE_SIZE;
 
-    /// Creates a queue. `memory` allocates each buffer on its own, by its size in bytes, so that the guest
-    /// needs no large piece.
+    /// Creates a queue. `memory` allocates each buffer separately, by its size in bytes, so that the guest needs no
+    /// large piece.
     ///
     /// # Errors
-    /// When `memory` fails.
+    /// If `memory` fails.
     pub fn new(
         memory: impl Fn(usize) -> Result<DmaMemory, TransportError>,
         notifications: N,
@@ -150,13 +151,13 @@ impl<N: Notifications> ControlQueue<N> {
         Ok(Self { notifications, buffers, events: None, state, changed })
     }
 
-    /// Has waits end when the event queue says that another device took this one's place.
+    /// Makes waits end if the event queue announces a replacement device.
     #[must_use]
     pub fn beside(self, events: &Arc<EventQueue<N>>) -> Self {
         Self { events: Some(Arc::clone(events)), ..self }
     }
 
-    /// Where the device finds the queue.
+    /// The addresses of the queue for the device.
     #[must_use]
     pub fn addresses(&self) -> QueueAddresses {
         self.lock().queue.addresses()
@@ -168,29 +169,29 @@ impl<N: Notifications> ControlQueue<N> {
         &self.notifications
     }
 
-    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
+    /// Locks the state. No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Empties the queue; requests on their way are lost. The device must not use the queue.
+    /// Empties the queue; requests in flight are lost. The device must not use the queue.
     ///
     /// # Errors
-    /// None for a queue that was created.
+    /// Never fails for an existing queue.
     pub fn reset(&self) -> Result<(), TransportError> {
         self.lose(None)?.queue.reset()
     }
 
-    /// Fails requests on their way, and later ones until [`Self::reset`]. Called when the device is stopped;
-    /// the device must not use the queue.
+    /// Fails requests in flight, and later ones until [`Self::reset`]. Called when the device is stopped; the
+    /// device must not use the queue.
     ///
     /// # Errors
-    /// None for a queue that was created.
+    /// Never fails for an existing queue.
     pub fn close(&self) -> Result<(), TransportError> {
         self.lose(Some(End::Stopped)).map(|_| ())
     }
 
-    /// Drops requests on their way.
+    /// Drops requests in flight.
     fn lose(&self, end: Option<End>) -> Result<MutexGuard<'_, State>, TransportError> {
         let mut state = self.lock();
         let State { slots, raw, .. } = &mut *state;
@@ -216,7 +217,7 @@ impl<N: Notifications> ControlQueue<N> {
     /// Sends a request and waits for its reply. Returns the reply's length in bytes.
     ///
     /// # Errors
-    /// When the request is too long, or the device is gone or breaks the queue's rules.
+    /// If the request is too long, or the device is gone or breaks the queue's rules.
     pub fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
         if request.len() > REQUEST {
             return Err(TransportError::OutOfMemory(request.len() as u64));
@@ -238,12 +239,12 @@ impl<N: Notifications> ControlQueue<N> {
         let (state, written) = self.exchange(state, index, head)?;
         let length = (written as usize).min(MAX_REPLY_SIZE).min(reply.len());
         read(&self.buffers(slot)?.reply, &mut reply[..length])?;
-        // Another thread may use the buffer from here on.
+        // Another thread may use the buffer from now on.
         self.release(state, index);
         Ok(length)
     }
 
-    /// Sends a request and does not wait for its reply, unless many such requests are on their way.
+    /// Sends a request without waiting for its reply, unless many such requests are in flight.
     ///
     /// Kicks first, so that a sleeping engine wakes while the driver writes the request.
     ///
@@ -258,7 +259,7 @@ impl<N: Notifications> ControlQueue<N> {
         let posted =
             |state: &State| state.slots.iter().filter(|slot| **slot == Slot::Posted).count();
         if posted(&state) == POSTED {
-            // No other thread may be there to take their replies.
+            // There may be no other thread to take their replies.
             let collected = state.collect();
             self.changed.notify_all();
             if let Err(error) = collected {
@@ -306,13 +307,13 @@ impl<N: Notifications> ControlQueue<N> {
         Ok(head)
     }
 
-    /// Offers descriptors as they are, right or wrong. Writes them to the table from
-    /// [`RAW_INDEX`](crate::raw::RAW_INDEX) on, where the chain begins; `next` fields are indices of the
-    /// table. Returns how many bytes the device says that it wrote.
+    /// Offers descriptors unchanged, valid or not. Writes them to the table from
+    /// [`RAW_INDEX`](crate::raw::RAW_INDEX) on, where the chain begins; `next` fields are indices of the table.
+    /// Returns the number of bytes that the device claims to have written.
     ///
     /// # Errors
-    /// When there are too many descriptors, another such chain is on its way, or the device is
-    /// gone or breaks the queue's rules.
+    /// If there are too many descriptors, another such chain is in flight, or the device is gone or breaks the
+    /// queue's rules.
     #[cfg(feature = "raw")]
     pub fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
         let mut state = self.lock();
@@ -332,7 +333,7 @@ impl<N: Notifications> ControlQueue<N> {
         self.changed.notify_all();
     }
 
-    /// Offers a chain and waits until it comes back.
+    /// Offers a chain and waits until it returns.
     fn exchange<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -380,7 +381,7 @@ impl<N: Notifications> ControlQueue<N> {
     fn wait(&self) -> Result<(), TransportError> {
         let has_come = || self.lock().queue.has_used();
         match &self.events {
-            // Replies come first: the device may have answered before it went.
+            // Replies come first: the device may have answered before it went away.
             Some(events) if !self.notifications.wait(Some(LOOK), &has_come)? => events.check(),
             Some(_) => Ok(()),
             None => self.notifications.wait(None, &has_come).map(drop),
@@ -408,7 +409,7 @@ mod tests {
     /// Where the device sees the queue.
     const BASE: u64 = 0x1000;
 
-    /// A device that answers every request, with as many bytes as the request's first byte says.
+    /// A device that answers every request with as many bytes as the request's first byte says.
     struct Device {
         memory: DmaMemory,
         answered: AtomicU16,
@@ -421,7 +422,7 @@ mod tests {
             self.memory.bytes().unwrap().load(offset, Ordering::Acquire).unwrap()
         }
 
-        /// How many chains were offered.
+        /// Number of offered chains.
         fn offered(&self) -> u16 {
             self.word(usize::from(QUEUE_SIZE) * 16 + 2)
         }
@@ -494,7 +495,7 @@ mod tests {
         assert_eq!(device.answered.load(Ordering::Relaxed), 0);
         let mut reply = [0; 8];
         for round in 1..20 {
-            // One more than may be posted: it waits, and the others' slots are free then.
+            // One more than may be posted: it waits, and the slots of the others are free afterwards.
             for _ in 0..=POSTED {
                 queue.post(&[0]).unwrap();
             }

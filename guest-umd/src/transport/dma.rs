@@ -6,7 +6,7 @@ use super::TransportError;
 use std::sync::Arc;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
-/// A contiguous piece of guest memory that the device reaches as long as it runs.
+/// A contiguous piece of guest memory that the device can access while it runs.
 #[derive(Clone)]
 pub struct DmaMemory {
     region: Arc<MmapRegion>,
@@ -16,11 +16,10 @@ pub struct DmaMemory {
 }
 
 impl DmaMemory {
-    /// `length` bytes from byte `offset` of a mapping on, which the device sees from guest-physical
-    /// `address` on.
+    /// `length` bytes from byte `offset` of a mapping on, which the device sees from guest-physical `address` on.
     ///
     /// # Errors
-    /// When they do not lie in the mapping.
+    /// If they do not lie in the mapping.
     pub fn new(
         region: Arc<MmapRegion>,
         offset: usize,
@@ -47,7 +46,7 @@ impl DmaMemory {
     /// Its bytes.
     ///
     /// # Errors
-    /// None for memory that was made.
+    /// Never fails for existing memory.
     pub fn bytes(&self) -> Result<VolatileSlice<'_>, TransportError> {
         self.region
             .get_slice(self.offset, self.length)
@@ -57,7 +56,7 @@ impl DmaMemory {
     /// A part of it.
     ///
     /// # Errors
-    /// When it has no such part.
+    /// If the part exceeds the memory.
     pub fn part(&self, offset: usize, length: usize) -> Result<Self, TransportError> {
         if offset.checked_add(length).is_none_or(|end| end > self.length) {
             return Err(TransportError::OutOfMemory(length as u64));

@@ -7,18 +7,17 @@ use bellhop_protocol::bar::AreaKind;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The memory of donated areas. It belongs to the transport, because only a reset of the device ends a
-/// donation.
+/// The memory of donated areas. The transport owns it, because only a reset of the device ends a donation.
 #[derive(Default)]
 pub struct Donations(Mutex<BTreeMap<AreaKind, Arc<dyn SystemMemory>>>);
 
 impl Donations {
-    /// Locks the map. No code panics while it holds the lock, so a poisoned map is whole.
+    /// Locks the map. No code panics while it holds the lock, so the map behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AreaKind, Arc<dyn SystemMemory>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees all donated memory. Called when the device was reset.
+    /// Frees all donated memory. Called after a reset of the device.
     pub fn clear(&self) {
         self.lock().clear();
     }

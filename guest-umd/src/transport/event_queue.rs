@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use vm_memory::Bytes;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Buffers on offer, and descriptors in the queue.
+/// Number of offered buffers, and of descriptors in the queue.
 const QUEUE_SIZE: u16 = 64;
 const EVENT: usize = size_of::<Event>();
-/// Most events that the driver keeps until a thread takes them. A device that sends more waits.
+/// Maximum number of events that the driver keeps until a thread takes them. A device that sends more waits.
 const MAX_KEPT: usize = 4096;
 /// How often a waiting driver checks that the device is still the one that it opened.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
@@ -28,26 +28,26 @@ pub struct EventQueue<N> {
 
 struct State {
     queue: Virtqueue,
-    /// Events that came and were not taken.
+    /// Events that arrived and were not taken.
     kept: VecDeque<Event>,
-    /// Another device took this one's place, and sends nothing else until a reset.
+    /// Whether another device replaced this one; it sends nothing else until a reset.
     is_replaced: bool,
-    /// When the driver last kicked.
+    /// The time of the driver's last kick.
     told: Instant,
 }
 
 impl<N: Notifications> EventQueue<N> {
-    /// How many descriptors the queue has.
+    /// Number of descriptors in the queue.
     pub const SIZE: u16 = QUEUE_SIZE;
 
-    /// Bytes of memory that the queue and its buffers take.
+    /// Bytes of memory for the queue and its buffers.
     pub const MEMORY: usize = Self::QUEUE_MEMORY + QUEUE_SIZE as usize * EVENT;
     const QUEUE_MEMORY: usize = Virtqueue::memory_size(QUEUE_SIZE).next_multiple_of(4096);
 
     /// Creates a queue in memory of at least [`Self::MEMORY`] bytes.
     ///
     /// # Errors
-    /// When the memory is too small.
+    /// If the memory is too small.
     pub fn new(memory: &DmaMemory, notifications: N) -> Result<Self, TransportError> {
         let queue = Virtqueue::new(memory.part(0, Self::QUEUE_MEMORY)?, QUEUE_SIZE)?;
         let buffers = memory.part(Self::QUEUE_MEMORY, Self::MEMORY - Self::QUEUE_MEMORY)?;
@@ -56,7 +56,7 @@ impl<N: Notifications> EventQueue<N> {
         Ok(Self { notifications, buffers, state: Mutex::new(state) })
     }
 
-    /// Where the device finds the queue.
+    /// The addresses of the queue for the device.
     #[must_use]
     pub fn addresses(&self) -> QueueAddresses {
         self.lock().queue.addresses()
@@ -68,7 +68,7 @@ impl<N: Notifications> EventQueue<N> {
         &self.notifications
     }
 
-    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
+    /// Locks the state. No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +76,7 @@ impl<N: Notifications> EventQueue<N> {
     /// Empties the queue and takes all buffers back. The device must not use the queue.
     ///
     /// # Errors
-    /// None for a queue that was created.
+    /// Never fails for an existing queue.
     pub fn reset(&self) -> Result<(), TransportError> {
         let mut state = self.lock();
         state.kept.clear();
@@ -84,11 +84,11 @@ impl<N: Notifications> EventQueue<N> {
         state.queue.reset()
     }
 
-    /// Offers all buffers. Called once the device runs: some VMMs start a device behind the buffers that
-    /// were offered before.
+    /// Offers all buffers. Called once the device runs: some VMMs start a device after the buffers that were
+    /// offered before.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     pub fn offer_buffers(&self) -> Result<(), TransportError> {
         let mut state = self.lock();
         let mut notify = false;
@@ -113,12 +113,12 @@ impl<N: Notifications> EventQueue<N> {
         queue.offer(index)
     }
 
-    /// Waits, blocked, for the next event; returns `None` when the time is over, or when the device has notified
-    /// the driver of no event. For one thread at a time: two events may come with one notification, which wakes
+    /// Blocks until the next event; returns `None` when the time is over, or when the device has notified the
+    /// driver without an event. For one thread at a time: two events may come with one notification, which wakes
     /// one thread.
     ///
     /// # Errors
-    /// When the device is gone, another took its place, or it breaks the queue's rules.
+    /// If the device is gone or was replaced, or it breaks the queue's rules.
     pub fn next(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let has_come = || {
@@ -140,11 +140,11 @@ impl<N: Notifications> EventQueue<N> {
         }
     }
 
-    /// Checks whether another device took this one's place (`DEVICE_REPLACED`). Kicks from time to time,
-    /// since a device that was started again learns only from a kick which queues it has.
+    /// Checks whether another device replaced this one (`DEVICE_REPLACED`). Kicks from time to time, since a
+    /// restarted device learns of its queues only from a kick.
     ///
     /// # Errors
-    /// When another device took its place, or it breaks the queue's rules.
+    /// If another device replaced it, or it breaks the queue's rules.
     pub fn check(&self) -> Result<(), TransportError> {
         let mut state = self.lock();
         let mut notify = false;
@@ -218,7 +218,7 @@ mod tests {
         (memory, queue)
     }
 
-    /// What the device does: writes its `index`th event, counted from 1, in the order of the offers.
+    /// The device's part: writes its `index`th event, counted from 1, in the order of the offers.
     fn send(memory: &DmaMemory, queue: &EventQueue<Bell>, index: u16, kind: EventKind) {
         let bytes = memory.bytes().unwrap();
         let head = (index - 1) % QUEUE_SIZE;
@@ -246,7 +246,7 @@ mod tests {
             assert!(matches!(queue.check(), Err(TransportError::Replaced)));
             assert!(matches!(queue.next(None), Err(TransportError::Replaced)));
         }
-        // A reset makes it this driver's.
+        // A reset binds the new device to this driver.
         queue.reset().unwrap();
         queue.offer_buffers().unwrap();
         queue.check().unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How a driver reaches its device: BAR, control queue, event queue, memory.
+//! A driver's access to its device: BAR, control queue, event queue, memory.
 //!
-//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM
-//! ([`virtio_pci`]), in a container, and in a fake guest that stands for a VMM.
+//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM ([`virtio_pci`]), in
+//! a container, and in a fake guest without a VMM.
 
 pub mod control_queue;
 mod dma;
@@ -32,11 +32,11 @@ use vm_memory::MmapRegion;
 /// Why the device could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The device is gone, and every queue with it.
+    /// The device is gone, with all its queues.
     #[error("the device is gone: {0}")]
     Disconnected(String),
-    /// Another device took its place, as when its daemon was started again. The processes, queues, fences
-    /// and donated areas of the first are gone.
+    /// Another device replaced it, for example because its daemon restarted. The processes, queues, fences and
+    /// donated areas of the first device are gone.
     #[error(
         "another device took the place of this one, and what this program created is gone; open the \
          device and its adapter again"
@@ -45,7 +45,7 @@ pub enum TransportError {
     /// The device broke the rules of the transport.
     #[error("the device broke the transport's rules: {0}")]
     Protocol(String),
-    /// The guest has no memory left that the device can reach.
+    /// The guest has no memory left that the device can access.
     #[error("the guest has no {0} bytes of memory left that the device can reach")]
     OutOfMemory(u64),
     /// The guest's memory is in pieces that are too small for a virtqueue's buffer.
@@ -66,18 +66,18 @@ pub enum TransportError {
     NotAttached {
         /// The device's PCI address.
         address: String,
-        /// The driver in the guest's kernel that has the device.
+        /// The driver in the guest's kernel that is bound to the device.
         driver: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an operation.
     #[error("{0}: {1}")]
     Io(&'static str, std::io::Error),
 }
 
-/// How the processor treats accesses to a mapping.
+/// The processor's treatment of accesses to a mapping.
 ///
-/// The guest's kernel asks for a type, and a hypervisor may override it: this is the weakest type that the
-/// mapping may have.
+/// The guest's kernel requests a type, and a hypervisor may override it: this is the weakest type that the mapping
+/// may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryType {
     /// Ordinary memory.
@@ -89,8 +89,7 @@ pub enum MemoryType {
 }
 
 impl MemoryType {
-    /// Whether a store needs a full fence, beyond release semantics, to become visible before later
-    /// stores.
+    /// Returns whether a store needs a full fence, beyond release semantics, to become visible before later stores.
     #[must_use]
     pub const fn needs_store_fence(self) -> bool {
         matches!(self, Self::WriteCombining)
@@ -107,16 +106,16 @@ impl std::fmt::Display for MemoryType {
     }
 }
 
-/// The BAR as this process has mapped it.
+/// The BAR as mapped by this process.
 #[derive(Clone)]
 pub struct BarMapping {
     /// The whole BAR, readable and writable.
     pub region: Arc<MmapRegion>,
-    /// How the processor treats accesses to it.
+    /// The processor's treatment of accesses to it.
     pub memory_type: MemoryType,
 }
 
-/// Guest memory that the device can reach. Freed when dropped.
+/// Guest memory that the device can access. Freed on drop.
 pub trait SystemMemory: Send + Sync {
     /// The mapping that holds it.
     fn region(&self) -> &Arc<MmapRegion>;
@@ -126,85 +125,82 @@ pub trait SystemMemory: Send + Sync {
     fn len(&self) -> usize;
     /// The guest-physical pages, in order.
     fn extents(&self) -> &[Extent];
-    /// Whether it has no bytes.
+    /// Returns whether it has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How driver and device of one virtqueue notify each other: by eventfds, or by PCI notifications and
-/// MSI-X.
+/// The notifications between driver and device of one virtqueue: eventfds, or PCI notifications and MSI-X.
 pub trait Notifications: Send + Sync {
     /// Tells the device that the driver offered something.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     fn kick(&self) -> Result<(), TransportError>;
 
-    /// Waits until the device says that it gave something back; returns false when the time is over. A
-    /// notification before the call counts. Blocks where the device interrupts, and polls `has_come`
-    /// elsewhere. May return early.
+    /// Waits for a notification that the device returned something; returns false when the time is over. A
+    /// notification before the call counts. Blocks if the device interrupts, and otherwise polls `has_come`. May
+    /// return early.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// If the device is gone.
     fn wait(
         &self,
         timeout: Option<Duration>,
         has_come: &dyn Fn() -> bool,
     ) -> Result<bool, TransportError>;
 
-    /// Ends the wait of another thread as if the device had notified the driver.
+    /// Ends another thread's wait as if the device had notified the driver.
     ///
     /// # Errors
-    /// When the operating system refuses.
+    /// If the operating system refuses.
     fn wake(&self) -> Result<(), TransportError>;
 }
 
-/// A device as a guest reaches it.
+/// A guest's access to a device.
 pub trait Transport: Send + Sync {
     /// The configuration space.
     fn config(&self) -> ConfigSpace;
 
-    /// The features that the device offers and a driver on this transport may use.
+    /// The features that the device offers and that a driver on this transport may use.
     fn features(&self) -> Features;
 
-    /// The BAR, if the VMM has one: the device's memory is behind it once the device has answered
-    /// `OPEN_ADAPTER`.
+    /// The BAR, if the VMM has one. The device's memory is behind it once the device has answered `OPEN_ADAPTER`.
     fn bar(&self) -> Option<BarMapping>;
 
     /// The memory that the driver donated since the last reset.
     fn donations(&self) -> &Donations;
 
-    /// Sends a request with its header and waits for the reply. Returns the reply's length in bytes.
-    /// Several threads may call it at once.
+    /// Sends a request with its header and waits for the reply. Returns the reply's length in bytes. Several
+    /// threads may call it concurrently.
     ///
     /// # Errors
-    /// When the device is gone or breaks the rules of its queues.
+    /// If the device is gone or breaks the rules of its queues.
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError>;
 
-    /// Sends a request with its header and does not wait for the reply.
+    /// Sends a request with its header without waiting for the reply.
     ///
     /// # Errors
-    /// When the device is gone or breaks the rules of its queues.
+    /// If the device is gone or breaks the rules of its queues.
     fn post(&self, request: &[u8]) -> Result<(), TransportError>;
 
-    /// Waits, blocked, for the next event, at most for `timeout`; returns `None` when that is over, or when the
-    /// device has notified the driver of no event: a fence that a thread waits for may be there then.
+    /// Blocks until the next event, for at most `timeout`; returns `None` when that is over, or when the device has
+    /// notified the driver without an event: a fence that a thread waits for may then be reached.
     ///
     /// # Errors
-    /// When the device is gone or breaks the rules of its queues.
+    /// If the device is gone or breaks the rules of its queues.
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError>;
 
-    /// Allocates `size` bytes of memory that the device can reach: zeroed, and aligned to pages.
+    /// Allocates `size` bytes of memory that the device can access, zeroed and page-aligned.
     ///
     /// # Errors
-    /// [`TransportError::OutOfMemory`] when there is not enough.
+    /// [`TransportError::OutOfMemory`] if there is not enough.
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
 
-    /// Checks that the device is still the one that the driver opened, as far as that shows without a
-    /// request.
+    /// Checks that the device is still the one that the driver opened, as far as is visible without a request.
     ///
     /// # Errors
-    /// When the device is gone, or another took its place.
+    /// If the device is gone or was replaced.
     fn check(&self) -> Result<(), TransportError>;
 }

@@ -2,9 +2,9 @@
 
 //! Waiting for a device that does not interrupt.
 //!
-//! A waiting thread polls for what the device gave back: without pause for a moment, in which the device
-//! answers most requests, and then with pauses that grow with the wait. So a wait takes at most an eighth
-//! longer than with an interrupt, and a long wait costs the processor next to nothing.
+//! A waiting thread polls: without pauses for a moment, in which the device answers most requests, and then with
+//! pauses that grow with the wait. A wait therefore takes at most an eighth longer than with an interrupt, and a
+//! long wait costs the processor almost nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{sleep, yield_now};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long a thread polls without pauses.
 const SPIN: Duration = Duration::from_micros(50);
-/// A pause is this part of the time that the thread has waited.
+/// The ratio of the time waited so far to the next pause.
 const SHARE: u32 = 8;
 /// The longest pause.
 const LONGEST: Duration = Duration::from_millis(4);
@@ -24,12 +24,11 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Waits until `has_come`, or until another thread calls [`Self::wake`]; false when the time is
-    /// over.
+    /// Waits until `has_come`, or until another thread calls [`Self::wake`]; returns false when the time is over.
     pub fn wait(&self, timeout: Option<Duration>, has_come: impl Fn() -> bool) -> bool {
         let start = Instant::now();
         loop {
-            // Relaxed: the thread that woke this one says why by other means.
+            // Relaxed: the waking thread passes its reason by other means.
             if self.woken.swap(false, Ordering::Relaxed) || has_come() {
                 return true;
             }
@@ -51,7 +50,7 @@ impl Polling {
     }
 }
 
-/// The pause after a wait this long.
+/// The pause after a wait of this length.
 fn pause(waited: Duration) -> Duration {
     if waited < SPIN { Duration::ZERO } else { (waited / SHARE).min(LONGEST) }
 }
@@ -76,7 +75,7 @@ mod tests {
         });
     }
 
-    /// Over a wait of an hour: what a processor pays, and how late the last look may be.
+    /// Over a wait of an hour: the processor's cost, and the lateness of the last look.
     #[test]
     fn looks_become_rare_and_are_never_late_by_much() {
         let (mut waited, mut looks) = (SPIN, 0);

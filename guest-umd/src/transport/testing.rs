@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the tests of several files use.
+//! Helpers for the tests of several files.
 
 use super::DmaMemory;
 use std::sync::Arc;

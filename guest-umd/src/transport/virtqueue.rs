@@ -35,7 +35,7 @@ pub struct Descriptor {
     pub next: u16,
 }
 
-/// Where the three parts of a virtqueue are, in guest-physical addresses.
+/// The guest-physical addresses of a virtqueue's three parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueAddresses {
     /// The descriptor table.
@@ -46,7 +46,7 @@ pub struct QueueAddresses {
     pub used: u64,
 }
 
-/// A chain that the device gave back.
+/// A chain that the device returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
     /// Head of the chain.
@@ -61,7 +61,7 @@ pub struct Virtqueue {
     size: u16,
     available: u16,
     used: u16,
-    /// The heads that the device has, and may give back.
+    /// The heads that the device owns and may return.
     offered: Vec<bool>,
 }
 
@@ -74,17 +74,17 @@ const fn used_offset(size: u16) -> usize {
 }
 
 impl Virtqueue {
-    /// Bytes of memory that a queue of `size` descriptors takes.
+    /// Bytes of memory for a queue of `size` descriptors.
     #[must_use]
     pub const fn memory_size(size: u16) -> usize {
         used_offset(size) + RING_HEADER + USED_ELEMENT * size as usize + 2
     }
 
-    /// Creates an empty queue of `size` descriptors, a power of two, in memory that is large enough and
-    /// aligned to 16 bytes.
+    /// Creates an empty queue of `size` descriptors, a power of two, in memory that is large enough and aligned to
+    /// 16 bytes.
     ///
     /// # Errors
-    /// When the memory is too small.
+    /// If the memory is too small.
     pub fn new(memory: DmaMemory, size: u16) -> Result<Self, TransportError> {
         if memory.length() < Self::memory_size(size) {
             return Err(TransportError::OutOfMemory(Self::memory_size(size) as u64));
@@ -98,7 +98,7 @@ impl Virtqueue {
     /// Empties the queue. The device must not use the queue.
     ///
     /// # Errors
-    /// None for a queue that was created.
+    /// Never fails for an existing queue.
     pub fn reset(&mut self) -> Result<(), TransportError> {
         let zeroes = vec![0; Self::memory_size(self.size)];
         self.bytes()?.write_slice(&zeroes, 0).map_err(outside)?;
@@ -107,7 +107,7 @@ impl Virtqueue {
         Ok(())
     }
 
-    /// Where the device finds the queue.
+    /// The addresses of the queue for the device.
     #[must_use]
     pub fn addresses(&self) -> QueueAddresses {
         let base = self.memory.address();
@@ -122,10 +122,10 @@ impl Virtqueue {
         self.memory.bytes()
     }
 
-    /// Writes a descriptor that the device does not have.
+    /// Writes a descriptor that the device does not own.
     ///
     /// # Errors
-    /// When there is no such descriptor.
+    /// If the descriptor does not exist.
     pub fn write_descriptor(
         &mut self,
         index: u16,
@@ -143,10 +143,10 @@ impl Virtqueue {
         self.bytes()?.write_slice(&bytes, usize::from(index) * DESCRIPTOR).map_err(outside)
     }
 
-    /// Offers the chain from `head` on to the device. Returns whether the device wants a notification.
+    /// Offers the chain that begins at `head` to the device. Returns whether the device wants a notification.
     ///
     /// # Errors
-    /// None for a queue that was created.
+    /// Never fails for an existing queue.
     pub fn offer(&mut self, head: u16) -> Result<bool, TransportError> {
         let bytes = self.bytes()?;
         let ring = available_offset(self.size);
@@ -157,8 +157,8 @@ impl Virtqueue {
         let available = self.available.wrapping_add(1);
         // Publishes the descriptors and the buffers to the device, which acquires the index.
         bytes.store(available.to_le(), ring + 2, Ordering::Release).map_err(outside)?;
-        // Pairs with the device's fence: the device asks for notifications and then loads the index; the
-        // driver stored the index and then loads whether the device asks.
+        // Pairs with the device's fence: the device asks for notifications and then loads the index; the driver
+        // stored the index and then loads whether the device asks.
         fence(Ordering::SeqCst);
         let flags: u16 = bytes.load(used_offset(self.size), Ordering::Relaxed).map_err(outside)?;
         self.available = available;
@@ -168,7 +168,7 @@ impl Virtqueue {
         Ok(u16::from_le(flags) & NO_NOTIFY == 0)
     }
 
-    /// Whether the device has given back a chain that was not taken.
+    /// Returns whether the device has returned a chain that was not yet taken.
     #[must_use]
     pub fn has_used(&self) -> bool {
         // Relaxed: `take_used` acquires.
@@ -178,10 +178,10 @@ impl Virtqueue {
         self.bytes().ok().and_then(index).is_some_and(|index| u16::from_le(index) != self.used)
     }
 
-    /// Takes the next chain that the device has given back.
+    /// Takes the next chain that the device has returned.
     ///
     /// # Errors
-    /// When the device gives back a chain that it does not have.
+    /// If the device returns a chain that it does not own.
     pub fn take_used(&mut self) -> Result<Option<Used>, TransportError> {
         let bytes = self.bytes()?;
         let ring = used_offset(self.size);
@@ -227,7 +227,7 @@ mod tests {
         Virtqueue::new(memory(0x1000, 4096), SIZE).unwrap()
     }
 
-    /// What a device would do: uses `head` and publishes the used index.
+    /// The device's part: uses `head` and publishes the used index.
     fn give_back(queue: &Virtqueue, index: u16, head: u32, written: u32) {
         let bytes = queue.bytes().unwrap();
         let ring = used_offset(SIZE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A transport that remembers that its device is gone.
+//! A transport that records that its device is gone.
 
 use super::{BarMapping, Donations, SystemMemory, Transport, TransportError};
 use bellhop_protocol::config::ConfigSpace;
@@ -9,10 +9,10 @@ use bellhop_protocol::features::Features;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Whether a device is gone, for good.
+/// Whether a device is permanently gone.
 ///
-/// The doorbells, statuses and fences of a device that is gone stay in memory as they were, so that nothing
-/// there tells a driver that its rings are no longer read. This does.
+/// The doorbells, statuses and fences of a device that is gone stay in memory unchanged, so nothing there tells a
+/// driver that its rings are no longer read. This does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gone(Arc<OnceLock<Reason>>);
 
@@ -61,7 +61,7 @@ impl Watched {
         (Self { transport, gone: gone.clone() }, gone)
     }
 
-    /// Asks the device, unless it is gone: a device that took its place must not get its requests.
+    /// Sends a request to the device, unless it is gone: a replacement device must not get its requests.
     fn ask<T>(
         &self,
         ask: impl FnOnce(&dyn Transport) -> Result<T, TransportError>,

@@ -33,7 +33,7 @@ pub struct Bounded<U, const MIN: u64, const MAX: u64>(u64, PhantomData<U>);
 /// A value named in the code, such as a default.
 ///
 /// # Panics
-/// When the value is outside its range.
+/// If the value is outside its range.
 #[must_use]
 pub fn at<U: Unit, const MIN: u64, const MAX: u64>(units: u64) -> Bounded<U, MIN, MAX> {
     let range = Bounded::<U, MIN, MAX>::range;

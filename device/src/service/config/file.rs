@@ -85,7 +85,7 @@ impl ConfigFile {
     /// The whole configuration as TOML, which reads back to an equal one.
     ///
     /// # Errors
-    /// When a path in it is not UTF-8.
+    /// If a path in it is not UTF-8.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
         Ok(toml::to_string(&self.config)?)
     }

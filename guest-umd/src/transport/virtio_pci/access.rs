@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How user space reaches a PCI device: through VFIO or through sysfs and UIO.
+//! User-space access to a PCI device: through VFIO, or through sysfs and UIO.
 
 use super::TransportError;
 use super::address::{Attachment, PciAddress};
@@ -12,14 +12,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use vm_memory::MmapRegion;
 
-/// A device that only this process uses.
+/// A device in this process's exclusive use.
 pub(super) enum Access {
     Vfio(Vfio),
     Uio(Uio),
 }
 
 impl Access {
-    /// Takes the device from the kernel's driver that has it.
+    /// Opens the device through the kernel driver bound to it.
     pub(super) fn open(address: PciAddress) -> Result<Self, TransportError> {
         match Attachment::of(address)? {
             Attachment::Vfio => Vfio::open(address).map(Self::Vfio),
@@ -50,7 +50,7 @@ impl Access {
         }
     }
 
-    /// Maps a shared-memory region, write-combining where the kernel lets this process.
+    /// Maps a shared-memory region, write-combining if the kernel allows.
     pub(super) fn map_shared_memory(&self, window: Window) -> Result<BarMapping, TransportError> {
         let (region, memory_type) = match self {
             Self::Vfio(vfio) => (vfio.map(window)?, MemoryType::Uncached),
@@ -67,8 +67,8 @@ impl Access {
         }
     }
 
-    /// Takes an interrupt, if there is one. `read_status` reads the interrupt status; a level-triggered
-    /// interrupt needs that before it is enabled again.
+    /// Takes an interrupt, if there is one. `read_status` reads the interrupt status, which a level-triggered
+    /// interrupt needs before it is enabled again.
     pub(super) fn take_interrupt(
         &self,
         read_status: impl FnOnce() -> Result<(), TransportError>,

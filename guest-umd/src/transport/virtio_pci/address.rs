@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which devices there are, and which driver of the guest's kernel has each.
+//! The devices of the guest, and the kernel driver bound to each.
 
 use super::TransportError;
 use bellhop_protocol::config::VIRTIO_DEVICE_ID;
@@ -12,10 +12,10 @@ use std::str::FromStr;
 const DEVICES: &str = "/sys/bus/pci/devices";
 /// PCI vendor id of virtio devices.
 const VENDOR: u32 = 0x1af4;
-/// PCI device id of a virtio device, less its virtio id.
+/// PCI device id of a virtio device, minus its virtio id.
 const DEVICE_BASE: u32 = 0x1040;
 
-/// Where a device is on the VM's PCI buses, as `lspci -D` writes it: `0000:01:00.0`.
+/// The address of a device on the VM's PCI buses, in the format of `lspci -D`: `0000:01:00.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PciAddress {
     domain: u16,
@@ -62,7 +62,7 @@ impl FromStr for PciAddress {
     }
 }
 
-/// The kernel's driver that gives access to a device.
+/// The kernel driver that gives access to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     /// `vfio-pci`: interrupts by MSI-X.
@@ -81,7 +81,7 @@ impl fmt::Display for Attachment {
 }
 
 impl Attachment {
-    /// The kernel's driver that has the device at an address.
+    /// The kernel driver bound to the device at an address.
     pub(super) fn of(address: PciAddress) -> Result<Self, TransportError> {
         let driver = fs::read_link(address.folder().join("driver"));
         let driver = driver.as_deref().ok().and_then(Path::file_name);
@@ -96,11 +96,10 @@ impl Attachment {
     }
 }
 
-/// The devices with the virtio id of a Bellhop GPU, by address. Opening one tells whether it is a Bellhop
-/// GPU.
+/// The devices with the virtio id of a Bellhop GPU, by address. Opening one tells whether it is a Bellhop GPU.
 ///
 /// # Errors
-/// When the guest's kernel does not list its devices.
+/// If the guest's kernel does not list its devices.
 pub fn discover() -> Result<Vec<PciAddress>, TransportError> {
     discover_in(Path::new(DEVICES))
 }

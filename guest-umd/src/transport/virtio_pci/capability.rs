@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The vendor-specific PCI capabilities of a virtio-pci device, which say where its structures are.
+//! The vendor-specific PCI capabilities of a virtio-pci device, which locate its structures.
 //!
 //! Source: VIRTIO 1.3, "Virtio Structure PCI Capabilities".
 
@@ -11,9 +11,9 @@ pub(super) const CONFIG_SIZE: usize = 256;
 
 /// Offset of the first capability's offset.
 const FIRST: usize = 0x34;
-/// Capabilities begin behind the header.
+/// Capabilities begin after the header.
 const HEADER: usize = 0x40;
-/// More capabilities than fit.
+/// More than the number of capabilities that fit.
 const MAX_CAPABILITIES: usize = 48;
 /// A vendor-specific capability.
 const VENDOR_SPECIFIC: u8 = 0x09;
@@ -27,7 +27,7 @@ const SHARED_MEMORY: u8 = 8;
 /// A part of a BAR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Which BAR.
+    /// The number of the BAR.
     pub(super) bar: u8,
     /// Offset in bytes of the first byte in the BAR.
     pub(super) offset: u64,
@@ -40,7 +40,7 @@ pub(super) struct Window {
 pub(super) struct SharedMemory {
     /// Its id.
     pub(super) id: u8,
-    /// Where it is.
+    /// Its place.
     pub(super) window: Window,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Capabilities {
     pub(super) common: Window,
     /// The notification structure.
     pub(super) notify: Window,
-    /// Bytes between the places for two queues, by their notification offsets.
+    /// Multiplier of the queues' notification offsets, in bytes.
     pub(super) notify_multiplier: u32,
     /// The interrupt status.
     pub(super) isr: Window,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Appends a capability of `kind` and links it to the one before.
+    /// Appends a capability of `kind` and links it to the previous one.
     fn add(config: &mut [u8; CONFIG_SIZE], at: &mut usize, link: &mut usize, body: &[u8]) {
         config[*link] = *at as u8;
         config[*at] = VENDOR_SPECIFIC;

@@ -35,7 +35,7 @@ const FEATURES_OK: u8 = 8;
 
 /// `VIRTIO_F_VERSION_1`.
 const VERSION_1: u64 = 1 << 32;
-/// How long a device may take for a reset. VIRTIO names no time and no event.
+/// Time limit for a reset. VIRTIO names no time and no event.
 const RESET_TIME: Duration = Duration::from_secs(10);
 
 /// The common configuration of a device.
@@ -54,7 +54,7 @@ impl CommonConfig {
         self.0.write(DEVICE_STATUS, status)
     }
 
-    /// Resets the device. It uses no queue when this returns.
+    /// Resets the device. When this returns, it uses no queue.
     pub(super) fn reset(&self) -> Result<(), TransportError> {
         self.set_status(0)?;
         let start = Instant::now();
@@ -104,8 +104,7 @@ impl CommonConfig {
         self.0.write(CONFIG_MSIX_VECTOR, vector)
     }
 
-    /// Where in the notification structure a queue's place is, in multiples of what the
-    /// capability says.
+    /// Offset of a queue in the notification structure, in multiples of the capability's multiplier.
     pub(super) fn notify_offset(&self, queue: u16) -> Result<u16, TransportError> {
         self.0.write(QUEUE_SELECT, queue)?;
         self.0.read(QUEUE_NOTIFY_OFFSET)
@@ -144,7 +143,7 @@ impl CommonConfig {
         self.0.write(QUEUE_ENABLE, 1u16)
     }
 
-    /// Reads the device's own configuration, in one piece.
+    /// Reads a consistent copy of the device's own configuration.
     pub(super) fn read_device_config(
         &self,
         device: &Registers,

@@ -2,9 +2,9 @@
 
 //! One interrupt for all queues, and the threads that wait for each.
 //!
-//! A thread that waits for a queue also waits for the interrupt. The interrupt does not say which queue it
-//! is for, so the thread that takes it wakes the waiters of every queue. Where the device has no interrupt,
-//! each waiter polls its queue.
+//! A thread that waits for a queue also waits for the interrupt. The interrupt does not identify its queue, so the
+//! thread that takes it wakes the waiters of every queue. If the device has no interrupt, each waiter polls its
+//! queue.
 
 use super::TransportError;
 use super::access::Access;
@@ -29,9 +29,9 @@ pub(super) struct Interrupts {
 
 /// The waiters of one queue.
 struct Waiters {
-    /// Readable when the device may have given something back.
+    /// Readable when the device may have returned something.
     told: OwnedFd,
-    /// How they wait if the device has no interrupt.
+    /// Used for waiting if the device has no interrupt.
     polling: Polling,
 }
 
@@ -49,7 +49,7 @@ impl Interrupts {
         Ok(Arc::new(Self { access, status, queues }))
     }
 
-    /// Whether the device interrupts.
+    /// Returns whether the device interrupts.
     pub(super) fn come(&self) -> bool {
         self.access.interrupt().is_some()
     }
@@ -78,7 +78,7 @@ impl Interrupts {
 
     fn distribute(&self) -> Result<(), TransportError> {
         let read_status = || self.status.read::<u8>(0).map(|_| ());
-        // Another waiter may have taken the interrupt meanwhile, and wakes this one.
+        // Another waiter may have taken the interrupt meanwhile, and then wakes this one.
         if self.access.take_interrupt(read_status)? {
             for queue in &self.queues {
                 self.tell(queue)?;

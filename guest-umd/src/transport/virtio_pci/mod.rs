@@ -2,9 +2,9 @@
 
 //! The transport of a guest in a VM: a virtio-pci device, driven from user space.
 //!
-//! No driver in the guest's kernel knows the device. VFIO gives access to it where the VM has an IOMMU,
-//! sysfs and `uio_pci_generic` elsewhere. Queues are in pinned memory; the kernel tells its guest-physical
-//! addresses (see `pinned`).
+//! No driver in the guest's kernel knows the device. VFIO gives access to it if the VM has an IOMMU, otherwise
+//! sysfs and `uio_pci_generic` do. Queues are in pinned memory; the kernel reveals its guest-physical addresses
+//! (see `pinned`).
 //!
 //! Source: VIRTIO 1.3, "Virtio Over PCI Bus".
 
@@ -39,7 +39,7 @@ use registers::Registers;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Which features a driver may use, where the device offers them.
+/// The features that a driver may use, if the device offers them.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Bellhop's own features.
@@ -61,10 +61,10 @@ pub struct VirtioPci {
     events: Arc<EventQueue<QueueNotifications>>,
     interrupts: Arc<Interrupts>,
     donations: Donations,
-    /// Locked for resets only: two at once would set up the queues twice.
+    /// Locked for resets only: two concurrent ones would set up the queues twice.
     common: Mutex<CommonConfig>,
     memory: PinnedMemory,
-    /// How the guest's kernel gives access to the device.
+    /// The kernel driver bound to the device.
     attachment: Attachment,
 }
 
@@ -72,8 +72,7 @@ impl VirtioPci {
     /// Takes over the device at an address and starts it.
     ///
     /// # Errors
-    /// When it is not a Bellhop device, is in use, this user may not reach it, or it does not follow
-    /// VIRTIO.
+    /// If it is not a Bellhop device, is in use, this user may not access it, or it does not follow VIRTIO.
     pub fn open(address: PciAddress, options: Options) -> Result<Arc<Self>, TransportError> {
         let access = Access::open(address)?;
         let attachment = access.attachment();
@@ -123,7 +122,8 @@ impl VirtioPci {
         Ok(Arc::new(device))
     }
 
-    /// Locks the common configuration. No code panics while it holds the lock, so a poisoned one is whole.
+    /// Locks the common configuration. No code panics while it holds the lock, so it is consistent behind a
+    /// poisoned lock.
     fn lock(&self) -> std::sync::MutexGuard<'_, CommonConfig> {
         self.common.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,11 +141,10 @@ impl VirtioPci {
         self.events.offer_buffers()
     }
 
-    /// Resets and restarts the device. Everything that the driver created is gone, and so are the BAR's
-    /// mappings.
+    /// Resets and restarts the device. Everything that the driver created is gone, including the BAR's mappings.
     ///
     /// # Errors
-    /// When the device does not come back.
+    /// If the device does not come back.
     pub fn reset(&self) -> Result<(), TransportError> {
         let common = self.lock();
         common.reset()?;
@@ -156,13 +155,13 @@ impl VirtioPci {
         self.start(&common)
     }
 
-    /// How the guest's kernel gives access to the device.
+    /// The kernel driver bound to the device.
     #[must_use]
     pub fn attachment(&self) -> Attachment {
         self.attachment
     }
 
-    /// Whether the device interrupts; otherwise, waiting threads poll.
+    /// Returns whether the device interrupts; otherwise, waiting threads poll.
     #[must_use]
     pub fn has_interrupts(&self) -> bool {
         self.interrupts.come()
@@ -171,7 +170,7 @@ impl VirtioPci {
     /// See [`ControlQueue::offer_raw`].
     ///
     /// # Errors
-    /// When the device is gone or breaks the queue's rules.
+    /// If the device is gone or breaks the queue's rules.
     #[cfg(feature = "raw")]
     pub fn offer_raw(
         &self,
@@ -183,7 +182,7 @@ impl VirtioPci {
     /// Allocates contiguous memory with a known guest-physical address. It is freed with the device.
     ///
     /// # Errors
-    /// When there is no such run of free memory.
+    /// If there is no such run of free memory.
     pub fn contiguous(&self, length: usize) -> Result<DmaMemory, TransportError> {
         self.memory.contiguous(length)
     }
@@ -191,8 +190,8 @@ impl VirtioPci {
 
 impl Drop for VirtioPci {
     fn drop(&mut self) {
-        // Reset before the memory is freed: the device must not write memory that others then have. A
-        // device that cannot be reset cannot be reached at all.
+        // Reset before the memory is freed: the device must not write memory that then has other owners. A device
+        // that cannot be reset is unreachable.
         let _ = self.lock().reset();
     }
 }

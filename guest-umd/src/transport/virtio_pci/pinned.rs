@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory of this process that stays where it is in the guest's physical memory.
+//! Memory of this process that stays in place in the guest's physical memory.
 //!
-//! The device reaches guest memory by guest-physical addresses, past any IOMMU of the VM. The kernel may
-//! still move locked memory; it does not move a buffer that is registered with an io_uring.
-//! `/proc/self/pagemap` tells a program with `CAP_SYS_ADMIN` where it is.
+//! The device accesses guest memory by guest-physical addresses, past any IOMMU of the VM. The kernel may still
+//! move locked memory, but not a buffer that is registered with an io_uring. `/proc/self/pagemap` reveals its place
+//! to a program with `CAP_SYS_ADMIN`.
 
 use super::TransportError;
 use crate::transport::{DmaMemory, SystemMemory};
@@ -19,20 +19,20 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vm_memory::MmapRegion;
 
-/// Blocks at a time.
+/// Maximum number of blocks at once.
 const SLOTS: u32 = 4096;
-/// Most bytes of a block: the limit of a registered buffer.
+/// Maximum size of a block in bytes: the limit of a registered buffer.
 const MAX_SIZE: u64 = 1 << 30;
 /// Bytes of a huge page. Memory in huge pages has few extents.
 const HUGE_PAGE: usize = 2 << 20;
-/// Most bytes in which the driver looks for adjacent pages.
+/// Maximum number of bytes to search for adjacent pages.
 const SEARCH: usize = 64 << 20;
-/// In an entry of the page map: the page is in memory.
+/// Bit of a page-map entry: the page is in memory.
 const PRESENT: u64 = 1 << 63;
-/// In an entry of the page map: which page of physical memory it is.
+/// Bits of a page-map entry: the number of the physical page.
 const PAGE_FRAME: u64 = (1 << 55) - 1;
 
-/// Gives out pinned memory.
+/// An allocator of pinned memory.
 pub(super) struct PinnedMemory {
     pins: Arc<Pins>,
     /// Memory that is freed with the device.
@@ -70,13 +70,13 @@ impl PinnedMemory {
         Ok(Self { pins, kept: Mutex::default() })
     }
 
-    /// Allocates memory that is freed when dropped.
+    /// Allocates memory that is freed on drop.
     pub(super) fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.pin(size).map(|block| Box::new(block) as _)
     }
 
-    /// Allocates contiguous memory that is freed with this object, for what a device uses from start to
-    /// end. Takes it from a huge page if the kernel has one, else from pages that happen to be adjacent.
+    /// Allocates contiguous memory that is freed with this object, for a device's permanent use. Takes it from a
+    /// huge page if the kernel has one, else from pages that happen to be adjacent.
     pub(super) fn contiguous(&self, length: usize) -> Result<DmaMemory, TransportError> {
         let out_of_memory = || TransportError::OutOfMemory(length as u64);
         let length =
@@ -97,8 +97,7 @@ impl PinnedMemory {
         memory
     }
 
-    /// Pins pages that are adjacent in the guest's physical memory. Frees those that it looked through in
-    /// vain.
+    /// Pins pages that are adjacent in the guest's physical memory, and frees the other pages searched.
     fn search(&self, length: usize) -> Result<Block, TransportError> {
         let fragmented = || TransportError::Fragmented(length as u64);
         let region = Arc::new(MmapRegion::new(SEARCH).map_err(|_| fragmented())?);
@@ -153,7 +152,7 @@ impl PinnedMemory {
 }
 
 impl Kept {
-    /// The next part of the longest extent, which is the first.
+    /// The next part of the longest extent; among equals, the first.
     fn give_out(&mut self, length: usize) -> Result<DmaMemory, TransportError> {
         let Pages { region, offset, .. } = &self.block.pages;
         let start = run(&self.block.extents, self.extent.length as usize).unwrap_or(0);
@@ -171,7 +170,7 @@ fn longest(extents: &[Extent]) -> Extent {
     longest.unwrap_or(Extent { address: 0, length: 0 })
 }
 
-/// Where the first extent of at least `length` bytes begins, in bytes from the first extent's start.
+/// Offset of the first extent of at least `length` bytes, in bytes from the first extent's start.
 fn run(extents: &[Extent], length: usize) -> Option<usize> {
     let mut offset = 0;
     for extent in extents {
@@ -186,14 +185,14 @@ fn run(extents: &[Extent], length: usize) -> Option<usize> {
 /// Frees unused pages of a mapping.
 fn give_back(region: &MmapRegion, range: Range<usize>) {
     let start = region.as_ptr().wrapping_add(range.start);
-    // SAFETY: the range is a part of the mapping. Only the caller has a view of it, and does not read it:
-    // its bytes become zero.
+    // SAFETY: the range is a part of the mapping. Only the caller has a view of it, and does not read it: its bytes
+    // become zero.
     #[expect(unsafe_code, reason = "advice is given by address")]
     let _ = unsafe { madvise(start.cast(), range.len(), Advice::LinuxDontNeed) };
 }
 
 impl Pins {
-    /// Locks the state. No code panics while it holds the lock, so a poisoned state is whole.
+    /// Locks the state. No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, Registered> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -206,8 +205,8 @@ impl Pins {
     }
 
     fn update(&self, slot: u32, buffer: libc::iovec) -> io::Result<()> {
-        // SAFETY: the kernel only takes references to the pages of the buffer, which is a block's mapping
-        // or empty. No operation is ever submitted to the ring, so nothing is read or written through it.
+        // SAFETY: the kernel only takes references to the pages of the buffer, which is a block's mapping or empty.
+        // No operation is ever submitted to the ring, so nothing is read or written through it.
         #[expect(unsafe_code, reason = "registered buffers are passed by address")]
         unsafe {
             self.lock().ring.submitter().register_buffers_update(slot, &[buffer], None)
@@ -262,12 +261,12 @@ impl Pages {
         self.region.as_ptr().wrapping_add(self.offset)
     }
 
-    /// Allocates the pages, zeroed, as huge pages where there are any, and keeps a fork of the process from
-    /// copying them.
+    /// Allocates the pages, zeroed, as huge pages if possible, and prevents a fork of the process from copying
+    /// them.
     fn populate(&self) -> Result<(), TransportError> {
         let advise = |advice| {
-            // SAFETY: the range is a part of a mapping that belongs to this memory. None of the advices
-            // removes or changes bytes: untouched pages of a new mapping are zero before and after.
+            // SAFETY: the range is a part of a mapping that belongs to this memory. None of the advices removes or
+            // changes bytes: untouched pages of a new mapping are zero before and after.
             #[expect(unsafe_code, reason = "advice is given by address")]
             unsafe {
                 madvise(self.start().cast(), self.size, advice)
@@ -302,8 +301,8 @@ impl SystemMemory for Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        // The mapping is removed once its pages are not pinned. The kernel does not refuse to unpin; if it
-        // did, the slot would not be free.
+        // The mapping is removed once its pages are unpinned. The kernel does not refuse to unpin; if it did, the
+        // slot would not be free.
         if self.pins.update(self.slot, nothing).is_ok() {
             self.pins.lock().free.push(self.slot);
         }
@@ -332,7 +331,7 @@ mod tests {
         assert_eq!(run(&scattered, 33 * page), Some(38 * page));
         assert_eq!(run(&scattered, 34 * page), None);
         assert_eq!(longest(&scattered).address, 0x50_0000);
-        // Of several the first, which is the one that is found.
+        // Among equals the first one, which `run` finds.
         assert_eq!(longest(&extents(&[1, 4, 4])).address, 0x10_0000);
         assert_eq!(longest(&[]).length, 0);
     }

@@ -33,7 +33,7 @@ impl Registers {
         Ok(Self { region, offset, length: window.length as usize })
     }
 
-    /// Reads a register: one access of the register's width, as VIRTIO asks for.
+    /// Reads a register: one access of the register's width, as VIRTIO requires.
     pub(super) fn read<T: AtomicAccess>(&self, offset: usize) -> Result<T, TransportError> {
         let registers = self.region.get_slice(self.offset, self.length).map_err(outside)?;
         registers.load(offset, Ordering::Acquire).map_err(outside)

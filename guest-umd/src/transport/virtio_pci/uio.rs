@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device that `uio_pci_generic` has: BARs come from sysfs, INTx from the UIO file.
+//! A device bound to `uio_pci_generic`: BARs come from sysfs, INTx from the UIO file.
 
 use super::TransportError;
 use super::address::PciAddress;
@@ -56,7 +56,7 @@ impl Uio {
         Ok(device)
     }
 
-    /// Lets the device decode, reach memory and interrupt. `uio_pci_generic` disables INTx at each
+    /// Lets the device decode addresses, access memory and interrupt. `uio_pci_generic` disables INTx at each
     /// interrupt.
     fn enable(&self) -> Result<(), TransportError> {
         let failed = io("cannot write the device's command register");
@@ -85,7 +85,7 @@ impl Uio {
         map_file(file, window.offset, window.length)
     }
 
-    /// Maps write-combining if the BAR is prefetchable: sysfs offers that file then.
+    /// Maps write-combining if the BAR is prefetchable, in which case sysfs offers that file.
     pub(super) fn map_shared_memory(
         &self,
         window: Window,
@@ -116,16 +116,16 @@ impl Uio {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(TransportError::Io("cannot read the UIO file", error)),
         }
-        // In this order: the line must be low when the interrupt is enabled again, or it fires at once.
-        // An interrupt that the device raises in between keeps the line high, so it is not lost.
+        // This order matters: the line must be low when the interrupt is enabled again, or it fires at once. An
+        // interrupt that the device raises in between keeps the line high, so it is not lost.
         read_status()?;
         self.enable()?;
         Ok(true)
     }
 }
 
-/// Whether a device has an interrupt, which its UIO file tells. Reading the file fails if the configuration
-/// space names no pin for INTx (offset 0x3d), as that of cloud-hypervisor.
+/// Returns whether a device has an interrupt, according to its UIO file. Reading the file fails if the
+/// configuration space names no pin for INTx (offset 0x3d), as cloud-hypervisor's does.
 fn has_interrupt(mut interrupts: &File) -> Result<bool, TransportError> {
     match interrupts.read(&mut [0; 4]) {
         Ok(_) => Ok(true),
@@ -135,7 +135,7 @@ fn has_interrupt(mut interrupts: &File) -> Result<bool, TransportError> {
     }
 }
 
-/// `/dev/uioN` of a device.
+/// The `/dev/uioN` of a device.
 fn uio_file(folder: &Path) -> Result<PathBuf, TransportError> {
     let failed = io("cannot find the device's UIO file");
     let mut entries = fs::read_dir(folder.join("uio")).map_err(&failed)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device that `vfio-pci` has: BARs and MSI-X come from VFIO.
+//! A device bound to `vfio-pci`: BARs and MSI-X come from VFIO.
 
 use super::TransportError;
 use super::address::PciAddress;
@@ -86,8 +86,8 @@ fn duplicate(device: &VfioDevice) -> std::io::Result<OwnedFd> {
 }
 
 fn borrow<T: AsRawFd>(owner: &T) -> BorrowedFd<'_> {
-    // SAFETY: both types that this is called with own the descriptor and keep it open as long as they
-    // live, to which the returned lifetime is bound.
+    // SAFETY: both types that this is called with own the descriptor and keep it open while they live, and the
+    // returned lifetime is bound to theirs.
     #[expect(unsafe_code, reason = "neither VfioDevice nor EventFd implements AsFd")]
     unsafe {
         BorrowedFd::borrow_raw(owner.as_raw_fd())
