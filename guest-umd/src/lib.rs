@@ -4,7 +4,7 @@
 //! completion.
 //!
 //! ```text
-//!  program            memory that both sides reach              engine
+//!  program            memory that both sides access             engine
 //!  -------            ----------------------------              ------
 //!  CommandBuffer ---> packets <-------------------------------- fetches
 //!  submit()      ---> ring: [ buffer | buffer | fence = 7 ] <-- reads, and moves the read pointer
@@ -20,17 +20,17 @@
 //!
 //! # Objects
 //!
-//! | object | what it is | created by |
+//! | object | purpose | created by |
 //! |---|---|---|
-//! | [`Adapter`] | a process on the GPU: handles and GPU virtual addresses are its own | [`Adapter::open`], over a [`Transport`](transport::Transport) |
-//! | [`Device`] | what memory, fences and contexts belong to | [`Adapter::create_device`] |
-//! | [`Allocation`] | memory that the GPU reaches | [`Device::create_allocation`], [`Device::allocation`] |
+//! | [`Adapter`] | a process on the GPU, with its own handles and GPU virtual addresses | [`Adapter::open`], over a [`Transport`](transport::Transport) |
+//! | [`Device`] | owner of memory, fences and contexts | [`Adapter::create_device`] |
+//! | [`Allocation`] | memory that the GPU can access | [`Device::create_allocation`], [`Device::allocation`] |
 //! | [`Fence`] | a 64-bit value that engines and CPUs signal and wait for | [`Device::create_fence`], [`Device::fence`] |
 //! | [`CommandBuffer`] | packets for an engine | [`CommandBuffer::new`] |
-//! | [`Context`] | work for one node, scheduled as one | [`Device::create_context`] |
+//! | [`Context`] | the unit of scheduling, on one node | [`Device::create_context`] |
 //! | [`UserModeQueue`] | a ring and its doorbell | [`Context::create_user_mode_queue`], [`Context::user_mode_queue`] |
 //! | [`KernelModeQueue`] | submission by request, where there is no shared memory | [`Context::create_kernel_mode_queue`], [`Context::kernel_mode_queue`] |
-//! | [`FallbackQueue`] | the first as long as it works, then the second | [`Context::create_fallback_queue`] |
+//! | [`FallbackQueue`] | a user-mode queue while it works, then a kernel-mode queue | [`Context::create_fallback_queue`] |
 //!
 //! `create_x` creates an x with the usual properties; `x` returns a builder for one, and `create` creates it. An
 //! object is destroyed on drop, and keeps alive the object that it was created on. Older models of submission have

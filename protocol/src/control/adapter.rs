@@ -118,7 +118,7 @@ crate::assert_layout!(
     flags at 0, doorbell_size at 4, secondary_doorbell_size at 8, physical_doorbells at 12,
 );
 
-/// [`UserModeSubmissionCaps::flags`]: all HW queues of a guest ring the same doorbell word, with the
+/// [`UserModeSubmissionCaps::flags`]: all HW queues of a guest ring one doorbell word, with the
 /// values of a [`RingTag`](crate::doorbell::RingTag).
 pub const CAPS_GLOBAL_DOORBELL: u32 = 1 << 1;
 

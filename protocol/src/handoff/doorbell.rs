@@ -77,7 +77,7 @@ impl<'a> DoorbellWords<'a> {
 
     /// Engine: follows [`Self::arm`] of all its doorbells and precedes a last look at each.
     ///
-    /// Pairs with the fence in [`Self::ring`]: a guest whose ring the last look misses reads
+    /// Pairs with the fence in [`Self::ring`]: if the last look misses a guest's ring, the guest reads
     /// `CONNECTED_NOTIFY`.
     pub fn after_arming() {
         fence(Ordering::SeqCst);

@@ -194,7 +194,7 @@ impl Drop for AddressSpace {
 }
 
 impl AddressSpace {
-    /// An empty address space, whose nodes are charged to `charge`.
+    /// An empty address space; its nodes are charged to `charge`.
     ///
     /// # Errors
     /// If there is no page left.

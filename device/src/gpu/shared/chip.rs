@@ -367,7 +367,7 @@ impl Chip {
     }
 
     /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then polls [`Self::has_flushed`]. The
-    /// caller has first flushed the partition of a guest whose translations must go.
+    /// caller has first flushed the partitions with obsolete translations.
     pub fn quiesce(&self) -> Ticket {
         let ticket = self.tickets.draw();
         for engine in &self.engines {
