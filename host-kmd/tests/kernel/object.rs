@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Processes, devices, contexts, queues: which process may name what, and what goes with what.
+//! Processes, devices, contexts and queues: which objects a process may name, and which are destroyed together.
 
 use crate::bench::{Bench, Client};
 use bellhop_host_kmd::dxgkrnl::Limits;
@@ -78,10 +78,9 @@ fn a_queue_refuses_unknown_flags() {
     assert_eq!(bench.call(client, &request).unwrap_err(), (Status::INVALID_PARAMETER, 10));
 }
 
-/// Whether each of the client's objects still has its handle: asks to destroy it as what it
-/// is not.
+/// Whether a handle still names an object: asks to destroy it as an object of another type.
 fn is_there(bench: &mut Bench, client: Client, handle: Handle) -> bool {
-    // No handle in these tests but `client.fence` is a fence's, and that one is never destroyed.
+    // In these tests only `client.fence` is a fence's handle, and that fence is never destroyed.
     let refused = bench.call(client, &DestroyNativeFence { fence: handle }).unwrap_err().0;
     match refused {
         Status::INVALID_HANDLE => false,
@@ -131,7 +130,7 @@ fn a_device_takes_everything_with_it_even_the_rings_that_doorbells_refer_to() {
     for gone in [client.device, client.context, client.queue, ring.0, ring.1] {
         assert!(!is_there(&mut bench, client, gone));
     }
-    // All of local memory is free again.
+    // All local memory is free again.
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     let client = Client { device, ..client };
     bench.local(client, crate::bench::BAR.local_memory).unwrap();
@@ -157,9 +156,9 @@ fn destruction_is_answered_when_engines_have_forgotten() {
     for token in [queue, device, process] {
         assert_eq!(bench.outcome(client, token), None);
     }
-    // Others are served meanwhile, and the page tables still exist.
+    // Other requests are served in the meantime, and the page tables still exist.
     bench.call(other, &CreateDevice { reserved: 0 }).unwrap();
-    // The third page tables are the client.guest's system context's.
+    // The third address space is that of the guest's system context.
     assert_eq!(bench.model.state().spaces.len(), 3);
     bench.pass_tickets();
     for token in [queue, device, process] {
@@ -185,7 +184,8 @@ fn quotas_belong_to_the_guest_and_are_refunded() {
     let device = bench.ask(one, process, &create).unwrap();
     let context = CreateContext { device, node: 0, engine_affinity: 0 };
     let context = bench.ask(one, process, &context).unwrap();
-    // A queue needs two handles, one for its progress fence; nothing of the first stays.
+    // A queue needs two handles, one of them for its progress fence. When the second one is refused, the first is
+    // freed.
     let queue = CreateHwQueue { context, flags: 0, reserved: 0 };
     assert_eq!(bench.ask(one, process, &queue).unwrap_err(), (Status::QUOTA_EXCEEDED, 3));
     assert!(bench.model.state().queues.is_empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! F-states of engines and D-states of the device, in the reference's order.
+//! F-states of engines and D-states of the device, in the order that the reference gives.
 
 use crate::bench::{Bench, Client, DEVICE_IDLE, TIMEOUT, fence_values, submission};
 use crate::model::{Call, Work};
@@ -54,7 +54,7 @@ fn an_idle_engine_loses_its_doorbells_and_then_its_power() {
     assert_eq!((info.device, info.engine), (DevicePowerState::D0, F1));
     assert_eq!((info.engine_transitions, info.device_transitions), (1, 0));
     assert_eq!(power(&mut bench, client, 1).engine, F0);
-    // The engine asks once more, as it may when it was told to sleep meanwhile.
+    // The engine asks again, as it may when its request and the kernel's transition cross.
     bench.model.take_log();
     idle(&mut bench, 0);
     assert_eq!(bench.model.take_log(), []);
@@ -88,7 +88,7 @@ fn a_kernel_mode_submission_gives_the_engine_its_power_first() {
     assert_eq!(bench.model.take_log()[0], Call::EnginePower(0, F0));
 }
 
-/// The number of an engine's last transition.
+/// The number of an engine's last power transition.
 fn transition(bench: &Bench, node: u32) -> u64 {
     bench.model.state().transitions[&node]
 }
@@ -113,7 +113,8 @@ fn a_refusal_that_comes_late_says_nothing_of_the_engine_as_it_is_now() {
     let (mut bench, client, _) = Bench::with_connected(4);
     idle(&mut bench, 0);
     let refused = transition(&bench, 0);
-    // It has work, and is connected before that is known; then it has none.
+    // The engine refuses because it has work. Before the refusal arrives its doorbell is connected, and then it
+    // becomes idle again.
     bench.connect(client).unwrap();
     idle(&mut bench, 0);
     refuse(&mut bench, 0, refused);
@@ -141,7 +142,7 @@ fn to_d3_contexts_are_suspended_doorbells_disconnected_and_rings_evicted_in_this
             Call::Quiesce,
         ]
     );
-    // Memory is evicted only once engines have left the contexts.
+    // Memory is evicted only after engines have left the contexts.
     bench.pass_tickets();
     let log = bench.model.take_log();
     assert!(log.contains(&Call::Invalidate(ring_va)), "{log:?}");
@@ -159,11 +160,11 @@ fn connecting_in_d3_wakes_makes_rings_resident_connects_and_resumes_in_this_orde
     let (mut bench, client, doorbell) = Bench::with_connected(4);
     let (other, _) = bench.connected(client.guest);
     d3(&mut bench);
-    // A late notify wakes no engine.
+    // A late notification wakes no engine.
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
     bench.model.take_log();
-    // The model asserts that rings are resident when their queues are resumed.
+    // The model asserts that a queue's ring is resident when the queue is resumed.
     bench.connect(client).unwrap();
     assert_eq!(
         bench.model.take_log(),
@@ -193,7 +194,7 @@ fn a_request_that_needs_the_device_on_its_way_to_d3_gets_it_and_the_one_for_d3_f
         bench.connect(client).unwrap();
         assert_eq!(bench.outcome(client, request), Some(Status::DEVICE_BUSY));
         assert!(bench.model.state().suspended.is_empty());
-        // What engines pass later changes nothing.
+        // Tickets that engines pass later change nothing.
         bench.pass_tickets();
         bench.pass_tickets();
         assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
@@ -205,14 +206,14 @@ fn the_device_goes_to_d3_when_all_engines_have_been_in_f1_for_long_enough() {
     let (mut bench, client, _) = Bench::with_connected(4);
     idle(&mut bench, 0);
     bench.later(TIMEOUT / 2);
-    // The kernel looks whether the engine that is still in F0 does something.
+    // The kernel will check whether the engine that is still in F0 makes progress.
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
     idle(&mut bench, 1);
     bench.later(TIMEOUT / 2);
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT / 2 + DEVICE_IDLE));
     bench.later(DEVICE_IDLE - TIMEOUT / 2 - Duration::from_nanos(1));
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
-    // Work in between begins the time anew.
+    // Work in the meantime restarts the idle time.
     bench.connect(client).unwrap();
     bench.later(TIMEOUT / 2);
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D0);
@@ -235,7 +236,7 @@ fn what_was_accepted_before_d3_was_asked_for_is_executed_without_a_request_for_p
     assert!(bench.model.state().engines.has_executed(client.id, 5));
     let info = power(&mut bench, client, 0);
     assert_eq!((info.device, info.device_transitions), (DevicePowerState::D0, 1));
-    // With no work left the device stays in D3.
+    // Without work the device stays in D3.
     d3(&mut bench);
     assert_eq!(power(&mut bench, client, 0).device, DevicePowerState::D3);
 }
@@ -247,7 +248,7 @@ fn a_queue_that_waits_in_d3_continues_when_a_cpu_signals_its_fence() {
     bench.model.state().engines.on = true;
     let (client, _) = bench.connected(guest);
     let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap();
-    // Its last-queued value tells nothing of it, so the device goes to D3 with it.
+    // The queue's last-queued value does not show this work, so the device goes to D3 although the work is pending.
     let waits_for = Some((guest, fence.slot, 1));
     bench.model.state().engines.give(client.id, Work { value: 5, waits_for, submission: None });
     bench.model.ring(client.id);
@@ -267,7 +268,7 @@ fn a_cpu_that_waits_for_a_fence_or_signals_one_wakes_the_device() {
     d3(&mut bench);
     let request = SignalFromGpu { queue: queue.queue, count: 1, reserved: 0 };
     bench.call_with_list(client, &request, &list).unwrap();
-    // It takes effect now, since nothing is before it.
+    // The signal takes effect at once, because no submission is queued before it.
     d3(&mut bench);
     let wait = bench.wait(client, fence, 2, 1);
     assert_eq!(bench.outcome(client, wait), Some(Status::SUCCESS));

@@ -12,7 +12,7 @@ pub(crate) struct Device {
     contexts: BTreeSet<Handle>,
     /// Its allocations.
     allocations: BTreeSet<Handle>,
-    /// Its native fences, without the progress fences of its queues.
+    /// Its fences, without the progress fences of its queues.
     fences: BTreeSet<Handle>,
     /// Whether it is in error: nothing more is executed for it.
     in_error: bool,
@@ -78,7 +78,7 @@ impl Device {
 /// What fails together with a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failing {
-    /// The device alone, or with its process: other processes that have opened its fences carry on.
+    /// The device alone, or with its process: other processes that have opened its fences keep running.
     Alone,
     /// All devices of the guest.
     WithItsGuest,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A GPU of a few maps. It keeps a log, so that the order of operations can be asserted, and
-//! panics when the kernel breaks the rules of `Hardware`.
+//! A simulated GPU that keeps its state in maps. It logs the kernel's calls, so that tests can assert their order,
+//! and panics when the kernel breaks the rules of `Hardware`.
 
 mod engines;
 mod hardware;
@@ -29,10 +29,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Guest-physical memory of every guest: this much from 0.
+/// Each guest's guest-physical memory starts at 0 and has this many bytes.
 pub const GUEST_MEMORY: u64 = 1 << 30;
 
-/// What was asked of the GPU.
+/// One call that the kernel made to the GPU, or one write that a packet made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     Bind(HwQueueId, RingBinding),
@@ -77,14 +77,15 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Where the CurrentValue is that other guests have, too, if it is such a fence.
+    /// The address of the CurrentValue, if the fence's CurrentValue is shared with other guests.
     pub fn view(self) -> Option<u64> {
         let PhysicalAddress { segment, address } = self.storage.current;
         (segment == Segment::CrossAdapter).then_some(address)
     }
 }
 
-/// A page table, by its first page's number. Its address is its place among all, times its size.
+/// A page table. `first` is the number of the first page that it maps. Its address is its index in `State::tables`
+/// times 4096.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Table {
     space: AddressSpaceId,
@@ -92,81 +93,83 @@ pub struct Table {
     first: u64,
 }
 
-/// A log: its words, and where it is.
+/// A fence log: its words and the address of its memory.
 pub type Log = (Arc<[AtomicU64]>, PhysicalAddress);
 
 #[derive(Debug, Default)]
 pub struct State {
-    /// How many doorbells are each guest's share.
+    /// The number of doorbells that is reserved for each guest.
     pub doorbell_shares: BTreeMap<GuestId, u32>,
-    /// When each queue used its doorbell.
+    /// When each queue last used its doorbell, as a count of doorbell uses.
     pub last_uses: BTreeMap<HwQueueId, u64>,
     pub log: Vec<Call>,
     pub spaces: HashMap<AddressSpaceId, BTreeMap<u64, Pte>>,
-    /// Tables that packets were told of.
+    /// The page tables that have been allocated for packets to write.
     pub tables: Vec<Table>,
     pub queues: BTreeMap<HwQueueId, HwQueueDescription>,
-    /// Guests' system contexts.
+    /// The guests' system contexts.
     pub systems: BTreeMap<GuestId, SystemContext>,
-    /// Paging buffers that are neither done nor failed, oldest first, with their fences.
+    /// Paging buffers that have neither completed nor failed, oldest first, each with its fence.
     pub paging: HashMap<GuestId, VecDeque<(u64, Vec<u8>)>>,
-    /// What pages hold; 0 where nothing is noted.
+    /// The contents of pages; a page without an entry holds 0.
     pub contents: HashMap<(GuestId, PhysicalPage), u64>,
     /// Pages that engines have accessed.
     pub accessed: BTreeSet<(AddressSpaceId, u64)>,
-    /// How often engines were to forget translations only so that accesses are seen.
+    /// How often the kernel asked engines to forget their translations only so that later accesses set the accessed
+    /// bits again.
     pub looks: u64,
-    /// Paging buffers are done as soon as they are submitted.
+    /// Whether a paging buffer completes as soon as it is submitted.
     pub prompt_paging: bool,
-    /// Paging buffers that a guest has room for.
+    /// The number of paging buffers that a guest may have in flight.
     pub paging_room: usize,
     pub rings: HashMap<HwQueueId, RingBinding>,
     pub status: HashMap<HwQueueId, ConnectionStatus>,
     /// Queues that are off the run list.
     pub suspended: BTreeSet<HwQueueId>,
-    /// Engines in F1.
+    /// Engines that are in F1.
     pub without_power: BTreeSet<u32>,
-    /// The numbers of engines' last changes of power.
+    /// The number of each engine's last power transition.
     pub transitions: BTreeMap<u32, u64>,
-    /// What guests wrote as last-queued values.
+    /// The last-queued values that guests wrote for their queues.
     pub last_queued: HashMap<HwQueueId, u64>,
     pub watches: HashMap<PhysicalDoorbell, HwQueueId>,
-    /// Whether doorbells' pages are moved.
+    /// Whether the GPU moves the pages of doorbells, so that a rotation completes later.
     pub rotates: bool,
     pub model: DoorbellModel,
     pub addressing: VirtualAddressingModel,
     pub global_watches: BTreeSet<HwQueueId>,
-    /// Global fences by slot.
+    /// The global fences, by slot.
     pub fences: BTreeMap<(GuestId, u32), Fence>,
-    /// The global fence that each slot names, and the address space of the packets that name it.
+    /// For each opened slot: the slot of its global fence, and the address space of the packets that name it.
     pub opened: BTreeMap<(GuestId, u32), (u32, AddressSpaceId)>,
-    /// Logs of queues, and where they are.
+    /// The fence logs of queues, and the addresses of their memory.
     pub fence_logs: BTreeMap<(HwQueueId, FenceLogType), Log>,
     /// The first engine's trace log.
     pub trace_log: Option<Arc<[AtomicU64]>>,
     /// The adapter's clock.
     pub clock: u64,
     pub local_words: HashMap<(GuestId, u64), u64>,
-    /// Lengths of the areas that are in guests' memory.
+    /// The lengths of the areas that are in guest memory.
     pub placed: HashMap<(GuestId, AreaKind), u64>,
-    /// Entries that page tables have room for.
+    /// The number of page tables that can still be allocated.
     pub page_table_room: usize,
-    /// Kernel-mode submissions that there is room for.
+    /// The number of kernel-mode submissions that the GPU still has room for.
     pub submission_room: usize,
-    /// Fence ids of the last submissions that are done.
+    /// The fence id of each queue's last completed submission.
     pub completed: HashMap<HwQueueId, u64>,
-    /// The guest has lost memory since the kernel checked it.
+    /// Whether placing an area fails as if the guest had lost the memory after the kernel checked it.
     pub places_nothing: bool,
-    /// What a fence gets in the middle of the next update of its MonitoredValue.
+    /// The CurrentValue that a fence gets during the next update of MonitoredValues, as if an engine signaled it at
+    /// that moment.
     pub signal_during_update: Option<u64>,
-    /// What engines are at; asleep where there is no entry.
+    /// The progress of each engine; an engine without an entry is asleep.
     pub progress: HashMap<u32, EngineProgress>,
-    /// Engines pass a ticket as soon as it is drawn.
+    /// Whether engines pass a ticket as soon as it is issued.
     pub prompt: bool,
-    /// Engines that execute by themselves.
+    /// The engines that execute work without being told to by the test.
     pub engines: Engines,
-    /// Ids that calls do not know, so that a test sees what the kernel makes of a bug of its own. The model panics
-    /// over any other id that does not exist.
+    /// Ids that the model reports as unknown, so that a test can see what the kernel does after a bug of its own. The
+    /// model panics for any other id that does not exist.
     pub lost: Vec<UnknownId>,
     issued: u64,
     passed: u64,
@@ -180,7 +183,7 @@ impl State {
         self.next_id
     }
 
-    /// Executes the packets of a paging buffer. A page's content is one number.
+    /// Executes the packets of a paging buffer. The content of a page is modeled as one number.
     fn execute_paging(&mut self, guest: GuestId, mut packets: &[u8]) {
         let Some(system) = self.systems.get(&guest).map(|system| system.address_space) else {
             return;
@@ -235,24 +238,24 @@ impl State {
         }
     }
 
-    /// The page that an address leads to.
+    /// The physical page that a GPU virtual address maps to.
     pub fn page(&self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
         self.mapped(space, gpu_va)?.page()
     }
 
-    /// Whether an interrupt tells of paging buffers that were done at once.
+    /// Whether a raised interrupt reports a paging buffer that completed at its submission.
     pub fn is_paging_done(&self) -> bool {
         let is_it = |interrupt: &Interrupt| matches!(interrupt, Interrupt::PagingCompleted { .. });
         self.prompt_paging && self.interrupts.iter().any(is_it)
     }
 
-    /// What is mapped where a guest can map something.
+    /// The mappings in the part of the address space that guests can map.
     pub fn guest_mappings(&self, space: AddressSpaceId) -> Vec<(u64, Pte)> {
         let mapped = self.spaces[&space].iter().map(|(va, pte)| (*va, *pte));
         mapped.filter(|(va, _)| *va < GPU_VA_END).collect()
     }
 
-    /// Where a page of physical memory is mapped.
+    /// The address spaces and GPU virtual addresses at which a page of physical memory is mapped.
     pub fn mappings_of(&self, segment: Segment, address: u64) -> Vec<(AddressSpaceId, u64)> {
         let page = Some(PhysicalPage { segment, address });
         let entries = self.spaces.iter().flat_map(|(space, ptes)| {
@@ -261,13 +264,13 @@ impl State {
         entries.collect()
     }
 
-    /// The queue rings its doorbell, or what counts as such.
+    /// Records that the queue used its doorbell.
     pub fn use_doorbell(&mut self, queue: HwQueueId) {
         let last = self.last_uses.values().max().copied().unwrap_or(0);
         self.last_uses.insert(queue, last + 1);
     }
 
-    /// Page that a GPU virtual address is mapped to.
+    /// The page table entry of a GPU virtual address.
     pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
         self.spaces[&space].get(&gpu_va).copied()
     }
@@ -275,12 +278,12 @@ impl State {
 
 pub struct Model {
     physical_doorbells: u32,
-    /// Its nodes.
+    /// The GPU's nodes.
     pub nodes: &'static [NodeDescription],
-    /// Whether interrupts name queues.
+    /// Whether fence interrupts name the queues.
     pub optimized_fence_interrupt: bool,
     state: Mutex<State>,
-    /// CurrentValues that several guests have, by address, shared by all GPUs of a host.
+    /// The CurrentValues of cross-adapter fences by address, shared by all GPUs of a host.
     cross_adapter: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 
@@ -303,7 +306,7 @@ impl Model {
         }
     }
 
-    /// Several GPUs of one host.
+    /// Several GPUs of one host, with shared cross-adapter fences.
     pub fn several(count: usize) -> Vec<Arc<Self>> {
         let cross_adapter: Arc<Mutex<_>> = Arc::default();
         let model = || Self { cross_adapter: Arc::clone(&cross_adapter), ..Self::new(2) };
@@ -332,17 +335,17 @@ impl Model {
         self.state.lock().unwrap()
     }
 
-    /// What a GPU virtual address is mapped to.
+    /// The page table entry of a GPU virtual address.
     pub fn mapped(&self, space: AddressSpaceId, gpu_va: u64) -> Option<Pte> {
         self.state().mapped(space, gpu_va)
     }
 
-    /// The page that an address leads to.
+    /// The physical page that a GPU virtual address maps to.
     pub fn page(&self, space: AddressSpaceId, gpu_va: u64) -> Option<PhysicalPage> {
         self.state().page(space, gpu_va)
     }
 
-    /// What was asked for since the last call.
+    /// Takes the log: the calls since the last time it was taken.
     pub fn take_log(&self) -> Vec<Call> {
         std::mem::take(&mut self.state().log)
     }
@@ -351,19 +354,19 @@ impl Model {
         self.state().interrupts.push(interrupt);
     }
 
-    /// As if nothing had been raised.
+    /// Drops all raised interrupts.
     pub fn forget_interrupts(&self) {
         self.state().interrupts.clear();
     }
 
-    /// Every engine passes all tickets.
+    /// Lets every engine pass all issued tickets.
     pub fn pass_tickets(&self) {
         let mut state = self.state();
         state.passed = state.issued;
         state.interrupts.push(Interrupt::Quiesced);
     }
 
-    /// The engine is done with the oldest paging buffer of a guest. Returns its packets.
+    /// Completes the oldest paging buffer of a guest. Returns its packets.
     pub fn complete_paging(&self, guest: GuestId) -> Vec<u8> {
         self.end_paging(guest, None)
     }
@@ -373,7 +376,7 @@ impl Model {
         self.state().paging.get(&guest)?.front().map(|(fence, _)| *fence)
     }
 
-    /// The oldest paging buffer of a guest fails.
+    /// Fails the oldest paging buffer of a guest with a fault. Returns its packets.
     pub fn fail_paging(&self, guest: GuestId, fault: Fault) -> Vec<u8> {
         self.end_paging(guest, Some(fault))
     }
@@ -391,17 +394,17 @@ impl Model {
         packets
     }
 
-    /// An engine signals a fence.
+    /// Signals a fence as an engine does.
     pub fn signal(&self, guest: GuestId, slot: u32, value: u64) {
         self.signal_with(&mut self.state(), guest, slot, value);
     }
 
-    /// An engine gives a fence a value, without an interrupt.
+    /// Sets a fence's CurrentValue as an engine does that raises no interrupt.
     pub fn write(&self, guest: GuestId, slot: u32, value: u64) {
         self.state().fences.get_mut(&(guest, slot)).unwrap().current = value;
     }
 
-    /// An engine logs an operation of a queue's.
+    /// Logs an operation of a queue as an engine does, in the queue's fence log and in the trace log.
     pub fn log(&self, queue: HwQueueId, operation: FenceLogOperation, slot: u32, value: u64) {
         let (words, _) = self.state().fence_logs[&(queue, operation.log().unwrap())].clone();
         let entry = FenceLogEntry {
@@ -414,14 +417,14 @@ impl Model {
         self.trace(FenceLogEntry { reserved: queue.0, ..entry });
     }
 
-    /// An engine writes its trace log, if it has one.
+    /// Writes an entry into the trace log, if there is one.
     pub fn trace(&self, entry: FenceLogEntry) {
         if let Some(words) = self.state().trace_log.clone() {
             FenceLog::new(&words).unwrap().write_entry(entry);
         }
     }
 
-    /// Whether nothing is left of any guest's processes.
+    /// Whether nothing of the guests' processes is left on the GPU.
     pub fn is_empty(&self) -> bool {
         let state = self.state();
         let systems: Vec<_> = state.systems.values().map(|system| system.address_space).collect();

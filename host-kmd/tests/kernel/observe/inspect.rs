@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lists of objects, for tools.
+//! The lists of objects that tools ask for.
 
 use crate::bench::Bench;
 use bellhop_host_kmd::hardware::GuestId;
@@ -35,7 +35,7 @@ fn the_operator_of_the_host_sees_all_guests_and_a_guest_sees_itself() {
     let listed: Vec<Process> =
         serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
     assert_eq!(listed.iter().map(|process| process.id).collect::<Vec<_>>(), [processes[1]]);
-    // Another guest's process is none of its own.
+    // A guest does not get another guest's process.
     let escape = Escape { list: ObjectList::DEVICES, process: processes[0], ..escape };
     let refused = bench.ask(second, 0, &escape).unwrap_err();
     assert_eq!(refused, (Status::INVALID_HANDLE, processes[0].into()));

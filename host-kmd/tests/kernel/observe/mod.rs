@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What tools are told.
+//! What the kernel reports to tools.
 
 mod inspect;
 mod trace;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a tool that traces is told.
+//! What the kernel reports to a tool that traces.
 
 use crate::bench::Bench;
 use crate::model::Call;
@@ -11,7 +11,7 @@ use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::FenceLogOperation;
 use bellhop_protocol::trace::{MAX_TRACE_RECORDS, What};
 
-/// Engines' trace logs, of which one entry less can be read.
+/// Starts a trace with logs of this many entries, of which one fewer can be read.
 const BEGIN: TraceAction = TraceAction::Begin { entries: 1024 };
 const SIGNAL: FenceLogOperation = FenceLogOperation::SIGNAL_EXECUTED;
 
@@ -47,7 +47,7 @@ fn while_a_tool_traces_everything_is_logged_and_states_and_their_changes_are_tol
     assert!(begun.contains(&What::Busy { node: 1, busy_time: 101 }), "{begun:?}");
     let is_it = |what: &&What| matches!(what, What::Queue { node: 0, process, .. } if *process == client.process);
     assert_eq!(begun.iter().filter(is_it).count(), 1);
-    // It was connected, and is disconnected so that the driver learns of the level.
+    // The doorbell was connected, and is disconnected so that the user-mode driver learns the new logging level.
     let doorbells = [doorbell("connected"), doorbell("disconnected")];
     assert!(begun.windows(2).any(|pair| pair == doorbells), "{begun:?}");
     bench.connect(client).unwrap();
@@ -59,7 +59,7 @@ fn while_a_tool_traces_everything_is_logged_and_states_and_their_changes_are_tol
     };
     assert!(fetched.contains(&doorbell("connected")), "{fetched:?}");
     assert_eq!(fetched.iter().filter(is_signal).count(), 1, "{fetched:?}");
-    // The last entries of a queue are told although it is gone.
+    // The last entries of a queue's log are reported although the queue is destroyed.
     bench.model.log(client.id, SIGNAL, client.fence_slot, 8);
     bench.call(client, &DestroyHwQueue { hw_queue: client.queue }).unwrap();
     let last = recorded(&mut bench, TraceAction::End);
@@ -77,7 +77,7 @@ fn one_tool_traces_at_a_time_and_overwritten_entries_are_counted() {
     let signals = |fetched: &[What]| {
         fetched.iter().filter(|what| matches!(what, What::Signal { .. })).count()
     };
-    // More than a queue's own log has room for.
+    // More entries than the queue's own log has room for.
     (0..1000).for_each(|value| bench.model.log(client.id, SIGNAL, client.fence_slot, value));
     let fetched = recorded(&mut bench, TraceAction::Fetch);
     assert_eq!(signals(&fetched), 1000);
@@ -143,7 +143,7 @@ fn what_cpus_and_software_queues_do_with_fences_is_told_with_when_it_was_queued(
     let is_wait = |what: &&What| matches!(what, What::CpuWait { value: 5, since: 1.., object: of, .. } if *of == object);
     assert_eq!(fetched.iter().filter(is_wait).count(), 1, "{fetched:?}");
     recorded(&mut bench, TraceAction::End);
-    // Nothing of it is noted while no tool traces.
+    // Signals are not recorded while no tool traces.
     bench.signal(client, &[(fence, 6)]).unwrap();
     recorded(&mut bench, BEGIN);
     let fetched = recorded(&mut bench, TraceAction::Fetch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts on the run list and off it.
+//! Which contexts are on the run list.
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
@@ -31,7 +31,7 @@ fn suspending_takes_all_queues_off_the_list_and_leaves_doorbells_connected() {
     let queues = vec![client.id, other.id];
     assert_eq!(bench.model.take_log(), [Call::Suspend(queues.clone()), Call::Quiesce]);
     assert_eq!(bench.model.state().status[&client.id], ConnectionStatus::CONNECTED);
-    // Suspending it twice is suspending it once.
+    // Suspending the context again does not suspend its queues again.
     suspend(&mut bench, client);
     assert_eq!(bench.model.take_log(), [Call::Quiesce]);
     resume(&mut bench, client);
@@ -93,7 +93,7 @@ fn a_device_or_a_context_that_is_in_error_takes_nothing_more() {
     let context = CreateContext { device: client.device, node: 0, engine_affinity: 0 };
     let lost = (Status::DEVICE_REMOVED, client.device.0);
     assert_eq!(bench.call(client, &context).unwrap_err(), lost);
-    // Another device of that process works as before.
+    // Another device of the same process can still be created and works.
     let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
     bench.call(client, &CreateContext { device, node: 0, engine_affinity: 0 }).unwrap();
 }

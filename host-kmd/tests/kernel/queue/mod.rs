@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts, HW queues, and what is submitted to them.
+//! Contexts, HW queues and submissions.
 
 mod contexts;
 pub mod node_contexts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Monitored fences, and queues that wait for fences and signal them by request.
+//! Monitored fences, and queues that wait for fences and signal them through requests.
 
 use crate::bench::{
     Bench, Client, FEATURES, Refused, TIMEOUT, USER_MODE, fence_values, submission,
@@ -35,7 +35,7 @@ fn new() -> (Bench, Client) {
     with_limits(Limits::default())
 }
 
-/// A client whose queue is submitted to in kernel mode.
+/// A bench with these limits and a client whose queue takes submissions in kernel mode.
 fn with_limits(limits: Limits) -> (Bench, Client) {
     let mut bench = Bench::with_limits(2, limits);
     let guest = bench.guest(1);
@@ -87,7 +87,7 @@ fn submit(bench: &mut Bench, client: Client, value: u64) {
     bench.call(client, &submission(client, value)).unwrap();
 }
 
-/// Progress values of what the hardware was given since the last look.
+/// The progress fence values of the submissions that the hardware was given since the last call.
 fn submitted(bench: &Bench, queue: HwQueueId) -> Vec<u64> {
     let log = bench.model.take_log().into_iter();
     log.filter_map(|call| match call {
@@ -123,14 +123,14 @@ fn what_is_submitted_behind_a_wait_is_held_in_order_until_the_cpu_sees_the_value
     submit(&mut bench, client, 2);
     submit(&mut bench, client, 3);
     assert_eq!(submitted(&bench, client.id), [1]);
-    // An engine signals, which interrupts each time.
+    // An engine signals, and each signal raises an interrupt.
     bench.model.signal(client.guest, fence.slot, 4);
     bench.interrupt();
     assert_eq!(submitted(&bench, client.id), NOTHING);
     bench.model.signal(client.guest, fence.slot, 5);
     bench.interrupt();
     assert_eq!(submitted(&bench, client.id), [2, 3]);
-    // Nothing is held any more, and a value that is reached holds nothing.
+    // Nothing is held any more. A wait for a value that the fence has already reached holds nothing.
     wait(&mut bench, client, &fence, 5);
     submit(&mut bench, client, 4);
     assert_eq!(submitted(&bench, client.id), [4]);
@@ -157,7 +157,7 @@ fn a_wait_for_several_fences_ends_with_the_last_and_a_cpu_may_signal_them() {
     let (one, two) = (monitored(&mut bench, client, 0), native(&mut bench, client, 0));
     let fences = [(one.fence, 1), (two.fence, 7), (two.fence, 3)];
     wait_on(&mut bench, client, client.queue, &fences).unwrap();
-    // The hardware is told of the native one alone.
+    // Only the native fence has a MonitoredValue in the hardware.
     let state = |bench: &Bench, fence: &OpenedFence| {
         bench.model.state().fences[&(client.guest, fence.slot)].monitored
     };
@@ -190,7 +190,8 @@ fn a_signal_takes_effect_when_everything_before_it_is_done_and_before_anything_a
     assert_eq!(submitted(&bench, client.id), [3]);
     completed(&mut bench, 3);
     assert_eq!(current(&bench, client, &fence), 3);
-    // The guest may have seen that it is done: that is enough.
+    // The signal does not wait for the completion interrupt: it is enough that the hardware's completed value shows
+    // that the submission is done.
     submit(&mut bench, client, 4);
     bench.model.state().completed.insert(client.id, 4);
     signal(&mut bench, client, &fence, 4);
@@ -313,7 +314,7 @@ fn what_is_held_is_bounded_and_counted() {
     assert_eq!(signal_on(&mut bench, client, client.queue, &list).unwrap_err(), refused);
     bench.signal(client, &[(fence.fence, 1)]).unwrap();
     assert_eq!(submitted(&bench, client.id), [1, 2]);
-    // Submissions are not done yet; what was held was released.
+    // The submissions have been given to the hardware but are not done, so they still count.
     assert_eq!(bench.call(client, &submission(client, 3)).unwrap_err().0, Status::QUOTA_EXCEEDED);
     wait(&mut bench, client, &fence, 2);
     completed(&mut bench, 2);
@@ -444,7 +445,7 @@ fn what_is_released_brings_back_the_power_that_it_needs() {
     gone(bench);
 }
 
-/// Two queues that each wait for a signal of the other.
+/// Makes two queues, each of which waits for a signal of the other.
 fn deadlock(bench: &mut Bench, client: Client) -> [Client; 2] {
     let queues = [(); 2].map(|()| bench.queue_in_another_context(client, KERNEL_MODE));
     let fences = [monitored(bench, client, 0), monitored(bench, client, 0)];
@@ -466,7 +467,7 @@ fn queues_that_wait_for_each_other_hold_up_no_other_queue_and_can_be_destroyed()
         .iter()
         .map(|queue| bench.begin(client, &DestroyHwQueue { hw_queue: queue.queue }))
         .collect();
-    // The end waits for what was submitted, but no longer than the time-out.
+    // Destroying the queues waits for what was submitted, but not longer than the time-out.
     assert!(tokens.iter().all(|token| bench.outcome(client, *token).is_none()));
     bench.later(TIMEOUT);
     bench.pass_tickets();
@@ -485,7 +486,7 @@ fn what_is_held_for_a_context_that_is_lost_or_a_process_that_ends_is_dropped() {
     let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, 0);
     bench.hung(one.id, fault);
     bench.preempted(0, 1);
-    // Half of the quota is free again.
+    // The lost context's part of the quota is free again.
     let fence = monitored(&mut bench, client, 0);
     wait(&mut bench, client, &fence, 1);
     submit(&mut bench, client, 1);
@@ -510,7 +511,7 @@ fn devices_in_error_end_the_waits_for_their_fences() {
     bench.command(Command::FailGuest(client.guest)).unwrap().unwrap();
     assert_eq!(current(&bench, client, &fence), u64::MAX);
     assert!(bench.events.iter().any(|(_, event)| event.cookie == 4));
-    // Its context is lost with the rest.
+    // The context of the held submission is lost with the device.
     assert_eq!(submitted(&bench, client.id), NOTHING);
     gone(bench);
 }
@@ -550,7 +551,7 @@ fn an_interrupt_scans_the_kinds_of_fences_that_it_may_be_about() {
         for (fence, cookie) in [(&legacy, 1), (&new, 2)] {
             let token = bench.wait(client, fence.fence, 1, cookie);
             assert_eq!(bench.outcome(client, token), Some(Status::PENDING));
-            // As if the hardware could not tell which fence it was.
+            // Simulates hardware that cannot tell which fence was signaled.
             let mut state = bench.model.state();
             state.fences.get_mut(&(client.guest, fence.slot)).unwrap().current = 1;
         }

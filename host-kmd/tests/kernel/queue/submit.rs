@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernel-mode submission.
+//! Submission in kernel mode.
 
 use crate::bench::{Bench, Client, USER_MODE};
 use crate::model::Call;
@@ -92,7 +92,7 @@ fn submissions_are_numbered_over_all_queues_and_one_that_is_refused_takes_no_num
     bench.model.state().submission_room = 0;
     bench.call(client, &request).unwrap_err();
     bench.model.state().submission_room = 1;
-    // A completion of an unknown submission, and then that of the later one of two.
+    // Completion of an unknown submission, then of the second of the two submissions, twice.
     for fence in [77, 2, 2] {
         bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
     }
@@ -111,7 +111,7 @@ fn what_is_not_done_is_bounded_and_a_completion_makes_room() {
     bench.raise(completed(1));
     bench.call(client, &request).unwrap();
     assert_eq!(bench.call(client, &request).unwrap_err(), refused);
-    // A second interrupt changes nothing, and one may tell of several submissions.
+    // A repeated interrupt changes nothing, and one interrupt may complete several submissions.
     bench.raise(completed(1));
     assert_eq!(bench.call(client, &request).unwrap_err(), refused);
     bench.raise(completed(3));
@@ -141,7 +141,7 @@ fn what_a_lost_or_destroyed_queue_had_submitted_counts_no_more() {
     let client = bench.queue_in_another_context(client, HwQueueFlags::empty());
     let request = SubmitCommand { hw_queue: client.queue, ..request };
     bench.call(client, &request).unwrap();
-    // It is not done, and the adapter's time-out ends it.
+    // The submission does not complete, so the adapter's time-out ends the queue.
     bench.begin(client, &DestroyHwQueue { hw_queue: client.queue });
     bench.later(crate::bench::TIMEOUT);
     let client = bench.queue(client, HwQueueFlags::empty());

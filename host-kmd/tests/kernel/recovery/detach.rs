@@ -40,7 +40,7 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
     assert!(log.contains(&Call::DestroyQueue(two.id)));
     assert_eq!(log.last(), Some(&Call::Quiesce));
     assert_eq!(bench.detached, []);
-    // A request that was on its way, and a second detach, change nothing.
+    // A request that arrives late and a second detach change nothing.
     let late = bench.begin(two, &CreateDevice { reserved: 0 });
     bench.input(Input::Detach { guest });
     assert_eq!(bench.model.take_log(), []);
@@ -72,7 +72,7 @@ fn other_guests_carry_on_and_get_the_doorbells() {
     bench.connect(client).unwrap();
     let log = bench.model.take_log();
     assert!(!log.iter().any(|call| matches!(call, Call::Disconnected(..))), "{log:?}");
-    // The id may attach again in tests; what it had is gone.
+    // In this test the id attaches again; nothing of the first guest is left.
     let again = bench.guest(1);
     bench.connected(again);
 }

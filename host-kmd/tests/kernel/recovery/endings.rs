@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What becomes of accepted work when its queue ends: a table of every suspension, doorbell, power state,
-//! target and manner. One rule: it is executed, or reported lost with a reason, and what waits for it is
-//! told either way.
+//! The fate of accepted work when its queue ends, in a table of every suspension, doorbell state, power state, target
+//! and manner of ending. One rule holds for all rows: the work is executed, or it is reported lost with a reason, and
+//! in both cases the waiter for its fence is told.
 //!
-//! What is expected is the reference's: user-mode work submission, "Normal and abnormal process termination"
-//! ("waits for the last queued HwQueueProgressFenceLastQueuedValueCPUVirtualAddress to be completed on the
-//! GPU"), "Hardware context suspension" ("Once the context is resumed and scheduled, the GPU's context
-//! management processor (CMP) observes the new write pointer"), and native GPU fence object, "AlwaysSignaled".
+//! The expected results come from these parts of the reference: user-mode work submission, "Normal and abnormal
+//! process termination" ("waits for the last queued HwQueueProgressFenceLastQueuedValueCPUVirtualAddress to be
+//! completed on the GPU") and "Hardware context suspension" ("Once the context is resumed and scheduled, the GPU's
+//! context management processor (CMP) observes the new write pointer"); and native GPU fence object,
+//! "AlwaysSignaled".
 
 use crate::bench::{
     Bench, Client, RESOURCES, TIMEOUT, USER_MODE, bytes_with_list, fence_values, map, submission,
@@ -35,12 +36,12 @@ use bellhop_protocol::status::Status;
 use std::time::Duration;
 
 const GUEST: GuestId = GuestId(1);
-/// The value that the progress fence has when the work is done.
+/// The value of the progress fence when the work is done.
 const VALUE: u64 = 5;
-/// The cookie of the wait for it.
+/// The cookie of the wait for that value.
 const COOKIE: u64 = 77;
 
-/// What the queue's doorbell is when the work is accepted.
+/// The state of the queue's doorbell when the work is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doorbell {
     NeverConnected,
@@ -50,7 +51,7 @@ enum Doorbell {
     EngineInF1,
     PageOnItsWay,
     PageSettling,
-    /// None: it takes work through requests.
+    /// The queue has no doorbell: it gets its work through requests.
     KernelMode,
 }
 
@@ -65,7 +66,7 @@ const DOORBELLS: [Doorbell; 8] = [
     Doorbell::KernelMode,
 ];
 
-/// What keeps the context off the run list.
+/// Why the context is off the run list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     ByNone,
@@ -78,7 +79,7 @@ enum Held {
 const HELD: [Held; 5] =
     [Held::ByNone, Held::ByItsOwner, Held::ByTheHost, Held::ByVidMm, Held::InError];
 
-/// The device's power when the end begins.
+/// The device's power state when the end begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Power {
     D0,
@@ -90,7 +91,7 @@ const POWERS: [Power; 3] = [Power::D0, Power::GoingDown, Power::D3];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
-    /// The doorbell alone, with its ring.
+    /// Only the doorbell, with its ring.
     Doorbell,
     Queue,
     Context,
@@ -104,11 +105,11 @@ const TARGETS: [Target; 5] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Normal,
-    /// An abnormal end, which only processes have.
+    /// An abnormal end, which is possible only for processes.
     Abnormal,
-    /// A page fault, and then a normal end.
+    /// A page fault, followed by a normal end.
     Fault,
-    /// A reset of the adapter, and then a normal end.
+    /// A reset of the adapter, followed by a normal end.
     Reset,
 }
 
@@ -122,7 +123,7 @@ struct Row {
     power: Power,
     target: Target,
     manner: Manner,
-    /// What holds the context lets it go while its end is under way.
+    /// Whether the context is resumed while its end is under way.
     let_go: bool,
 }
 
@@ -135,7 +136,7 @@ enum Fate {
 impl Row {
     fn fate(self) -> Fate {
         match (self.held, self.manner) {
-            // It was before anything else.
+            // The device was in error before everything else.
             (Held::InError, _) => Fate::Lost(FaultReason::DEVICE_IN_ERROR),
             (_, Manner::Fault) => Fate::Lost(FaultReason::READ_PAGE_FAULT),
             (_, Manner::Reset) => Fate::Lost(FaultReason::ADAPTER_RESET),
@@ -143,20 +144,21 @@ impl Row {
             (_, Manner::Abnormal) => Fate::Lost(FaultReason::DEVICE_IN_ERROR),
             (Held::ByNone, Manner::Normal) => Fate::Executed,
             (_, Manner::Normal) if self.let_go => Fate::Executed,
-            // The end waits no longer for it.
+            // The context stays suspended, and after the time-out the end no longer waits for the work.
             (_, Manner::Normal) => Fate::Lost(FaultReason::ENGINE_TIMEOUT),
         }
     }
 
     fn is_possible(self) -> bool {
         let goes_with_process = self.manner != Manner::Abnormal || self.target == Target::Process;
-        // Only these can be let go. The host, and VidMm, let go some time.
+        // Without a suspension there is nothing to resume. A suspension by the host or by VidMm always ends at some
+        // time; only the owner may leave its context suspended.
         let lets_go = match self.held {
             Held::ByNone | Held::InError => !self.let_go,
             Held::ByItsOwner => true,
             Held::ByTheHost | Held::ByVidMm => self.let_go,
         };
-        // While memory is moved there is power.
+        // The device has power while VidMm moves memory.
         let has_power = self.held != Held::ByVidMm || self.power != Power::D3;
         let is_there = self.target != Target::Doorbell || self.doorbell != Doorbell::KernelMode;
         goes_with_process && lets_go && has_power && is_there
@@ -207,7 +209,7 @@ impl World {
             Doorbell::Connected | Doorbell::Global => drop(bench.connect(client).unwrap()),
             Doorbell::Victim => {
                 bench.connect(client).unwrap();
-                // There is one physical doorbell.
+                // There is only one physical doorbell, so this takes it away.
                 bench.connected(GUEST);
             }
             Doorbell::EngineInF1 => {
@@ -225,7 +227,7 @@ impl World {
         }
     }
 
-    /// Has the context suspended, or the device fail.
+    /// Has the context suspended as the row says.
     fn hold(&mut self) {
         let Self { bench, client, row, .. } = self;
         let client = *client;
@@ -236,7 +238,7 @@ impl World {
             }
             Held::ByTheHost => drop(bench.command(Command::SuspendGuest(GUEST))),
             Held::ByVidMm => {
-                // Two that do not fit into local memory together.
+                // Two allocations that do not fit into local memory together.
                 let [first, second] = [(); 2].map(|()| {
                     let request = CreateAllocation {
                         supported_segments: (SegmentSet::LOCAL | SegmentSet::SYSTEM).bits(),
@@ -265,7 +267,7 @@ impl World {
         match row.held {
             Held::ByNone | Held::InError => {}
             Held::ByItsOwner => {
-                // It may be gone with its process.
+                // The context may have been destroyed with its process.
                 bench.begin(*client, &ResumeContext { context: client.context });
             }
             Held::ByTheHost => drop(bench.command(Command::ResumeGuest(GUEST))),
@@ -279,8 +281,8 @@ impl World {
         }
     }
 
-    /// The guest writes its last-queued value, its ring and its doorbell, or submits in kernel mode. Engines
-    /// have not looked yet.
+    /// The guest writes its last-queued value, its ring and its doorbell, or it submits in kernel mode. Engines do
+    /// not execute the work yet.
     fn accept_work(&mut self) {
         let Self { bench, client, row, .. } = self;
         if row.doorbell == Doorbell::KernelMode {
@@ -307,12 +309,12 @@ impl World {
     }
 
     fn fault(&mut self, reason: FaultReason) -> Fault {
-        // Engines execute nothing more of it by themselves.
+        // Engines no longer execute the queue's work by themselves.
         self.bench.model.state().engines.forget(self.client.id);
         Fault { reason, opcode: Opcode::COPY, address: 0x1000, read_pointer: 0 }
     }
 
-    /// Does what comes before the end.
+    /// Causes the fault or the reset that precedes the end.
     fn go_wrong(&mut self) {
         match self.row.manner {
             Manner::Normal | Manner::Abnormal => {}
@@ -321,7 +323,7 @@ impl World {
                 self.bench.raise(Interrupt::PageFault { queue: self.client.id, fault });
             }
             Manner::Reset => {
-                // A queue of another guest's hangs and cannot be stopped.
+                // A queue of another guest hangs and cannot be pre-empted.
                 let fault = self.fault(FaultReason::ENGINE_TIMEOUT);
                 let guest = self.bench.guest(2);
                 let guilty = self.bench.client(guest);
@@ -351,7 +353,7 @@ impl World {
         }
     }
 
-    /// Why the queue was lost, if it was.
+    /// The reason with which the queue was reported lost, if it was.
     fn lost(&self) -> Option<FaultReason> {
         let mut losses = self.bench.events.iter().map(|(_, event)| event).filter(|event| {
             event.kind == EventKind::HW_QUEUE_ERROR && event.object == self.client.queue.0
@@ -374,7 +376,7 @@ fn tick(bench: &mut Bench, times: usize) {
     }
 }
 
-/// Plays a row, and says what is wrong.
+/// Plays one row. Fails with a description of what is wrong.
 fn play(row: Row) -> Result<(), String> {
     let mut world = World::new(row);
     let client = world.client;
@@ -397,7 +399,8 @@ fn play(row: Row) -> Result<(), String> {
         if world.bench.outcome(client, token).is_some() {
             return Err("it ended while its work could not be executed".into());
         }
-        // Longer than the kernel waits for work that is not held, unless only its owner holds it.
+        // Waits longer than the kernel waits for work that is not suspended. When only the owner suspends the
+        // context, the end itself times out, so there is no waiting.
         if row.held != Held::ByItsOwner {
             tick(&mut world.bench, 6);
         }
@@ -405,7 +408,7 @@ fn play(row: Row) -> Result<(), String> {
     if row.let_go {
         world.let_go();
     }
-    // Work that is executed needs no time-out.
+    // Work that is executed ends without a time-out.
     if row.fate() == Fate::Executed && world.bench.outcome(client, token).is_none() {
         return Err("its work was not looked at".into());
     }
@@ -463,7 +466,7 @@ fn accepted_work_is_executed_or_reported_lost_whatever_its_end_is() {
     assert!(wrong.is_empty(), "{} of {rows} rows:\n{}", wrong.len(), shown.join("\n"));
 }
 
-/// A signal that a queue was given in kernel mode is work, too: other queues wait for it.
+/// A signal that a queue was given in kernel mode is work, too, because other queues wait for it.
 #[test]
 fn a_signal_that_is_held_behind_a_submission_is_given_before_its_queue_ends() {
     let mut bench = Bench::new(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Queues that make errors.
+//! Queues with errors.
 
 use crate::bench::{Bench, Client, USER_MODE, submission};
 use crate::model::{Call, Work};
@@ -51,11 +51,11 @@ fn a_fault_aborts_the_doorbell_and_tells_the_guest_once() {
 
     let lost = (Status::DEVICE_REMOVED, client.queue.0);
     assert_eq!(bench.connect(client).unwrap_err(), lost);
-    // A late notify is harmless.
+    // A late notification is harmless.
     bench.model.take_log();
     bench.call(client, &NotifyWorkSubmission { doorbell }).unwrap();
     assert_eq!(bench.model.take_log(), []);
-    // Other queues carry on.
+    // Other queues are not affected.
     assert_eq!(bench.model.state().status[&other.id], ConnectionStatus::CONNECTED);
     bench.connect(other).unwrap();
 }

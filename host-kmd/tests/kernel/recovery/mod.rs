@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hangs, faults, and the ends of what guests made.
+//! Hangs, faults, and the destruction of what guests created.
 
 mod detach;
 mod endings;

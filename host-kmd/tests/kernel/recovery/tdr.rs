@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hangs: how they are found, how engines are brought back, and what they cost.
+//! Hangs: their detection, the recovery of engines, and what is lost.
 
 use crate::bench::{Bench, Client, DEVICE_IDLE, FEATURES, TIMEOUT, USER_MODE, submission};
 use crate::model::{Call, Work};
@@ -36,8 +36,8 @@ const HANG: Fault = Fault {
 };
 const STEP: Duration = Duration::from_millis(500);
 
-/// The engine says that it makes no progress with a queue. Returns the pre-emption's fence, if one
-/// begins.
+/// Has the engine report a hang in a queue. Returns the fence of the pre-emption that the kernel starts, if it starts
+/// one.
 fn hang(bench: &mut Bench, queue: Client) -> Option<u64> {
     bench.model.take_log();
     bench.hung(queue.id, HANG);
@@ -60,7 +60,7 @@ fn always_signaled(slot: u32) -> Call {
     Call::Signal(vec![SlotValue { slot, value: u64::MAX }], true)
 }
 
-/// Which queues were lost, and why.
+/// Takes the events that report lost queues, and returns each queue's handle and reason.
 fn told(bench: &mut Bench) -> Vec<(u64, FaultReason)> {
     let events = std::mem::take(&mut bench.events).into_iter().map(|(_, event)| event);
     let errors = events.filter(|event| event.kind == EventKind::HW_QUEUE_ERROR);
@@ -73,7 +73,7 @@ fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
     let sibling = bench.queue(guilty, HwQueueFlags::empty());
     let (innocent, _) = bench.connected(guilty.guest);
     let fence = hang(&mut bench, guilty).unwrap();
-    // Not before it has stopped; and one recovery of an engine at a time.
+    // The loss is reported only after the engine has stopped, and an engine has only one recovery at a time.
     assert_eq!(told(&mut bench), []);
     assert_eq!(hang(&mut bench, innocent), None);
     bench.preempted(0, fence + 1);
@@ -98,12 +98,13 @@ fn a_hang_is_preempted_and_then_its_context_is_lost_and_no_other() {
     assert_eq!(bench.call(guilty, &request).unwrap_err(), lost);
     assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
     assert!(!bench.model.state().suspended.contains(&innocent.id));
-    // Another context can take the lost one's place, on the same device.
+    // Another context can be created on the same device in place of the lost one.
     let context = CreateContext { device: guilty.device, node: 0, engine_affinity: 0 };
     bench.call(guilty, &context).unwrap();
 }
 
-/// `DisableGpuTimeout`: its lack of progress is no hang, and its neighbour's hang costs the neighbour alone.
+/// `DisableGpuTimeout`: a queue that makes no progress does not count as hung, and a hang of its neighbour loses only
+/// the neighbour.
 #[test]
 fn a_queue_whose_timeout_is_off_does_not_hang_for_making_no_progress() {
     let mut bench = Bench::new(4);
@@ -140,7 +141,7 @@ fn a_wait_for_the_progress_of_a_lost_context_ends() {
     hang_and_preempt(&mut bench, guilty);
     let last = bench.events.last().unwrap().1;
     assert_eq!((last.kind, last.cookie, last.value), (EventKind::FENCE_SIGNALED, 5, u64::MAX));
-    // The queue's loss is told before.
+    // The loss of the queue is reported first.
     assert_eq!(bench.events[0].1.kind, EventKind::HW_QUEUE_ERROR);
 }
 
@@ -154,13 +155,13 @@ fn what_cannot_be_preempted_is_reset_with_its_engine_and_others_lose_nothing() {
     assert!(!bench.model.take_log().contains(&Call::ResetEngine(0)));
     bench.later(Duration::from_millis(1));
     assert_eq!(bench.model.take_log(), [Call::ResetEngine(0)]);
-    // It stopped after all, too late to count.
+    // The pre-emption completes after all, but too late.
     bench.preempted(0, fence);
     assert_eq!(told(&mut bench), []);
     bench.raise(Interrupt::EngineReset { node: 0 });
     assert_eq!(told(&mut bench), [(guilty.queue.0, FaultReason::ENGINE_TIMEOUT)]);
     assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
-    // Another reset of it belongs to no recovery.
+    // Another reset of the engine belongs to no recovery.
     bench.raise(Interrupt::EngineReset { node: 0 });
     assert_eq!(told(&mut bench), []);
 }
@@ -192,7 +193,7 @@ fn what_withstands_that_costs_all_guests_their_devices_and_the_kernel_carries_on
         let removed = (Status::DEVICE_REMOVED, client.device.0);
         assert_eq!(bench.call(client, &context).unwrap_err(), removed);
     }
-    // While the adapter is being reset, no other recovery begins.
+    // No other recovery begins while the adapter is being reset.
     let (next, _) = bench.connected(guests[1]);
     assert_eq!(hang(&mut bench, next), None);
     for node in [0, 1] {
@@ -203,7 +204,7 @@ fn what_withstands_that_costs_all_guests_their_devices_and_the_kernel_carries_on
     assert_eq!(told(&mut bench), [(next.queue.0, FaultReason::ENGINE_TIMEOUT)]);
 }
 
-/// This holds with the time-out off, too: the engine executes nothing else meanwhile.
+/// This also holds with the time-out off, because the engine executes nothing else in the meantime.
 #[test]
 fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
     for flags in [USER_MODE, USER_MODE | HwQueueFlags::DISABLE_GPU_TIMEOUT] {
@@ -222,7 +223,7 @@ fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
             log
         };
         let executing = Some(client.id);
-        // Turns that end, and the time between turns, are no hang.
+        // Turns that end are no hang, and neither is the time between turns.
         for turns in 1..10 {
             assert_eq!(look(&mut bench, turns, executing), []);
         }
@@ -237,8 +238,8 @@ fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
     }
 }
 
-/// Has a guest's paging hang in what makes an allocation resident. Returns the request's token, and the
-/// pre-emption's fence.
+/// Has a guest's paging hang while it makes an allocation resident. Returns the request's token and the pre-emption's
+/// fence.
 fn paging_hangs(bench: &mut Bench, client: Client) -> (RequestToken, u64) {
     let request = CreateAllocation {
         supported_segments: (SegmentSet::LOCAL | SegmentSet::SYSTEM).bits(),
@@ -280,13 +281,14 @@ fn paging_that_hangs_is_given_up_and_costs_those_whose_memory_it_was_alone() {
     for other in [innocent, stranger] {
         assert_eq!(status(&bench, other), ConnectionStatus::CONNECTED);
     }
-    // The system context pages on, and the guest did not hang however often that happens.
+    // The system context continues with its paging, and such hangs do not count as the guest's, however many there
+    // are.
     bench.model.state().prompt_paging = true;
     for _ in 0..2 * TdrPolicy::default().limit_count {
         let next = bench.client(client.guest);
         let (token, preemption_fence) = paging_hangs(&mut bench, next);
         bench.preempted(node, preemption_fence);
-        // The paging was done meanwhile.
+        // The paging was completed in the meantime.
         bench.model.state().prompt_paging = true;
         bench.model.complete_paging(client.guest);
         bench.interrupt();
@@ -348,9 +350,9 @@ fn an_engine_that_does_nothing_for_a_time_out_goes_to_f1_and_is_looked_at_no_mor
     assert!(log.contains(&Call::EnginePower(0, EnginePowerState::F1)), "{log:?}");
     assert!(log.contains(&Call::EnginePower(1, EnginePowerState::F1)), "{log:?}");
     assert_eq!(status(&bench, client), ConnectionStatus::DISCONNECTED_RETRY);
-    // Only the power policy's deadline is left.
+    // Only the deadline of the power policy is left.
     assert_eq!(bench.kernel.deadline(), Some(3 * (TIMEOUT / 2) + DEVICE_IDLE));
-    // Only a request, or an engine that is awake, wakes one.
+    // The timer for looking at engines starts again only with a request, or while an engine is awake.
     bench.call(client, &QueryStatistics { reserved: 0 }).unwrap_err();
     assert_eq!(bench.kernel.deadline(), Some(4 * (TIMEOUT / 2)));
     bench.later(TIMEOUT / 2);
@@ -366,7 +368,7 @@ fn an_engine_that_works_or_has_work_that_waits_stays_in_f0() {
     let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap();
     let asleep = EngineProgress { is_asleep: true, turns: 0, executing: None };
     for turns in 0..8 {
-        // It slept each time that it was looked at, and worked between.
+        // The engine was asleep at each look, but executed turns in between.
         bench.model.state().progress.insert(0, EngineProgress { turns, ..asleep });
         bench.later(TIMEOUT / 2);
         assert_eq!(status(&bench, client), ConnectionStatus::CONNECTED);
@@ -422,13 +424,13 @@ fn a_guest_that_hangs_too_often_gets_nothing_executed_until_it_is_reset() {
     let create = CreateDevice { reserved: 0 };
     assert_eq!(bench.ask(guest, process, &create).unwrap_err(), refused);
     assert_eq!(bench.ask(guest, 0, &CreateProcess { reserved: 0 }).unwrap_err(), refused);
-    // It can ask, and let go of what it has.
+    // The guest can still make queries and destroy its objects.
     bench.ask(guest, 0, &QueryStatistics { reserved: 0 }).unwrap();
     bench.ask(guest, process, &DestroyDevice { device }).unwrap();
     // Other guests are not affected.
     assert_ne!(status(&bench, innocent), ABORT);
     bench.client(other);
-    // After a reset it attaches as another guest.
+    // After a reset the guest attaches under another id.
     bench.input(bellhop_host_kmd::port::Input::Detach { guest });
     let guest = bench.guest(3);
     bench.client(guest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The end of processes, in the reference's order.
+//! The end of processes, in the order that the reference gives.
 
 use crate::bench::{Bench, Client, TIMEOUT, submission};
 use crate::model::Call;
@@ -17,7 +17,7 @@ const ABORT: ConnectionStatus = ConnectionStatus::DISCONNECTED_ABORT;
 const NORMAL: DestroyProcess = DestroyProcess { flags: 0 };
 const ABNORMAL: DestroyProcess = DestroyProcess { flags: TERMINATED_ABNORMALLY };
 
-/// A client whose doorbell is connected and whose queue was given work up to a value.
+/// Makes a client whose doorbell is connected and whose last-queued value is `value`.
 fn busy(bench: &mut Bench, value: u64) -> Client {
     let guest = bench.guest(1);
     let (client, _) = bench.connected(guest);
@@ -38,7 +38,7 @@ fn normally_doorbells_go_then_what_was_queued_is_waited_for_and_then_the_rest_go
             Call::Unwatch(PhysicalDoorbell(0)),
             Call::Kick(client.id),
             Call::Monitor(vec![SlotValue { slot: client.fence_slot, value: 4 }]),
-            // Its engine looks in every state of the doorbell.
+            // Its engine is kicked, whatever the state of the doorbell.
             Call::Kick(client.id),
         ]
     );
@@ -46,7 +46,7 @@ fn normally_doorbells_go_then_what_was_queued_is_waited_for_and_then_the_rest_go
     bench.interrupt();
     assert_eq!(bench.outcome(client, request), None);
     assert!(bench.model.state().rings.contains_key(&client.id));
-    // Nothing more is taken meanwhile.
+    // No more requests are accepted in the meantime.
     assert_eq!(bench.connect(client).unwrap_err().0, Status::DEVICE_REMOVED);
     assert_eq!(bench.call(client, &NORMAL).unwrap_err().0, Status::INVALID_HANDLE);
 
@@ -88,7 +88,7 @@ fn what_does_not_end_in_time_ends_abnormally() {
     let mut bench = Bench::new(2);
     let client = busy(&mut bench, 5);
     let request = bench.begin(client, &NORMAL);
-    // Engines are seen to be asleep.
+    // The kernel sees that engines are asleep.
     bench.later(TIMEOUT / 2);
     assert_eq!(bench.kernel.deadline(), Some(TIMEOUT));
     bench.model.state().prompt = false;
@@ -104,7 +104,7 @@ fn what_does_not_end_in_time_ends_abnormally() {
             Call::Quiesce,
         ]
     );
-    // Accepted work is not lost without a report.
+    // The loss of accepted work is reported.
     let (_, event) = bench.events[0];
     assert_eq!((event.kind, event.object), (EventKind::HW_QUEUE_ERROR, client.queue.0));
     assert_eq!(event.reason, FaultReason::ENGINE_TIMEOUT);

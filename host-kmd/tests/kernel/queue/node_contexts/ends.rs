@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How contexts and their submissions end.
+//! The ends of node contexts and of their submissions.
 
 use super::{MODELS, Node, at, entry, new, with_limits};
 use crate::bench::TIMEOUT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much submissions may hold.
+//! The limits of what submissions may hold.
 
 use super::{MODELS, Node, completed, entry, new, with_limits};
 use crate::bench::{Bench, map};
@@ -24,7 +24,7 @@ fn dma_buffers_come_from_a_bounded_pool_and_go_back_when_they_are_done() {
     }
     let full = (Status::INSUFFICIENT_RESOURCES, 0);
     assert_eq!(node.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), full);
-    // This holds even when only the GPU knows yet that one is done.
+    // A DMA buffer is also free when the GPU has completed it but the interrupt has not arrived yet.
     bench.model.state().completed.insert(node.client.id, 1);
     node.render(&mut bench, &commands, &[], &[]).unwrap();
     assert_eq!(node.render(&mut bench, &commands, &[], &[]).unwrap_err(), full);
@@ -32,12 +32,12 @@ fn dma_buffers_come_from_a_bounded_pool_and_go_back_when_they_are_done() {
     node.render(&mut bench, &commands, &[], &[]).unwrap();
     node.render(&mut bench, &commands, &[], &[]).unwrap();
     assert_eq!(node.render(&mut bench, &commands, &[], &[]).unwrap_err(), full);
-    // Another guest has its own limit.
+    // The limit is per guest.
     let guest = bench.guest(2);
     let other = bench.client(guest);
     let other = Node::new(&mut bench, other, SubmissionModel::BASIC);
     other.render(&mut bench, &commands, &[], &[]).unwrap();
-    // A context that goes takes its submissions with it.
+    // Destroying a context frees the DMA buffers of its submissions.
     node.destroy(&mut bench);
     let node = Node::new(&mut bench, client, SubmissionModel::BASIC);
     node.render(&mut bench, &commands, &[], &[]).unwrap();
@@ -62,7 +62,7 @@ fn what_the_gpu_refuses_holds_nothing() {
     }
 }
 
-/// What is listed may not become resident: then no entry of the list counts.
+/// If the listed allocations cannot be made resident, no entry of the list counts.
 #[test]
 fn a_list_that_cannot_be_made_resident_is_not_charged_for() {
     let limits = Limits { listed_allocations: 1, ..Limits::default() };
@@ -108,18 +108,18 @@ fn the_aperture_is_bounded_and_what_is_not_in_use_makes_room() {
     let fence = submit(&mut bench, whole).unwrap().submission_fence;
     let full = (Status::INSUFFICIENT_RESOURCES, 0);
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
-    // Nothing makes room while it is in use.
+    // Trying again does not help: an allocation that is in use is not evicted.
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
     completed(&mut bench, fence);
     bench.model.state().prompt = false;
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
-    // Engines may still know it.
+    // Engines may still have the old translation.
     assert_eq!(submit(&mut bench, small).unwrap_err(), full);
     bench.pass_tickets();
     let fence = submit(&mut bench, small).unwrap().submission_fence;
     bench.model.state().prompt = true;
     completed(&mut bench, fence);
-    // So does evicting an allocation of its own.
+    // An evicted allocation leaves its place in the aperture, too.
     bench.evict(client, &[small]).unwrap();
     submit(&mut bench, whole).unwrap();
 }

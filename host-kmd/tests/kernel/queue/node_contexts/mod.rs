@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts that submit to their node, in each of the three models.
+//! Contexts that submit to their node, in each of the three submission models.
 
 mod ends;
 mod limits;
@@ -24,7 +24,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const MODELS: [SubmissionModel; 3] =
     [SubmissionModel::BASIC, SubmissionModel::BASIC_PLUS_PLUS, SubmissionModel::VIRTUAL];
 
-/// A node context, and what the GPU knows it by.
+/// A node context, as the client and the reply to its creation describe it.
 pub struct Node {
     pub client: Client,
     pub reply: CreateNodeContextReply,
@@ -71,7 +71,7 @@ impl Node {
         bench.call(self.client, &SubmitCommandVirtual { context, gpu_va, size: 8, reserved: 0 })
     }
 
-    /// Some submission that its model takes.
+    /// Makes a submission of the context's model.
     fn submit(&self, bench: &mut Bench) -> Result<SubmissionReply, Refused> {
         match self.reply {
             CreateNodeContextReply { patch_location_list_size: 1.., .. } => {
@@ -87,7 +87,7 @@ impl Node {
     fn destroy(&self, bench: &mut Bench) {
         bench.begin(self.client, &DestroyContext { context: self.reply.context });
         bench.later(TIMEOUT);
-        // Engines have left it.
+        // Raises the interrupt of the ticket that engines have passed.
         bench.interrupt();
     }
 }

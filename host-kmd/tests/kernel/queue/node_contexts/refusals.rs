@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What no model takes, or only another one.
+//! Submissions that every model refuses, and those that only one model accepts.
 
 use super::{MODELS, Node, at, entry, new, render, submitted};
 use crate::bench::Client;
@@ -34,13 +34,13 @@ fn each_kind_of_context_refuses_the_requests_of_the_others() {
         }
     }
     let refused = (not_supported, 0);
-    // A context for HW queues takes no such submission.
+    // A context for HW queues refuses these submissions.
     let queues =
         Node { client, reply: CreateNodeContextReply { context: client.context, ..basic.reply } };
     assert_eq!(queues.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), refused);
     assert_eq!(queues.submit_udma(&mut bench, &[]).unwrap_err(), refused);
     assert_eq!(queues.submit_virtual(&mut bench).unwrap_err(), refused);
-    // Nor does one model take the submissions of another.
+    // Each model refuses the submissions of the others.
     assert_eq!(wddm2.render(&mut bench, NOP.as_bytes(), &[], &[]).unwrap_err(), refused);
     assert_eq!(wddm2.submit_udma(&mut bench, &[]).unwrap_err(), refused);
     for node in [&basic, &plus] {
@@ -67,7 +67,7 @@ fn no_guest_can_name_the_queue_or_end_the_fence_of_a_node_context() {
     let (mut bench, client) = new();
     let last = bench.local(client, PAGE_SIZE).unwrap().allocation;
     let node = Node::new(&mut bench, client, SubmissionModel::VIRTUAL);
-    // Handles are dense: every value near those that were given out.
+    // Handles are dense, so this tries every value near the existing ones.
     let given = [last, node.reply.context, node.reply.progress_fence.fence, client.queue];
     let range = 0..64;
     let candidates = given.iter().flat_map(|handle| range.clone().map(|bit| handle.0 ^ bit));
@@ -115,7 +115,7 @@ fn lists_are_checked_before_anything_is_done() {
         (entry(Handle(0), 0), (Status::INVALID_HANDLE, 0)),
         (entry(client.device, 0), (Status::OBJECT_TYPE_MISMATCH, client.device.0)),
     ] {
-        // Behind a good one, which must not be held afterwards.
+        // The bad entry follows a good one, whose allocation must not stay in use after the refusal.
         let list = [entry(own, 0), list];
         assert_eq!(node.render(&mut bench, NOP.as_bytes(), &list, &[]).unwrap_err(), expected);
         assert_eq!(plus.submit_udma(&mut bench, &list).unwrap_err(), expected);
@@ -169,7 +169,7 @@ fn a_request_is_as_long_as_its_counts_say_and_they_are_bounded() {
     ] {
         assert_eq!(try_one(request, 8), Status::INVALID_PARAMETER);
     }
-    // The largest of all fits into a request.
+    // Lists and commands of the largest allowed sizes fit into one request.
     let list = vec![entry(Handle(0), 0); ALLOCATION_LIST_MAX as usize];
     let patches = vec![at(0, 0, 0); PATCH_LOCATION_LIST_MAX as usize];
     let commands = vec![0; RENDER_COMMANDS_MAX as usize];
@@ -180,7 +180,7 @@ fn a_request_is_as_long_as_its_counts_say_and_they_are_bounded() {
 #[test]
 fn a_context_that_cannot_have_what_its_model_needs_leaves_nothing() {
     let (mut bench, client) = new();
-    // All local memory is taken, then all fences.
+    // First all local memory is in use, then all fences.
     bench.local(client, 64 * PAGE_SIZE).unwrap();
     let request = |model| CreateNodeContext { device: client.device, node: 0, model };
     let refused = bench.call(client, &request(SubmissionModel::VIRTUAL)).unwrap_err();
@@ -193,7 +193,7 @@ fn a_context_that_cannot_have_what_its_model_needs_leaves_nothing() {
         }
     };
     assert_eq!(error, (Status::QUOTA_EXCEEDED, u64::from(crate::bench::BAR.fence_count)));
-    // One fence is the client's own queue's.
+    // One fence is the progress fence of the client's queue.
     assert_eq!(count, crate::bench::BAR.fence_count - 1);
     bench.input(bellhop_host_kmd::port::Input::Detach { guest: client.guest });
     assert!(bench.model.is_empty());

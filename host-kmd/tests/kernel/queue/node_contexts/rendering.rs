@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What becomes of a submission, in each model.
+//! How each model executes a submission.
 
 use super::{Node, at, completed, entry, new, submitted};
 use crate::bench::Bench;
@@ -50,7 +50,7 @@ fn a_basic_command_buffer_is_copied_patched_and_executed_where_no_guest_can_reac
             Call::Kick(node.client.id),
         ]
     );
-    // In the system context, with the fences of its process; and no process maps the aperture.
+    // It executes in the system context, with its own process's fences, and no process maps the aperture.
     let state = bench.model.state();
     let description = state.queues[&node.client.id];
     let process = state.queues[&client.id].address_space;
@@ -86,7 +86,7 @@ fn an_allocation_keeps_its_physical_address_until_it_is_evicted() {
     completed(&mut bench, fence);
     bench.evict(client, &[allocation]).unwrap();
     assert!(bench.model.take_log().contains(&Call::Invalidate(APERTURE_START)));
-    // Listing it makes it resident again, and a DMA buffer's place is used again.
+    // Listing the allocation makes it resident again, and the DMA buffer's memory is reused.
     let fence = submit(&mut bench);
     let log = bench.model.take_log();
     assert!(matches!(log[0], Call::WriteDmaBuffer(_, 0, _)));
@@ -156,7 +156,7 @@ fn the_virtual_model_submits_parts_of_the_buffer_that_it_was_supplied_with() {
     }
     let request = SubmitCommandVirtual { context, gpu_va: start, size: 8, reserved: 1 };
     assert_eq!(bench.call(node.client, &request).unwrap_err().0, Status::INVALID_PARAMETER);
-    // It goes with its context, local memory included.
+    // The command buffer is freed with its context, local memory included.
     node.destroy(&mut bench);
     bench.local(client, 64 * PAGE_SIZE).unwrap();
 }
