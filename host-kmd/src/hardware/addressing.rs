@@ -2,7 +2,7 @@
 
 //! How GPU virtual addresses are translated.
 
-/// How GPU virtual addresses become memory addresses.
+/// The translation of GPU virtual addresses to memory addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VirtualAddressingModel {
     /// Through the GPU's own page tables, bypassing any IOMMU.

@@ -8,12 +8,12 @@ use bellhop_protocol::control::power::EnginePowerState;
 /// State that an engine reports (`DXGK_ENGINE_STATE`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineState {
-    /// It has work, and did not go to F1 as requested.
+    /// The engine has work, and did not go to F1 as requested.
     Active {
         /// The number of the transition that it refused: see [`Engines::set_engine_power`].
         transition: u64,
     },
-    /// It has been idle for so long that powering it down is worthwhile.
+    /// The engine has been idle for so long that powering it down is worthwhile.
     TransitionToF1,
     /// `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: it has executed this queue for longer than the limit while neither the
     /// queue's read pointer nor its progress fence moved. The engine keeps executing the queue in turn, and reports

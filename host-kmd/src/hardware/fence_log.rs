@@ -29,9 +29,9 @@ pub fn fence_log_address(slots: u32, slot: u32, log_type: FenceLogType) -> Physi
 /// A log of a HW queue (`DXGKARG_SETNATIVEFENCELOGBUFFER`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FenceLogBuffer {
-    /// What it logs.
+    /// The operations that it logs.
     pub log_type: FenceLogType,
-    /// Where it is: a page of host memory.
+    /// Its place: a page of host memory.
     pub storage: PhysicalAddress,
 }
 

@@ -32,7 +32,7 @@ pub struct FrontEnd {
     pub command: Option<String>,
 }
 
-/// What can be busy.
+/// A part of the GPU that can be busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BusyOf {
     /// The engine of this node.

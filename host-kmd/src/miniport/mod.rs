@@ -356,7 +356,7 @@ impl Miniport for BellhopMiniport {
 
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
         if self.globally_connected.remove(&queue) {
-            // As in the dedicated model below.
+            // The order is that of the dedicated model below.
             self.hardware.unwatch_global(queue).reported();
             self.hardware.kick(queue).reported();
             return;

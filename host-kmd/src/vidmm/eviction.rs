@@ -26,9 +26,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 /// How urgently an allocation needs room in a local segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// It may be resident elsewhere.
+    /// The allocation may be resident elsewhere.
     Should,
-    /// It may be resident nowhere else.
+    /// The allocation may be resident nowhere else.
     Must,
 }
 

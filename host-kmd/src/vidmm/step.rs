@@ -76,7 +76,7 @@ pub(crate) enum Step {
     NotifyEviction {
         /// The allocation.
         allocation: AllocationId,
-        /// Where it is.
+        /// Its place.
         memory: Memory,
         /// Its bytes.
         length: u64,

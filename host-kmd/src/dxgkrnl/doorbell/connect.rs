@@ -28,7 +28,7 @@ pub(crate) struct ConnectEnd {
     pub(crate) outcome: ConnectOutcome,
 }
 
-/// What became of a doorbell that was being connected.
+/// The outcome for a doorbell that was being connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectOutcome {
     /// It is connected.

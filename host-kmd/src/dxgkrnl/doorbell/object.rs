@@ -52,5 +52,5 @@ impl Doorbell {
     }
 }
 
-// So a ring buffer control always fits into an allocation, and into one page.
+// This ensures that a ring buffer control fits into any allocation, and into one page.
 const _: () = assert!(RING_CONTROL_SIZE <= PAGE_SIZE);

@@ -25,7 +25,7 @@ pub(crate) struct NativeFence {
     pub(crate) device: Option<Handle>,
 }
 
-/// What the kernel knows of a global fence.
+/// The state that the kernel keeps for a global fence.
 #[derive(Debug)]
 pub(crate) struct FenceState {
     /// Its kind, which determines what engines and CPUs may do with it.
@@ -38,7 +38,7 @@ pub(crate) struct FenceState {
     is_progress: bool,
     /// The process and the device that created it; `None` for a progress fence.
     parent: Option<(u32, Handle)>,
-    /// What each process that has opened it has of it.
+    /// The local view of each process that has opened it.
     opened: BTreeMap<u32, LocalFence>,
     /// The name under which it is shared.
     name: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct FenceState {
     serial: u64,
 }
 
-/// What one process has of a fence.
+/// One process's local view of a fence.
 #[derive(Debug, Clone, Copy)]
 struct LocalFence {
     /// The slot by which its packets name the fence.
@@ -219,12 +219,12 @@ impl FenceState {
         &mut self.waiters
     }
 
-    /// The draining of its queue waits until it has this value.
+    /// Lets the draining of its queue wait until the fence has this value.
     pub(crate) fn await_drain(&mut self, value: u64) {
         self.drain = Some(value);
     }
 
-    /// It has this value; ends the wait of a drain for it.
+    /// The fence has reached this value: ends a drain's wait for it.
     pub(crate) fn reach_drain(&mut self, current: u64) {
         self.drain = self.drain.filter(|value| *value > current);
     }

@@ -21,7 +21,7 @@ impl WaitId {
     }
 }
 
-/// What a wait needs of a fence.
+/// One condition of a wait: a fence and the value that it must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Needed {
     /// The process's name for the fence.

@@ -53,12 +53,12 @@ bitflags! {
     /// Further rules for a request.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Rules: u8 {
-        /// It may come before the adapter is open.
+        /// The request may come before the adapter is open.
         const BEFORE_OPEN = 1 << 0;
         /// It needs the device in D0: it executes work, or may release a waiting queue. A guest that waits for a
         /// fence needs the work executed that will signal the fence.
         const NEEDS_POWER = 1 << 1;
-        /// It is a step towards executing work. A guest that hung engines too often may not take it.
+        /// The request is a step towards executing work. It is refused to a guest that hung engines too often.
         const NEW_WORK = 1 << 2;
     }
 }

@@ -392,7 +392,7 @@ mod tests {
         assert!(!rig.paging.has_ended());
         rig.complete();
         assert!(rig.paging.has_ended());
-        // The second work has no buffer of its own to wait for.
+        // The second work has no buffer, so it waits for none.
         assert_eq!(rig.ended(), [(1, false), (2, false)]);
         assert!(rig.paging.has_finished(2) && !rig.paging.has_finished(3));
         rig.complete();

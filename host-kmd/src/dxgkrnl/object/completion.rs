@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What happens when an operation is done.
+//! The action that follows when an operation is done.
 
 use crate::port::{CommandToken, RequestToken};
 
-/// What happens when the ticket has passed.
+/// The action when the ticket has passed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Completion {
     /// Nothing more.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much state of one guest the host keeps.
+//! Limits on the state that the host keeps for one guest.
 
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::snapshot;

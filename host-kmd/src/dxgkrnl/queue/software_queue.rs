@@ -181,7 +181,7 @@ mod tests {
         })
     }
 
-    /// How many entries of `given` should have come out by now, counted from the start.
+    /// The number of entries of `given` that should have come out since the start.
     fn expected(given: &[Given], over: &[bool], completed: usize, room: bool, out: usize) -> usize {
         let (mut come_out, mut submitted) = (0, 0);
         for packet in given {

@@ -49,7 +49,7 @@ pub(crate) struct Ending {
     pub(crate) process: u32,
     /// The target in that process.
     pub(crate) target: Target,
-    /// What happens when it has ended.
+    /// The action when the target has ended.
     pub(crate) completion: Completion,
 }
 
@@ -64,9 +64,9 @@ struct Termination {
 pub(crate) enum Progress {
     /// No engine needs the target any more; the termination was taken off the list.
     Ended(Ending),
-    /// Its queues have not finished their work in time.
+    /// The target's queues have not finished their work in time.
     Late(Ending, Vec<Drain>),
-    /// It needs more time.
+    /// The termination needs more time.
     Waiting,
 }
 

@@ -113,7 +113,7 @@ impl ProcessAccess<'_> {
         let size = u64::from(VIRTUAL_COMMAND_BUFFER_SIZE);
         let request = CreateAllocation::fixed(device, AllocationKind::LOCAL, size, 0);
         let (allocation, offset) = self.local_allocation(&request)?;
-        // So that a guest that guesses its handle can do nothing with it.
+        // With a user, the allocation is useless to a guest that guesses its handle.
         self.get_mut::<Allocation>(allocation)?.add_user();
         let mut holds = Vec::new();
         match self.map_for_host(allocation, size, Protection::empty(), &mut holds) {

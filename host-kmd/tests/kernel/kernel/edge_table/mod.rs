@@ -154,7 +154,7 @@ fn try_values(
     {
         wrong = Some(format!("{status}, and the detail is {detail:#x}"));
     } else if let Some(slot) = awaited.filter(|_| !is_accepted(ended)) {
-        // What was accepted earlier still works.
+        // Waits that were accepted earlier still work.
         bench.model.signal(guest, slot, AWAITED);
         bench.interrupt();
         if bench.events.len() != 1 {

@@ -97,7 +97,7 @@ fn it_is_resident_as_long_as_one_process_wants_it() {
     leave(bench, a.guest);
 }
 
-/// It counts once: against the first process to open it of those that want it.
+/// A shared allocation counts once: of the processes that want it resident, against the first that opened it.
 #[test]
 fn it_counts_against_one_of_those_that_want_it() {
     let (mut bench, [a, b], [created, opened], _) = two(2);
