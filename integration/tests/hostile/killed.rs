@@ -48,6 +48,8 @@ fn everything(daemon: &Daemon) -> Snapshot {
     (snapshot.adapter.power_transitions, snapshot.adapter.time) = (0, 0);
     for node in &mut snapshot.nodes {
         (node.power_transitions, node.busy_time) = (0, None);
+        // A guest may have taken an idle engine's power, which the next work gives back.
+        node.power.clear();
         for entry in &mut node.run_list {
             (entry.queued, entry.completed, entry.busy_time) = (0, 0, 0);
         }
