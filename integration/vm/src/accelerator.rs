@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What QEMU executes a guest's instructions with.
+//! The accelerator with which QEMU executes a guest's instructions.
 
 use anyhow::Context;
 use rustix::fs::{Access, access};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const KVM: &str = "/dev/kvm";
-/// Changes when the machine starts, and so what was found out about it may be wrong.
+/// Changes when the machine boots, after which a note about its KVM may be wrong.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The accelerator that the command line names.
@@ -22,20 +22,20 @@ pub enum Accelerator {
     Tcg,
 }
 
-/// The note that this machine's KVM does not execute a guest: some machines, virtual ones
-/// themselves, have one that seems to work until then.
+/// The note that this machine's KVM does not execute a guest: on some machines, themselves virtual, KVM seems to
+/// work until it is tried.
 pub struct Note {
     path: PathBuf,
 }
 
 impl Note {
-    /// The note in a folder that is kept.
+    /// The note in a permanent folder.
     #[must_use]
     pub fn within(folder: &Path) -> Self {
         Self { path: folder.join("kvm-fails") }
     }
 
-    /// Notes it until the machine's next start.
+    /// Writes the note, which holds until the machine boots again.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -52,7 +52,7 @@ impl Note {
 }
 
 impl Accelerator {
-    /// What to try first.
+    /// The accelerator to try first.
     #[must_use]
     pub fn first(self, note: &Note) -> Self {
         match self {
@@ -61,11 +61,11 @@ impl Accelerator {
         }
     }
 
-    /// As QEMU's arguments.
+    /// QEMU's arguments for it.
     #[must_use]
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
-            // QEMU takes the first that it can start.
+            // QEMU takes the first accelerator that it can start.
             Self::Auto => &["-accel", "kvm", "-accel", "tcg,thread=multi"],
             Self::Kvm => &["-accel", "kvm"],
             Self::Tcg => &["-accel", "tcg,thread=multi"],

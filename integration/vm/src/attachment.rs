@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The arguments that QEMU needs for the device, and the elements that libvirt needs.
+//! QEMU's arguments for the device, and libvirt's elements.
 
 use crate::qemu::{FIRST, PROGRAM};
 use crate::variant::Variant;
@@ -20,7 +20,7 @@ const QUEUE_SIZE: u16 = 64;
 /// wants.
 ///
 /// # Errors
-/// When a path is not UTF-8, which QEMU's options are.
+/// When a path is not UTF-8, as QEMU's options must be.
 pub fn arguments<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Result<Vec<String>> {
     // MSI-X through a virtual IOMMU needs QEMU's own interrupt controller.
     let split = if variant.iommu { ",kernel-irqchip=split" } else { "" };
@@ -36,7 +36,7 @@ pub fn arguments<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Re
     // The device reads and writes guest memory itself.
     arguments.add("-object", format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
     if variant.iommu {
-        // Before the devices behind it.
+        // QEMU needs the IOMMU before the devices behind it.
         arguments.add("-device", "intel-iommu,intremap=on".into());
     }
     for (number, socket) in sockets.iter().enumerate() {
@@ -77,7 +77,7 @@ impl Arguments {
 /// A path as the value of one of QEMU's options, in which a comma begins the next one.
 ///
 /// # Errors
-/// When it is no text.
+/// When the path is not UTF-8.
 pub fn escape(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str();
     let text = text.with_context(|| format!("QEMU accepts only UTF-8 paths, not {path:?}"))?;
@@ -98,17 +98,17 @@ pub fn command<P: AsRef<Path>>(variant: &Variant, sockets: &[P]) -> anyhow::Resu
     for option in arguments(variant, sockets)?.chunks(2) {
         let _ = write!(text, " \\\n  {}", shlex::try_join(option.iter().map(String::as_str))?);
     }
-    // Their own disk follows.
+    // The user's own disk follows.
     text.push_str(" \\\n  \"$@\"\n");
     Ok(text)
 }
 
-/// What QEMU's `vhost-user.json` has a program say of itself. Its list of types has none for this
-/// device, so the type is one of its own: management that knows no other than the listed ones must
-/// not find it.
+/// The description of the program that QEMU's `vhost-user.json` specifies. Its list of types has none for this
+/// device, so the type here is an unlisted one: management software that knows only the listed types must not find
+/// it.
 ///
 /// # Errors
-/// None that a program can be written to expect.
+/// When serialization fails, which the description does not cause.
 pub fn description() -> anyhow::Result<String> {
     let description = serde_json::json!({
         "description": "Bellhop virtual GPU",
@@ -119,7 +119,7 @@ pub fn description() -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&description)?)
 }
 
-/// What to add to a domain of libvirt's.
+/// The XML to add to a libvirt domain.
 ///
 /// # Errors
 /// When a path is not UTF-8.

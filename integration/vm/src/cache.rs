@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What VMs are made from, kept between runs.
+//! A cache of the parts of VMs, kept between runs.
 //!
 //! A piece is a folder that is whole or absent: it is made beside the others and renamed.
 
@@ -10,15 +10,15 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Counts up when what pieces hold changes, so that an older bellhop's are not taken for them.
+/// The version of the pieces' contents, so that this bellhop does not use an older one's pieces.
 pub const LAYOUT: &str = "vm-1";
-/// Incomplete pieces; the holder of the lock makes them.
+/// The folder of incomplete pieces, which the holder of the lock makes.
 const UNFINISHED: &str = "unfinished";
 
 /// The cache, held by this process alone until it is dropped.
 pub struct Cache {
     folder: PathBuf,
-    /// The kernel releases it with the file, also when the process is killed.
+    /// The kernel releases the lock with the file, even when the process is killed.
     _lock: File,
 }
 
@@ -53,12 +53,12 @@ impl Cache {
             result => result.with_context(cannot)?,
         }
         let cache = Self { folder: folder.to_owned(), _lock: lock };
-        // An interrupted run left it.
+        // An interrupted run may have left it.
         remove(&cache.folder.join(UNFINISHED))?;
         Ok(cache)
     }
 
-    /// A folder that is not made anew as a whole.
+    /// A folder that is updated in place, not replaced as a whole.
     ///
     /// # Errors
     /// When it cannot be made.

@@ -2,7 +2,7 @@
 
 //! A VM in cloud-hypervisor, which has one serial port and one console.
 //!
-//! The guest's output goes through the console as it is. The port has its kernel's messages, and between
+//! The guest's output goes through the console unchanged. The port carries its kernel's messages, and between
 //! them, marked, its errors and its exit status.
 
 use crate::environment::Stock;
@@ -22,22 +22,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The program's name, and the name people know it by.
+/// The program's name, which is also the VMM's.
 pub const PROGRAM: &str = "cloud-hypervisor";
-/// The variable that names another.
+/// The variable that names another program.
 const VARIABLE: &str = "BELLHOP_CLOUD_HYPERVISOR";
 const KVM: &str = "/dev/kvm";
-/// What the guest marks with these, among its kernel's messages (`init.sh`).
+/// Marks of the guest's lines among its kernel's messages (`init.sh`).
 const ERROR: &str = "bellhop-guest-error: ";
 const STATUS: &str = "bellhop-guest-status: ";
 
-/// For how long a guest that runs, however slowly, does not give no sign of life.
+/// A running guest, however slow, gives a sign of life within this time.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// Finds the program.
 ///
 /// # Errors
-/// When it is nowhere.
+/// When it is not found.
 pub fn find() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
@@ -57,7 +57,7 @@ pub fn find() -> anyhow::Result<PathBuf> {
 /// Boots the VM on this machine's KVM, and has it do its task.
 ///
 /// # Errors
-/// When it cannot be set up or started, or does not come to the task's end.
+/// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let program = find()?;
     access(KVM, Access::READ_OK | Access::WRITE_OK)
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     command.args(arguments(options, &kernel.image, &initramfs, &socket, &log)?);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(File::create(&own_log).context("cannot create cloud-hypervisor's log")?);
-    // Ctrl-C is for bellhop, which ends it.
+    // Ctrl-C is for bellhop, which ends the VMM.
     command.process_group(0);
     block_on(async {
         let mut signals = Signals::new()?;
@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
         let mut child = command.spawn().context("cannot start cloud-hypervisor")?;
-        // Its end of the pipe must be the last.
+        // The VMM's end of the pipe must be the last.
         drop(command);
         let daemon_ended = async {
             match &mut daemon {
@@ -172,8 +172,8 @@ fn arguments(
     Ok(pairs.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect())
 }
 
-/// Waits until the guest has given no sign of life for long. It gives one every five seconds by its own clock
-/// (`init.sh`), whatever its task and the device do. One that has said nothing at all may be about to start.
+/// Waits until the guest has given no sign of life for `silence`. It gives one every five seconds of its own clock
+/// (`init.sh`), whatever its task and the device do. A guest without any output may be about to start.
 async fn stands_still(log: &Path, silence: Duration) {
     let length = || fs::metadata(log).map_or(0, |metadata| metadata.len());
     let mut last = length();
@@ -186,7 +186,7 @@ async fn stands_still(log: &Path, silence: Duration) {
     }
 }
 
-/// Passes on what the guest said of errors, and returns its exit status.
+/// Passes on the guest's errors, and returns its exit status.
 fn exit_status(log: &Path) -> anyhow::Result<u8> {
     let said = fs::read(log).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);

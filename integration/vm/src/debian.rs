@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packages of Debian 13, whatever this machine runs, without touching what is installed here.
+//! Packages of Debian 13, whatever this machine runs, without touching its installed packages.
 //!
-//! apt-get works for any user when its state is in folders of its own. Nothing is installed:
-//! packages are downloaded, which verifies them, and unpacked.
+//! apt-get works for any user when its state is in separate folders. It installs nothing here: it downloads
+//! packages, which verifies them, and this unpacks them.
 
 use crate::progress;
 use anyhow::{Context, bail, ensure};
@@ -14,12 +14,12 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where Debian's keys are, with which every package list is signed.
+/// Paths of Debian's keys, with which every package list is signed.
 const KEYRINGS: [&str; 2] = [
     "/usr/share/keyrings/debian-archive-keyring.pgp",
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
-/// The file in a folder of unpacked packages that says what they were.
+/// The file in a folder of unpacked packages that lists their versions.
 const VERSIONS: &str = "versions";
 
 /// A release of Debian.
@@ -27,7 +27,7 @@ const VERSIONS: &str = "versions";
 pub enum Release {
     /// Debian 13.
     Stable,
-    /// What Debian 13 has of newer software.
+    /// Newer software for Debian 13.
     Backports,
 }
 
@@ -42,20 +42,20 @@ impl Release {
     }
 }
 
-/// Which packages are meant beside the named ones.
+/// The packages to add to the named ones.
 #[derive(Debug, Clone, Copy)]
 pub enum Closure<'a> {
-    /// Everything that is needed to run them.
+    /// Everything that they need to run.
     Runtime,
-    /// Of what they depend on, only packages whose names begin like this, and theirs.
+    /// Of their dependencies, direct and indirect, only packages with this prefix.
     Named(&'a str),
 }
 
-/// Debian's archive, as a machine without a single package sees it.
+/// Debian's archive, as a machine without any installed package sees it.
 pub struct Debian {
     folder: PathBuf,
     mirror: Option<String>,
-    /// The lists are fetched when the first package is.
+    /// Set once the lists are fetched, with the first package.
     updated: OnceCell<()>,
 }
 
@@ -82,7 +82,7 @@ impl Debian {
             let _ = self.updated.set(());
         }
         let downloads = tempfile::tempdir_in(&self.folder).context("cannot create a folder")?;
-        // Where apt has packages that are not whole yet.
+        // apt's folder for partial downloads.
         fs::create_dir(downloads.path().join("partial")).context("cannot create a folder")?;
         let mut command = self.apt("apt-get");
         command.args(["--yes", "--target-release", release.suite()]);
@@ -137,7 +137,7 @@ impl Debian {
             sources += &format!("deb [signed-by={keyring}] {mirror} {suite} main\n");
         }
         fs::write(self.folder.join("etc/sources.list"), sources).with_context(cannot)?;
-        // Nothing is installed.
+        // An empty list: nothing is installed.
         fs::write(self.folder.join("status"), "").with_context(cannot)?;
         fs::write(self.configuration(), configuration(&self.folder)).with_context(cannot)?;
         let mut command = self.apt("apt-get");
@@ -145,7 +145,7 @@ impl Debian {
         download(command, "fetching Debian's package lists")
     }
 
-    /// What a package needs, alternatives too.
+    /// A package's dependencies, with alternatives.
     fn dependencies(&self, release: Release, package: &str) -> anyhow::Result<Vec<String>> {
         let mut command = self.apt("apt-cache");
         command.args(["--target-release", release.suite(), "depends", "--important", package]);
@@ -163,7 +163,7 @@ impl Debian {
     }
 }
 
-/// Read after the machine's own configuration, which knows the way to the network.
+/// apt's configuration, read after the machine's own, which knows the way to the network.
 fn configuration(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -197,7 +197,7 @@ Debug::NoLocking \"true\";
 
 /// The mirror that this machine's own packages come from.
 fn machine_mirror() -> anyhow::Result<String> {
-    // Which files it would fetch is known without any of them.
+    // apt prints the addresses that it would fetch without fetching any.
     let uris = output(Command::new("apt-get").args(["update", "--print-uris"]))?;
     debian_mirror(&uris).map(str::to_owned).context(
         "this machine's apt knows no mirror of Debian; name one with --mirror, such as the one \
@@ -226,7 +226,7 @@ fn depended_on(printed: &str) -> Vec<String> {
     names.collect()
 }
 
-/// A package and what it depends on, directly or not, as far as names begin with `prefix`.
+/// A package and its direct and indirect dependencies with names that begin with `prefix`.
 fn named(
     package: &str,
     prefix: &str,
@@ -245,7 +245,7 @@ fn named(
     Ok(packages)
 }
 
-/// Runs an apt that downloads, and shows how far it is.
+/// Runs an apt that downloads, and shows its progress.
 fn download(mut command: Command, what: &str) -> anyhow::Result<()> {
     let (status, sender) = std::io::pipe().context("cannot create a pipe")?;
     let mapping = FdMapping { parent_fd: sender.into(), child_fd: 3 };
@@ -255,7 +255,7 @@ fn download(mut command: Command, what: &str) -> anyhow::Result<()> {
     let bar = progress::bar(100, what);
     let child = command.spawn().with_context(|| not_started(&command))?;
     let line = line(&command);
-    // Its end of the pipe must be the last.
+    // apt's end of the pipe must be the last.
     drop(command);
     for status in BufReader::new(status).lines() {
         let status = status.context("cannot read apt-get's progress")?;
@@ -270,7 +270,7 @@ fn download(mut command: Command, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From a line of apt's status: `dlstatus:FILE:PERCENT:TEXT`.
+/// The percentage in a line of apt's status: `dlstatus:FILE:PERCENT:TEXT`.
 fn percent(status: &str) -> Option<u64> {
     let percent: f64 = status.strip_prefix("dlstatus:")?.split(':').nth(1)?.parse().ok()?;
     Some(percent as u64)

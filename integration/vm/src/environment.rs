@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What VMs are made from: QEMU, kernels and a shell, fetched once.
+//! The parts of VMs: QEMU, kernels and a shell, fetched once.
 
 use crate::accelerator::Note;
 use crate::cache::Cache;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a guest's kernel in the cache.
 pub const KERNEL: &str = "kernel";
-/// The folder of its shell.
+/// The folder of a guest's shell in the cache.
 pub const BUSYBOX: &str = "busybox";
-/// Where the shell's package has the program.
+/// The program's path in the shell's package.
 pub const BUSYBOX_PROGRAM: &str = "usr/bin/busybox";
 
 /// The programs and files that a VM is started with.
@@ -26,18 +26,18 @@ pub struct Environment {
     pub kernel: Kernel,
     /// The guest's shell and tools.
     pub busybox: PathBuf,
-    /// What is known of this machine's KVM.
+    /// The note whether this machine's KVM fails.
     pub kvm_fails: Note,
 }
 
-/// What a VM is made from, where that is not the usual.
+/// Sources of the parts of a VM, instead of the usual ones.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// QEMU's program, instead of this machine's or Debian's.
     pub qemu: Option<PathBuf>,
     /// Debian's mirror, instead of the one that this machine uses.
     pub mirror: Option<String>,
-    /// Whether to fetch again what is there.
+    /// Whether to fetch cached parts again.
     pub refresh: bool,
 }
 
@@ -45,7 +45,7 @@ impl Environment {
     /// Finds or fetches everything.
     ///
     /// # Errors
-    /// When something is neither here nor can be fetched.
+    /// When a part is neither here nor can be fetched.
     pub fn prepare(sources: &Sources, series: KernelSeries) -> anyhow::Result<Self> {
         let stock = Stock::open(sources)?;
         Ok(Self {
@@ -57,7 +57,7 @@ impl Environment {
     }
 }
 
-/// What there is to make VMs from, fetched piece by piece when it is asked for.
+/// The parts of VMs, each fetched when it is first needed.
 pub struct Stock<'a> {
     cache: Cache,
     debian: Debian,
@@ -65,10 +65,10 @@ pub struct Stock<'a> {
 }
 
 impl<'a> Stock<'a> {
-    /// Opens and locks it; other processes wait until this is dropped.
+    /// Opens and locks the cache; other processes wait until this is dropped.
     ///
     /// # Errors
-    /// When there is no place for it.
+    /// When there is no place for the cache.
     pub fn open(sources: &'a Sources) -> anyhow::Result<Self> {
         let cache = Cache::open()?;
         let debian = Debian::new(cache.folder("apt")?, sources.mirror.clone());
@@ -78,7 +78,7 @@ impl<'a> Stock<'a> {
     /// A QEMU that is new enough.
     ///
     /// # Errors
-    /// As the other pieces: when it is neither here nor can be fetched.
+    /// When it is neither here nor can be fetched.
     pub fn qemu(&self) -> anyhow::Result<Qemu> {
         match (&self.sources.qemu, Qemu::installed()) {
             (Some(program), _) => Qemu::at(program),
@@ -121,7 +121,7 @@ impl<'a> Stock<'a> {
         modules: &[&str],
     ) -> anyhow::Result<Kernel> {
         let piece = self.cache.piece(name, self.sources.refresh, |folder| {
-            // Most of it is not needed.
+            // Most of the package is not needed.
             let packages = tempfile::tempdir_in(folder).context("cannot create a folder")?;
             let package = "linux-image-cloud-amd64";
             self.debian.unpack(release, package, Closure::Named("linux-"), packages.path())?;

@@ -20,13 +20,13 @@ use std::time::Duration;
 /// Boots a VM in QEMU, has it do its task, and waits for it.
 ///
 /// # Errors
-/// When it cannot be set up or started, or does not come to the task's end.
+/// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let environment = Environment::prepare(&options.sources, options.variant.kernel)?;
     let accelerator = options.accelerator.first(&environment.kvm_fails);
     match attempt(options, &environment, accelerator)? {
         Attempt::Ended(outcome) => Ok(outcome),
-        // Nothing of the task has been done, so it can be tried otherwise.
+        // The task has not begun, so another accelerator can be tried.
         Attempt::NotExecuted(_) if accelerator == Accelerator::Auto => {
             note("bellhop: this machine's KVM cannot run the guest; continuing with emulation");
             environment.kvm_fails.write()?;
@@ -43,11 +43,11 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     }
 }
 
-/// How trying to run a VM ended.
+/// The result of an attempt to run a VM.
 pub enum Attempt {
-    /// It ran.
+    /// The VM ran.
     Ended(Outcome),
-    /// Its kernel did not: why, in QEMU's words.
+    /// The VM's kernel did not run: why, in QEMU's words.
     NotExecuted(String),
 }
 
@@ -58,7 +58,7 @@ pub enum Attempt {
 )]
 pub struct TooLate {
     timeout: Duration,
-    /// Its kernel's last messages.
+    /// The last messages of its kernel.
     said: String,
 }
 
@@ -123,10 +123,10 @@ fn attempt(
     Ok(attempt)
 }
 
-/// Waits for the first of all that ends a VM.
+/// Waits for the first event that ends a VM.
 ///
 /// # Errors
-/// When that is not the VM's own end, nor Ctrl-C.
+/// When that is neither the VM's own end nor Ctrl-C.
 pub async fn attend<P: AsRef<Path>>(
     machine: &Machine<'_, P>,
     timeout: Duration,

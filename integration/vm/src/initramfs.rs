@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's whole file system: a shell, the modules, the program, and what to do with it.
+//! The guest's whole file system: a shell, the modules, the program, and its task.
 
 use crate::kernel::Kernel;
 use anyhow::Context;
@@ -22,7 +22,7 @@ const HOST_INIT: &[u8] = include_bytes!("host.sh");
 /// Folders that programs expect.
 const FOLDERS: [&str; 6] = ["bin", "dev", "modules", "proc", "sys", "tmp"];
 
-/// What the guest is for.
+/// The guest's task.
 #[derive(Debug)]
 pub enum Task<'a> {
     /// Run the guest program with these arguments.
@@ -60,11 +60,11 @@ pub fn write(
     Ok(())
 }
 
-/// What is in a VM that runs a VM, by path there and here.
+/// The files of a VM that runs a VM, by path there and here.
 pub struct HostFiles<'a> {
-    /// What it executes.
+    /// Programs.
     pub programs: &'a [(String, PathBuf)],
-    /// What it reads.
+    /// Other files.
     pub files: &'a [(String, PathBuf)],
     /// Arguments for `bellhop` there.
     pub arguments: &'a [OsString],
@@ -80,7 +80,7 @@ pub fn write_host(host: &HostFiles<'_>, archive: impl Write) -> anyhow::Result<(
     for (path, _) in host.programs.iter().chain(host.files) {
         folders.extend(Path::new(path).ancestors().skip(1).filter(|path| *path != Path::new("")));
     }
-    // A folder sorts before what is in it.
+    // A folder sorts before its contents.
     for folder in folders {
         archive.add(&folder.to_string_lossy(), ModeFileType::Directory, 0o755, b"")?;
     }
@@ -96,7 +96,7 @@ pub fn write_host(host: &HostFiles<'_>, archive: impl Write) -> anyhow::Result<(
     Ok(())
 }
 
-/// What of a program is loaded: not what debuggers read, which is most of it, and behind the rest.
+/// The loaded part of a program, without the debugging sections behind it, which are most of the file.
 fn loadable(program: &[u8]) -> &[u8] {
     let end = || {
         let header = FileHeader64::<Endianness>::parse(program).ok()?;

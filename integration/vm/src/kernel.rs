@@ -9,15 +9,15 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What `bellhop-guest` can use: VFIO in a VM with an IOMMU, UIO in one without.
+/// Modules for `bellhop-guest`: VFIO in a VM with an IOMMU, UIO in one without.
 pub const GUEST_MODULES: &[&str] = &["uio_pci_generic", "vfio_iommu_type1", "vfio-pci"];
-/// What a VM needs to run VMs on the processor that QEMU emulates.
+/// Modules for a VM that runs VMs on the processor that QEMU emulates.
 pub const HOST_MODULES: &[&str] = &["kvm-amd"];
 
 /// A kernel in the cache.
 #[derive(Debug)]
 pub struct Kernel {
-    /// What the VMM boots.
+    /// The image that the VMM boots.
     pub image: PathBuf,
     /// The modules, uncompressed, in the order in which they can be loaded.
     pub modules: Vec<PathBuf>,
@@ -27,7 +27,7 @@ impl Kernel {
     /// Takes a kernel with some modules out of Debian's unpacked kernel packages.
     ///
     /// # Errors
-    /// When they lack something, or `into` cannot be written.
+    /// When they lack a file, or `into` cannot be written.
     pub fn extract(packages: &Path, wanted: &[&str], into: &Path) -> anyhow::Result<()> {
         let folder = only_folder(&packages.join("usr/lib/modules"))?;
         let image = image(packages, &folder)?;
@@ -53,7 +53,7 @@ impl Kernel {
     }
 }
 
-/// In `/boot`, or since Linux 7 beside the modules.
+/// The image: in `/boot`, or since Linux 7 beside the modules.
 fn image(packages: &Path, modules: &Path) -> anyhow::Result<PathBuf> {
     let beside = modules.join("vmlinuz");
     if beside.is_file() {
@@ -71,7 +71,7 @@ fn image(packages: &Path, modules: &Path) -> anyhow::Result<PathBuf> {
 /// A kernel's modules by name.
 struct Tree {
     files: BTreeMap<String, PathBuf>,
-    /// What needs no module.
+    /// Names of modules that are built in.
     built_in: BTreeSet<String>,
 }
 
@@ -95,7 +95,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Modules and all that they need, each after what it needs.
+    /// Modules with all their dependencies, in the order of loading.
     fn load_order(&self, wanted: &[&str]) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         let mut order = Vec::new();
         for name in wanted {
@@ -133,8 +133,8 @@ impl Tree {
     }
 }
 
-/// The modules that one says it needs. Packages come without `modules.dep`: that is made where
-/// they are installed.
+/// The modules that a module declares as dependencies. Packages come without `modules.dep`, which is made at
+/// installation.
 fn dependencies(module: &[u8]) -> anyhow::Result<Vec<String>> {
     let file = object::File::parse(module)?;
     let section = file.section_by_name(".modinfo").context("it has no .modinfo")?;
@@ -163,13 +163,13 @@ fn decompress(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(module)
 }
 
-/// From a file name such as `vfio-pci.ko.xz`.
+/// The module's name in a file name such as `vfio-pci.ko.xz`.
 fn module_name(path: &Path) -> Option<String> {
     let (name, _) = path.file_name()?.to_str()?.split_once(".ko")?;
     Some(canonical(name))
 }
 
-/// File names have dashes where the kernel has underscores, or not.
+/// A name with the kernel's underscores, for which file names may have dashes.
 fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -200,7 +200,7 @@ mod tests {
         file.write().unwrap()
     }
 
-    /// A tree of modules and what they depend on; one without that is built in.
+    /// A tree of modules and their dependencies; a module with `None` is built in.
     fn tree(folder: &Path, modules: &[(&str, Option<&str>)]) -> Tree {
         let drivers = folder.join("kernel/drivers");
         fs::create_dir_all(&drivers).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is typed into a VM's shell: by a person at a terminal, or by a program through a pipe.
+//! Input of a VM's shell: from a person at a terminal, or from a program through a pipe.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, fstat};
@@ -10,19 +10,19 @@ use std::io::{self, IsTerminal, stdin};
 use std::thread;
 use tokio::sync::oneshot;
 
-/// What standard input is.
+/// The kind of standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keyboard {
     /// A terminal: a person ends the VM.
     Terminal,
     /// A pipe or a socket, which may end.
     Pipe,
-    /// Nothing that anything could be typed into.
+    /// Not open for input.
     Absent,
 }
 
 impl Keyboard {
-    /// This program's.
+    /// This program's standard input.
     #[must_use]
     pub fn find() -> Self {
         let stdin = stdin();
@@ -36,7 +36,7 @@ impl Keyboard {
         }
     }
 
-    /// Waits until nothing more can be typed; QEMU reads what is, and this does not.
+    /// Waits until no more input can come. QEMU reads the input; this does not.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -46,7 +46,7 @@ impl Keyboard {
             Self::Absent => Ok(()),
             Self::Pipe => {
                 let (send, ended) = oneshot::channel();
-                // It ends with the pipe, or with this process.
+                // The thread ends with the pipe, or with this process.
                 thread::Builder::new().name("keyboard".into()).spawn(move || {
                     // The receiver is gone when the VM has ended.
                     let _ = send.send(wait_for_hang_up());
@@ -57,10 +57,10 @@ impl Keyboard {
     }
 }
 
-/// Waits until no one has the pipe's other end.
+/// Waits until the pipe's other end is closed.
 fn wait_for_hang_up() -> io::Result<()> {
     let stdin = stdin();
-    // A hang-up is told unasked.
+    // `poll` reports a hang-up without being asked to.
     let mut pipe = [PollFd::new(&stdin, PollFlags::empty())];
     Ok(retry_on_intr(|| poll(&mut pipe, None)).map(drop)?)
 }

@@ -27,10 +27,10 @@ pub use environment::Sources;
 pub use options::{Options, Outcome, STOOD_STILL};
 pub use vmm::Vmm;
 
-/// Boots a VM, has it do its task, and waits for it. Nothing is left of it when this returns.
+/// Boots a VM, has it do its task, and waits for it. The VM has ended when this returns.
 ///
 /// # Errors
-/// When it cannot be set up or started, or does not come to the task's end.
+/// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     match (options.vmm, options.nested) {
         (Vmm::Qemu, _) => in_qemu::run(options),

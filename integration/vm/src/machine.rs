@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A VM that runs: QEMU as a process, from its start to the guest's exit status.
+//! A running VM: QEMU as a process, from its start to the guest's exit status.
 
 use crate::accelerator::Accelerator;
 use crate::attachment;
@@ -20,11 +20,11 @@ use std::process::{ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use tokio::process::Child;
 
-/// How much of a log's end an error quotes.
+/// Lines of a log's end that an error quotes.
 const QUOTED_LINES: usize = 40;
-/// What a kernel that gives up begins with to say why.
+/// The beginning of a panicking kernel's reason.
 const PANIC: &str = "Kernel panic";
-/// The numbers that these have in QEMU: its monitor, and the guest's output and errors.
+/// Descriptor numbers in QEMU: its monitor, and the guest's output and errors.
 const MONITOR_FD: i32 = 3;
 pub const OUTPUT_FD: i32 = 4;
 const ERRORS_FD: i32 = 5;
@@ -34,13 +34,13 @@ const ERRORS_FD: i32 = 5;
 pub struct Machine<'a, P> {
     /// Its shape.
     pub variant: &'a Variant,
-    /// What executes it.
+    /// The accelerator that executes it.
     pub accelerator: Accelerator,
     /// The kernel's image.
     pub kernel: &'a Path,
     /// The guest's file system.
     pub initramfs: &'a Path,
-    /// What the guest is for.
+    /// The guest's task.
     pub task: &'a Task<'a>,
     /// Whether the VM survives a reboot of its guest.
     pub reboots: bool,
@@ -48,15 +48,15 @@ pub struct Machine<'a, P> {
     pub sockets: &'a [P],
     /// The file for the guest kernel's messages.
     pub kernel_log: &'a Path,
-    /// The file for QEMU's own.
+    /// The file for QEMU's own messages.
     pub qemu_log: &'a Path,
     /// The file for the task's exit status.
     pub status: &'a Path,
-    /// The file for QEMU's trace, if there is to be one.
+    /// The file for QEMU's trace; `None` for no trace.
     pub trace: Option<&'a Path>,
-    /// The socket at which others may speak with QEMU's monitor, if they may.
+    /// The socket of QEMU's monitor for other programs, if they may use it.
     pub qmp: Option<&'a Path>,
-    /// The file for what QEMU says of resets of the processor, if it is to say it.
+    /// The file for QEMU's log of processor resets; `None` for no log.
     pub resets: Option<&'a Path>,
 }
 
@@ -68,7 +68,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
     pub fn start(&self, qemu: &Qemu) -> anyhow::Result<Running> {
         let mut command = qemu.command();
         command.args(self.arguments()?);
-        // It warns a lot, which matters only when it fails.
+        // QEMU warns a lot, which matters only when it fails.
         command.stderr(File::create(self.qemu_log).context("cannot create QEMU's log")?);
         let (monitor, monitor_end) = Monitor::pair()?;
         let mut mappings = vec![FdMapping { parent_fd: monitor_end, child_fd: MONITOR_FD }];
@@ -93,14 +93,14 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         let mut arguments = attachment::arguments(self.variant, self.sockets)?;
         let path = attachment::escape;
         let iommu = if self.variant.iommu { " intel_iommu=on" } else { "" };
-        // Whatever the kernel was built to do with memory that is plugged in, it waits to be told.
+        // Whatever the kernel's built-in default, it leaves plugged memory alone until told to use it.
         let plugged =
             if self.variant.memory_slots > 0 { " memhp_default_state=offline" } else { "" };
         let huge = if self.variant.huge_pages { "" } else { " transparent_hugepage=never" };
-        // An emulated processor has nothing to leak, and much to emulate.
+        // Mitigations protect nothing on an emulated processor, and are slow to emulate.
         let nests = if self.variant.nests { " mitigations=off nokaslr" } else { "" };
-        // A kernel that panics restarts, which ends QEMU. It panics if it misses the timer's ticks while it boots,
-        // as it does when QEMU, which emulates them, gets no processor for that long.
+        // A panicking kernel reboots, which ends QEMU. Without `no_timer_check`, the kernel panics if it misses timer
+        // ticks while it boots, as happens when QEMU, which emulates the timer, gets no processor for that long.
         let kernel_command_line =
             format!("console=ttyS0 panic=-1 no_timer_check{iommu}{plugged}{huge}{nests}");
         let (kernel_log, status) = (path(self.kernel_log)?, path(self.status)?);
@@ -111,7 +111,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         }
         add(&["-run-with", "exit-with-parent=on"]);
         if self.variant.nests {
-            // Whatever the machine's own processor has. Much code is translated twice over.
+            // All features that TCG can emulate. A nested guest's code is translated twice, hence the large buffer.
             add(&["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]);
         } else {
             add(self.accelerator.arguments());
@@ -136,13 +136,13 @@ impl<P: AsRef<Path>> Machine<'_, P> {
                 }
             }
             Task::Shell => {
-                // Ctrl-A X ends the VM, Ctrl-C is the guest's.
+                // Ctrl-A X ends the VM; Ctrl-C goes to the guest.
                 add(&["-chardev", "stdio,id=output,signal=off,mux=on"]);
                 add(&["-chardev", "null,id=errors"]);
             }
         }
         add(&["-chardev", &format!("file,id=status,path={status}")]);
-        // Interrupts of their own: ISA devices cannot share.
+        // An interrupt for each port: ISA devices cannot share one.
         let ports = [("kernel", 4), ("output", 3), ("errors", 5), ("status", 7)];
         for (index, (name, irq)) in ports.iter().enumerate() {
             add(&["-device", &format!("isa-serial,chardev={name},index={index},irq={irq}")]);
@@ -159,8 +159,7 @@ fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().with_context(|| format!("QEMU accepts only UTF-8 paths, not {path:?}"))
 }
 
-/// Has what the guest writes copied through a pipe: QEMU wants a descriptor that is only written
-/// to, which a terminal's is not.
+/// Copies the guest's output through a pipe: QEMU wants a write-only descriptor, which a terminal's is not.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -174,7 +173,7 @@ pub fn redirect(
     Ok(std::thread::spawn(move || copy(from, to)))
 }
 
-/// Copies what comes when it comes.
+/// Copies input as soon as it arrives.
 fn copy(mut from: PipeReader, mut to: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
@@ -199,7 +198,7 @@ pub struct Running {
 pub enum End {
     /// QEMU has ended.
     Exited(ExitStatus),
-    /// QEMU has stopped the VM, and why, in its words.
+    /// QEMU has stopped the VM, for this reason in its words.
     Stopped(String),
 }
 
@@ -207,7 +206,7 @@ impl Running {
     /// Waits until the VM no longer runs.
     ///
     /// # Errors
-    /// When the kernel refuses, or QEMU says what it should not.
+    /// When the kernel refuses, or QEMU sends an unexpected message.
     pub async fn ended(&mut self) -> anyhow::Result<End> {
         tokio::select! {
             status = self.child.wait() => Ok(End::Exited(status.context("cannot wait for QEMU")?)),
@@ -215,24 +214,24 @@ impl Running {
         }
     }
 
-    /// Ends it, and passes on what the guest had said.
+    /// Ends QEMU, and passes on the rest of the guest's output.
     ///
     /// # Errors
-    /// When it cannot be told to, or what the guest said could not be passed on.
+    /// When the signal cannot be sent, or the output could not be passed on.
     pub async fn end(self) -> anyhow::Result<()> {
         process::end(self.child).await?;
         self.copies.into_iter().try_for_each(finish)
     }
 }
 
-/// Waits until everything was passed on.
+/// Waits until all output was passed on.
 ///
 /// # Errors
-/// When it could not be.
+/// When it could not be passed on.
 pub fn finish(copy: JoinHandle<io::Result<()>>) -> anyhow::Result<()> {
     let result = copy.join().map_err(|_| anyhow!("a thread that copies panicked"))?;
     match result {
-        // A reader that closed its end has what it wanted.
+        // A reader that closed its end wants no more.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot pass on what the guest says")
         }
@@ -243,7 +242,7 @@ pub fn finish(copy: JoinHandle<io::Result<()>>) -> anyhow::Result<()> {
 /// The exit status that the guest left.
 ///
 /// # Errors
-/// When it left none: it did not come to the task's end.
+/// When it left none because it did not complete the task.
 pub fn exit_status(status: &Path, kernel_log: &Path) -> anyhow::Result<u8> {
     let written = fs::read_to_string(status).unwrap_or_default();
     match written.trim().parse() {
@@ -252,13 +251,13 @@ pub fn exit_status(status: &Path, kernel_log: &Path) -> anyhow::Result<u8> {
     }
 }
 
-/// Whether a guest's kernel came as far as saying something.
+/// Whether a guest's kernel has printed anything.
 #[must_use]
 pub fn has_started(kernel_log: &Path) -> bool {
     fs::metadata(kernel_log).is_ok_and(|log| log.len() > 0)
 }
 
-/// The last of a guest kernel's messages, for the end of an error.
+/// The last messages of a guest's kernel, for the end of an error.
 #[must_use]
 pub fn messages(kernel_log: &Path) -> String {
     match last_lines(kernel_log) {
@@ -267,8 +266,8 @@ pub fn messages(kernel_log: &Path) -> String {
     }
 }
 
-/// The last lines of a log that may not be there, and before them the reason why a kernel gave up:
-/// what it prints of its stack and registers may be longer than what is quoted.
+/// The last lines of a log, which need not exist, and before them the reason of a kernel's panic: the dump of stack
+/// and registers may be longer than the quote.
 #[must_use]
 pub fn last_lines(log: &Path) -> String {
     let log = fs::read(log).unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What QEMU says about a running VM, in its machine protocol (QMP).
+//! QEMU's messages about a running VM, in its machine protocol (QMP).
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ impl Monitor {
                 .await
                 .context("cannot read from QEMU's monitor")?;
             if count == 0 {
-                // The VM has ended; the thread that started it sees that.
+                // The VM has ended; the task that waits for its process sees that.
                 return std::future::pending().await;
             }
             let message: Value = serde_json::from_str(&line)

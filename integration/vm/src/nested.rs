@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! cloud-hypervisor on a machine whose KVM cannot run it: in a VM that QEMU emulates, with KVM on the
-//! emulated processor. That VM does what `bellhop vm` does, with all that it takes in its file system.
+//! cloud-hypervisor on a machine without a working KVM: in a VM that QEMU emulates, with KVM on the emulated
+//! processor. That VM runs `bellhop vm`, and has all needed files in its file system.
 
 use crate::accelerator::Accelerator;
 use crate::cache;
@@ -21,22 +21,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How often it is tried: about one in twenty of these VMs ends in a triple fault of the emulated
-/// processor, and some stand still.
+/// Number of attempts: about one in twenty of these VMs ends in a triple fault of the emulated processor, and
+/// some stall.
 const ATTEMPTS: usize = 4;
-/// How QEMU's log of resets names that.
+/// The name of a triple fault in QEMU's log of resets.
 const TRIPLE_FAULT: &str = "Triple fault";
 const BROKE_DOWN: &str = "bellhop: QEMU's emulation of a machine with KVM broke down; trying again";
-/// More than the outer VM takes until the inner one starts, and after its end: the inner one has the time that
-/// the user allows, and if it hangs, is the one that is told of.
+/// Extra time of the outer VM, more than it takes before the inner one starts and after it ends: the inner one has
+/// the time that the user allows, and reports its own time-out.
 const OUTER: Duration = Duration::from_secs(120);
-/// What loads programs on Linux, and knows their libraries.
+/// The dynamic loader, which lists programs' libraries.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// Boots the VM in a VM, and has it do its task.
 ///
 /// # Errors
-/// When it cannot be set up or started, or does not come to the task's end.
+/// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let program = cloud_hypervisor::find()?;
     let task = options.task.as_deref().context("a guest in cloud-hypervisor cannot run a shell")?;
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         ("bin/bellhop".to_owned(), this.clone()),
     ];
     programs.extend(libraries(&this)?);
-    // As `bellhop vm` there looks for them.
+    // Paths at which `bellhop vm` there looks for them.
     let piece = |piece: &str, name: &str| format!("cache/{}/{piece}/{name}", cache::LAYOUT);
     programs.push((piece(BUSYBOX, BUSYBOX_PROGRAM), busybox));
     let mut files = vec![(piece(KERNEL, "vmlinuz"), kernel.image)];
@@ -111,7 +111,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             Ok(Attempt::NotExecuted(why)) => {
                 bail!("QEMU stopped the VM before its kernel ran: {why}")
             }
-            // Before that it should have ended the VM in it: not even its clock works.
+            // The outer VM should have ended the inner one before that: not even its clock works.
             Err(error) if error.is::<TooLate>() || has_triple_fault(&file("resets.log")) => {
                 eprintln!("{BROKE_DOWN}");
             }
@@ -125,7 +125,7 @@ fn has_triple_fault(resets: &Path) -> bool {
     fs::read_to_string(resets).is_ok_and(|log| log.contains(TRIPLE_FAULT))
 }
 
-/// The libraries of a program, and what loads them; where it has none, nothing.
+/// The libraries of a program, and their loader; empty for a static program.
 fn libraries(program: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let listed = Command::new(LOADER).arg("--list").arg(program).output();
     let listed = listed.with_context(|| format!("cannot start {LOADER}"))?;
@@ -138,7 +138,7 @@ fn libraries(program: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
     Ok(libraries)
 }
 
-/// From a line of the loader's: `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f57e881e000)`.
+/// The library in a line of the loader: `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f57e881e000)`.
 fn library(line: &str) -> Option<(String, PathBuf)> {
     let (name, rest) = line.trim().split_once(" => ")?;
     let (path, _) = rest.rsplit_once(" (")?;
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(library(line), Some(expected));
         assert_eq!(library("\tlinux-vdso.so.1 (0x00007f57e9139000)"), None);
         assert_eq!(library("\t/lib64/ld-linux-x86-64.so.2 (0x00007f57e913b000)"), None);
-        // This test is one, and needs the C library.
+        // This test is a program that needs the C library.
         let this = libraries(&std::env::current_exe().unwrap()).unwrap();
         assert!(this.iter().any(|(name, _)| name == "lib/libc.so.6"), "{this:?}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is run, and how it ends.
+//! The options of a VM, and its outcome.
 
 use crate::accelerator::Accelerator;
 use crate::environment::Sources;
@@ -10,24 +10,24 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A VM, and what is done in it.
+/// A VM and its task.
 #[derive(Debug)]
 pub struct Options {
-    /// What runs it.
+    /// The VMM that runs it.
     pub vmm: Vmm,
-    /// Whether that runs in a VM of QEMU's that emulates a machine with KVM.
+    /// Whether the VMM runs in a QEMU VM that emulates a machine with KVM.
     pub nested: bool,
     /// Its shape.
     pub variant: &'static Variant,
-    /// What executes it.
+    /// The accelerator that executes it.
     pub accelerator: Accelerator,
-    /// What it is made from.
+    /// The sources of its parts.
     pub sources: Sources,
     /// `bellhop-guest`, an executable that needs no libraries.
     pub guest_program: PathBuf,
-    /// The guest program's arguments; a shell without.
+    /// The guest program's arguments; `None` for a shell.
     pub task: Option<Vec<OsString>>,
-    /// Sockets of daemons that run already, one for each GPU; a daemon is started without.
+    /// Sockets of running daemons, one for each GPU; if empty, a daemon is started.
     pub sockets: Vec<PathBuf>,
     /// The configuration of the daemon that is started.
     pub config: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct Options {
     pub kernel_log: Option<PathBuf>,
     /// Where to keep QEMU's trace of accesses that it emulates.
     pub trace: Option<PathBuf>,
-    /// Where others may speak with QEMU's monitor.
+    /// The socket of QEMU's monitor for other programs.
     pub qmp: Option<PathBuf>,
 }
 
@@ -50,14 +50,14 @@ pub enum Outcome {
     Exited(u8),
     /// Ctrl-C was pressed, or SIGTERM arrived.
     Interrupted,
-    /// The guest's kernel stopped running: not even a program that only sleeps went on.
+    /// The guest's kernel stalled: not even a program that only sleeps continued.
     StoodStill,
 }
 
-/// What `bellhop vm` exits with when the guest stood still: `EX_TEMPFAIL` of sysexits.h.
+/// The exit status of `bellhop vm` when the guest stalled: `EX_TEMPFAIL` of sysexits.h.
 pub const STOOD_STILL: u8 = 75;
 
-/// The file that was given, or one of this name in a folder.
+/// The given file, or one of this name in a folder.
 pub(crate) fn or_in(folder: &Path, given: Option<&Path>, name: &str) -> PathBuf {
     given.map_or_else(|| folder.join(name), Path::to_owned)
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Progress bars for what takes a while.
+//! Progress bars for long steps.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// A bar on standard error that goes when it is dropped; where there is no terminal, one line
-/// that says what begins.
+/// A bar on standard error that disappears when it is dropped; without a terminal, one line that names the step.
 #[must_use]
 pub fn bar(length: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {

@@ -7,15 +7,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program's name, and QEMU's name.
+/// The program's name.
 pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The first major version with `vhost-user-test-device-pci` and with memory that a back end maps
 /// into a BAR.
 pub(super) const FIRST: u32 = 11;
-/// Where Debian's packages for this processor have their libraries.
+/// The path of libraries in Debian's packages for this processor.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// A program that can be started.
+/// A QEMU program and how to start it.
 #[derive(Debug)]
 pub struct Qemu {
     program: PathBuf,
@@ -24,10 +24,10 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// The one that the command line names.
+    /// The QEMU that the command line names.
     ///
     /// # Errors
-    /// When it is none, or too old.
+    /// When the program is not QEMU, or too old.
     pub fn at(program: &Path) -> anyhow::Result<Self> {
         let qemu = Self { program: program.to_owned(), arguments: Vec::new(), modules: None };
         let version = qemu.version()?;
@@ -37,13 +37,13 @@ impl Qemu {
         Ok(qemu)
     }
 
-    /// This machine's own, if it has one that is new enough.
+    /// This machine's own QEMU, if it is new enough.
     #[must_use]
     pub fn installed() -> Option<Self> {
         Self::at(Path::new(PROGRAM)).ok()
     }
 
-    /// The one in a folder of unpacked packages, with their C library.
+    /// The QEMU in a folder of unpacked packages, with their C library.
     #[must_use]
     pub fn unpacked(root: &Path) -> Self {
         let libraries = root.join(LIBRARIES);
@@ -59,7 +59,7 @@ impl Qemu {
         }
     }
 
-    /// The command that starts it, for a machine's arguments to be added.
+    /// The command that starts it; the caller adds a machine's arguments.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -79,7 +79,7 @@ impl Qemu {
     }
 }
 
-/// From `QEMU emulator version 11.1.3 (Debian ...)`.
+/// The major version in `QEMU emulator version 11.1.3 (Debian ...)`.
 fn major_version(printed: &str) -> Option<u32> {
     let (_, version) = printed.split_once("version ")?;
     version.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()

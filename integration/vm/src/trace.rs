@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which of the device's registers a guest made QEMU emulate accesses to.
+//! The device's registers of which QEMU emulated a guest's accesses.
 //!
-//! Shared memory must never be among them: an access to it that QEMU sees is one that stopped
-//! the guest.
+//! Shared memory must never be among them: an access that QEMU emulates has stopped the guest.
 
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -12,17 +11,17 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// What QEMU logs every emulated access as.
+/// The names of emulated accesses in QEMU's log.
 pub const EVENTS: [&str; 2] = ["memory_region_ops_read", "memory_region_ops_write"];
-/// How QEMU names the registers of virtio devices; the GPUs are a VM's only ones.
+/// QEMU's name for registers of virtio devices; the GPUs are a VM's only ones.
 const REGISTERS: &str = "virtio";
 
-/// How often which registers were read and written.
+/// Counts of reads and writes by register.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Accesses(BTreeMap<String, (u64, u64)>);
 
 impl Accesses {
-    /// Counts what a trace holds.
+    /// Counts the accesses in a trace.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -36,7 +35,7 @@ impl Accesses {
         Ok(accesses)
     }
 
-    /// A line such as `memory_region_ops_read cpu 0 mr 0x5 addr 0x7 value 0x0 size 1 name 'rtc'`.
+    /// Counts a line such as `memory_region_ops_read cpu 0 mr 0x5 addr 0x7 value 0x0 size 1 name 'rtc'`.
     fn count(&mut self, line: &str) {
         let Some(event) = EVENTS.iter().position(|event| line.contains(event)) else { return };
         let Some((_, name)) = line.rsplit_once("name '") else { return };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kinds of VM that are known to work, as data: what varies is what has broken drivers.
+//! The kinds of VM that are known to work, as data: they vary in properties that have broken drivers.
 
 /// A VM to attach the device to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub description: &'static str,
     /// The guest's kernel.
     pub kernel: KernelSeries,
@@ -15,11 +15,10 @@ pub struct Variant {
     pub processors: u32,
     /// Guest memory in MiB.
     pub memory_mib: u32,
-    /// How many modules of at most 1 GiB can be plugged in while it runs. The guest's kernel leaves them
-    /// alone until it is told to use them.
+    /// The number of modules of at most 1 GiB that can be plugged in while it runs. The guest's kernel leaves them
+    /// alone until told to use them.
     pub memory_slots: u32,
-    /// Whether each device is behind a PCIe port of its own, as in most VMs, and not on the root
-    /// complex's bus.
+    /// Whether each device is behind a separate PCIe port, as in most VMs, and not on the root complex's bus.
     pub root_ports: bool,
     /// Whether the VM has an IOMMU: then the guest uses VFIO and MSI-X, else UIO and INTx.
     pub iommu: bool,
@@ -27,16 +26,16 @@ pub struct Variant {
     pub huge_pages: bool,
     /// Whether its guest can run VMs itself, on an emulated processor.
     pub nests: bool,
-    /// How many GPUs.
+    /// The number of GPUs.
     pub devices: usize,
 }
 
-/// Where the guest's kernel comes from.
+/// The source of the guest's kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelSeries {
     /// Debian 13's own.
     Stable,
-    /// The newest that Debian 13 has, of another major version.
+    /// The newest kernel for Debian 13, of another major version.
     Backports,
 }
 
@@ -63,7 +62,7 @@ pub const CLOUD_HYPERVISOR: Variant = Variant {
     ..PLAIN
 };
 
-/// A VM that stands for a machine with KVM.
+/// A VM that emulates a machine with KVM.
 pub const HOST: Variant = Variant {
     name: "host",
     description: "runs another VM, and has no GPU itself",
@@ -73,7 +72,7 @@ pub const HOST: Variant = Variant {
     ..PLAIN
 };
 
-/// All of them; the first is the default.
+/// All variants; the first is the default.
 pub const VARIANTS: [Variant; 9] = [
     PLAIN,
     Variant {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The VMMs that a VM can be had in.
+//! The VMMs that can run a VM.
 
-/// What runs a VM.
+/// The VMM that runs a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Vmm {
     /// QEMU, fetched from Debian where this machine has none that is new enough
