@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The GPU, driven as its kernel and its guests drive it: through the registers, and through
-//! memory that both sides map.
+//! The GPU, driven as its kernel and its guests drive it: through `Hardware`, and through memory that both sides
+//! map.
 
-/// Guests that do wrong, and engines that hang.
+/// Guests with errors, and engines that hang.
 mod errors {
     mod faults;
     mod hostile;
@@ -19,7 +19,7 @@ mod fences {
     mod signals;
     mod types;
 }
-/// What engines reach, and what they must not.
+/// Memory that engines reach, and memory that they must not reach.
 mod memory {
     mod compression;
     mod isolation;
@@ -27,7 +27,7 @@ mod memory {
     mod paging;
     mod pins;
 }
-/// From a doorbell to the packets, and which queue is next.
+/// From a doorbell to the packets, and the order of queues.
 mod submission {
     mod dma_buffers;
     mod global_doorbell;
@@ -37,7 +37,7 @@ mod submission {
     mod scheduling;
     mod small_buffers;
 }
-/// What the tests share.
+/// Support for the tests.
 mod support {
     pub mod data;
     pub mod log_buffers;

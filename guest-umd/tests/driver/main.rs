@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The driver against a device that follows a test's script: the submission path, waiting, opening,
-//! lifetimes of objects, and devices that lie.
+//! The driver against a device that follows a test's script: the submission path, waiting, opening, lifetimes of
+//! objects, and devices that lie.
 
 mod device;
 mod donation;

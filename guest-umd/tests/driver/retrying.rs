@@ -14,7 +14,7 @@ use std::thread::scope;
 use std::time::Duration;
 use zerocopy::FromZeros;
 
-/// The time of a wait that should be in vain.
+/// The time of a wait that should time out.
 const SHORT: Duration = Duration::from_millis(20);
 
 /// A context with this many submissions that are not done.

@@ -77,7 +77,7 @@ pub fn packets(mut bytes: &[u8]) -> Vec<Packet<'_>> {
     packets
 }
 
-/// The indirect buffer and the signal that `bytes`, a submission, are.
+/// The indirect buffer and the signal of a submission.
 pub fn submission(bytes: &[u8]) -> (IndirectBuffer, SignalFence) {
     match packets(bytes)[..] {
         [Packet::IndirectBuffer(buffer), Packet::SignalFence(signal)] => (buffer, signal),

@@ -156,7 +156,7 @@ fn victimise_once(rig: &Rig, again: impl Fn(&ScriptedDevice) -> Answer + Send + 
     });
 }
 
-/// The reference connects before it makes the work visible: after a failed connect, nothing was submitted.
+/// The reference connects before it makes the work visible: after a failed connect, no work was submitted.
 #[test]
 fn what_is_refused_was_not_submitted_and_runs_once_when_it_is_tried_again() {
     let mut rig = Rig::disconnected();

@@ -17,7 +17,7 @@ use std::thread::{ScopedJoinHandle, scope, yield_now};
 use std::time::{Duration, Instant};
 use zerocopy::FromZeros;
 
-/// The time of a wait that should be in vain.
+/// The time of a wait that should time out.
 const SHORT: Duration = Duration::from_millis(20);
 /// The time of a wait that only the device ends.
 const FOREVER: Duration = Duration::from_secs(3600);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The BAR's contents, changing while the device reads them.
+//! The BAR's contents, which change while the device reads them.
 
 use crate::neighbour::{COMPUTE_AND_COPY, Neighbour};
 use crate::packets::Packet;
@@ -21,10 +21,10 @@ use std::thread;
 
 /// Queues of the guest, half of them on each node.
 const QUEUES: usize = 4;
-/// Fences that the host signals, those of the queues among them.
+/// Fences that the host signals, including those of the queues.
 const FENCES: u32 = QUEUES as u32;
 const LOGS: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogType::SIGNALS];
-/// A fence that none of its packets can name, and its value.
+/// A fence that no packet of the guest can name, and its value.
 const KEPT: (u32, u64) = (LAYOUT.fence_count - 1, 0x0123_4567_89AB_CDEF);
 /// Most stores and most steps of one input.
 const MOST: usize = 32;
@@ -83,7 +83,7 @@ impl Value {
     }
 }
 
-/// What the host does meanwhile.
+/// An action of the host meanwhile.
 #[derive(Debug, Arbitrary)]
 enum Step {
     Put { queue: u8, packets: Vec<Packet> },
@@ -112,9 +112,9 @@ struct Input {
     steps: Vec<Step>,
 }
 
-/// A guest's second processor stores into its BAR all the time while the device and the control plane
-/// use it. They get done with everything, the engines come to rest, a fence that is not the guest's to
-/// signal keeps its value, and a neighbour's work is done and right.
+/// A guest's second processor stores into its BAR continuously while the device and the control plane use it. All
+/// work ends, the engines come to rest, a fence that the guest may not signal keeps its value, and a neighbour's
+/// work completes correctly.
 pub fn bar(data: &[u8]) {
     static NEIGHBOUR: LazyLock<Mutex<Neighbour>> = LazyLock::new(Mutex::default);
     let Ok(Input { stores, steps }) =
@@ -136,7 +136,7 @@ pub fn bar(data: &[u8]) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // At least once, however soon the steps are over.
+            // At least one pass, even if the steps end at once.
             loop {
                 for (offset, value) in &words {
                     guest.word(*offset).store(*value, Ordering::Relaxed);
@@ -253,7 +253,7 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
                 progress_fence_value: queue.submitted,
                 submission_fence: queue.submitted,
             };
-            // More than there is room for is refused.
+            // The GPU refuses submissions that exceed its room.
             let _ = gpu.submit_kernel_mode(queue.id, submission);
             gpu.kick(queue.id).unwrap();
         }

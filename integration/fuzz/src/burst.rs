@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Bursts against the general way: the same packets on two GPUs, of which one executes no bursts.
+//! Bursts compared with the general path: two GPUs execute the packets, one of them without bursts.
 
 use crate::rig::{
     COPY, FREE, Guest, LAYOUT, LOCAL, Queue, eventually, fence_storage, quiesce, start_with,
@@ -23,20 +23,20 @@ use zerocopy::IntoBytes;
 
 /// Most actions of one input.
 const MOST: usize = 24;
-/// Fences that there are beside the queue's; one more slot has none.
+/// Fences beside the queue's own; one more slot is empty.
 const FENCES: u32 = 3;
-/// Pages of packets, which packets do not write: so what is executed is what the target wrote.
+/// Pages of packets. Packets do not write them, so engines execute what the target wrote.
 const PAGES: u64 = 6;
-/// Where packets write.
+/// The range that packets write.
 const RESULTS: u64 = LOCAL + 16 * PAGE_SIZE;
 const RESULTS_SIZE: u64 = PAGE_SIZE;
 
-/// Where a buffer is.
+/// The place of a buffer.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum At {
     /// At this unit of a page.
     Page(u8, u16),
-    /// So many units before a page's end.
+    /// This number of units before a page's end.
     End(u8, u8),
     /// Anywhere but in the ring or the results.
     Any(u64),
@@ -56,11 +56,11 @@ impl At {
     }
 }
 
-/// A packet, or what stands in its place.
+/// A packet, or words in its place.
 #[derive(Debug, Arbitrary)]
 enum Packet {
     Nop,
-    /// Of several units, which hold no packets.
+    /// A `NOP` of several units, which hold no packets.
     LongNop(u8),
     Signal(u8, u8),
     AnySignal(u32, u64),
@@ -134,9 +134,8 @@ impl Packet {
     }
 }
 
-/// The word, unless it is the header of a packet that ends when another guest says so, does another thing each
-/// time, or writes at an address that follows: where packets are, perhaps, and the two ways need not read those at
-/// one time.
+/// The word, unless it is the header of a packet that waits for another guest, varies between runs, or writes at an
+/// address that follows. Such a write may hit packets, which the two paths need not read at one time.
 fn tame(word: u64) -> u64 {
     match Opcode(word as u16) {
         Opcode::TIMESTAMP
@@ -151,29 +150,29 @@ fn tame(word: u64) -> u64 {
     }
 }
 
-/// What the guest does.
+/// An action of the guest.
 #[derive(Debug, Arbitrary)]
 enum Action {
-    /// Writes packets where buffers are.
+    /// Writes packets into a buffer.
     Place { at: At, packets: Vec<Packet> },
-    /// Puts packets into the ring, and rings for all or for each.
+    /// Puts packets into the ring, and rings once or for each.
     Submit { packets: Vec<Packet>, each: bool },
     /// Maps a page of packets to another, read-only or compressed, or not at all.
     Map { page: u8, to: u8, kind: u8 },
-    /// Has the engine forget its translations.
+    /// Flushes the engine's translations.
     Forget,
     /// Closes a fence, and opens it again or not.
     Reopen { fence: u8, again: bool },
 }
 
-/// One GPU and a guest of it.
+/// One GPU and a guest.
 struct Side {
     guest: Guest,
     queue: Queue,
     fault: Option<Fault>,
 }
 
-/// What can be seen of it.
+/// The observable state of a side.
 #[derive(Debug, PartialEq)]
 struct Seen {
     read_pointer: u64,
@@ -191,7 +190,7 @@ impl Side {
         }
         let queue = guest.queue(COPY);
         let mut side = Self { guest, queue, fault: None };
-        // What the engine does once for each queue is done, and its pages are known.
+        // The engine has set the queue up and remembers its pages.
         side.submit(&[Packet::Buffer(At::Page(0, 0), 0).words(), Packet::Nop.words()], true);
         side
     }
@@ -200,7 +199,7 @@ impl Side {
         &self.guest.gpu
     }
 
-    /// Until the engine has executed what it was rung for, or has given up.
+    /// Waits until the engine has executed everything that was rung for, or the queue has faulted.
     fn settle(&mut self) {
         let written = self.queue.written;
         eventually("the end of all packets", || {
@@ -217,7 +216,7 @@ impl Side {
         self.pass();
     }
 
-    /// The turn is over then, and what it counted is told; nothing is forgotten.
+    /// Waits until the turn is over and its counts are published; the engine forgets nothing.
     fn pass(&self) {
         let nobody = GuestId(u64::MAX);
         let ticket = self.gpu().quiesce(Some(nobody));
@@ -263,7 +262,7 @@ impl Side {
         };
         let space = self.guest.space;
         self.gpu().update_page_table(space, va, PageSize::Small, &[entry]).unwrap();
-        // What the engine remembers is flushed.
+        // Flushes everything that the engine remembers.
         quiesce(self.gpu());
     }
 
@@ -320,8 +319,8 @@ impl Side {
     }
 }
 
-/// A guest submits what it likes to an engine that executes bursts and to one that does not. After each action
-/// both have executed as many packets, with the effects and the fault that the other has.
+/// A guest submits anything to an engine that executes bursts and to one that does not. After each action both have
+/// executed equally many packets, with equal effects and faults.
 pub fn burst(data: &[u8]) {
     compare(crate::actions(data, MOST));
 }

@@ -7,10 +7,10 @@ use arbitrary::{Arbitrary, Unstructured};
 use bellhop_protocol::control::{RequestCode, RequestHeader};
 use zerocopy::IntoBytes;
 
-/// Most things that happen in one input.
+/// Most actions of one input.
 const MOST: usize = 200;
 
-/// One thing that happens.
+/// One action.
 #[derive(Debug, Arbitrary)]
 struct Action {
     /// Odd for the second guest; the higher bits say whether the request is mutated.
@@ -24,7 +24,7 @@ impl Action {
         let guest = usize::from(self.who % 2);
         let [code, length, in_process, field] = self.choice;
         if self.what % (KINDS + 1) == KINDS {
-            // Bytes behind a header that could be right.
+            // A body of any bytes behind a plausible header.
             let body = rest.bytes(rest.len().min(usize::from(length)))?;
             let total = (size_of::<RequestHeader>() + body.len()) as u32;
             let header = RequestHeader {
@@ -46,9 +46,9 @@ impl Action {
     }
 }
 
-/// Two guests send requests to one kernel, over a GPU of a few maps that panics when the kernel breaks
-/// a rule of `Hardware`. Every request is answered exactly once, and when both guests have gone the
-/// GPU has nothing left of them.
+/// Two guests send requests to one kernel, over a model GPU that panics when the kernel breaks a rule of
+/// `Hardware`. Every request is answered exactly once, and when both guests have gone the GPU has nothing left of
+/// them.
 pub fn control_queue(data: &[u8]) {
     let mut rest = Unstructured::new(data);
     let mut scene = Scene::new();

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
-/// What guests are attached to. They have no BAR.
+/// The host of the guests, which have no BAR.
 pub static HOST: LazyLock<Host> = LazyLock::new(|| {
     let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
     let gpu = Gpu::start(config).unwrap();
@@ -32,7 +32,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
     thread::spawn(move || {
         loop {
             let line = interrupting.interrupt_fd();
-            // libFuzzer's timer interrupts whichever thread it likes.
+            // libFuzzer's timer signal may interrupt any thread.
             retry_on_intr(|| poll(&mut [PollFd::new(&line, PollFlags::IN)], None)).unwrap();
             interrupting.acknowledge_interrupt();
             interrupted.interrupt();
@@ -55,7 +55,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
     }
 });
 
-/// Returns when the kernel has done what it was asked for before.
+/// Returns when the kernel has handled all earlier requests.
 pub fn settle() {
     // No process has this number; what matters is that the refusal comes after all earlier replies.
     let refused = HOST.kernel.command_blocking(Command::ResumeGuest(GuestId(u64::MAX)));

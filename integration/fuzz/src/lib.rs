@@ -2,10 +2,9 @@
 
 //! Hostile guests as functions of bytes.
 //!
-//! Each target takes any bytes, reads them as a guest that does something, and panics when the guest
-//! got further than it may. The bytes come from libFuzzer (`cargo xtask fuzz`), and in tests from the
-//! corpus and from a random number generator. What stands around the guest is what the tests of the
-//! crates have.
+//! Each target takes any bytes, reads them as a guest's actions, and panics when the guest gets further than it
+//! may. The bytes come from libFuzzer (`cargo xtask fuzz`), and in tests from the corpus and from a random number
+//! generator. The guest's surroundings are those of the crates' tests.
 
 mod bar;
 mod burst;
@@ -55,7 +54,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("virtqueue", virtqueue),
 ];
 
-/// What a guest does, as bytes tell, and no more of it than this.
+/// At most `most` actions of a guest, read from bytes.
 fn actions<'a, T: Arbitrary<'a> + 'a>(data: &'a [u8], most: usize) -> impl Iterator<Item = T> + 'a {
     let rest = Unstructured::new(data).arbitrary_take_rest_iter();
     rest.into_iter().flatten().map_while(Result::ok).take(most)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A GPU with a guest that behaves, beside which others may do what they like.
+//! A GPU with a well-behaved guest, beside hostile ones.
 
 use crate::rig::{COMPUTE, COPY, Guest, LOCAL, Packets, Queue, start_with};
 use bellhop_device::gpu::GpuConfig;
 use bellhop_protocol::packet::transfer::Fill;
 use std::time::Duration;
 
-/// Nodes that are worked on.
+/// The nodes in use.
 pub const COMPUTE_AND_COPY: [u32; 2] = [COMPUTE, COPY];
 
 /// The first physical doorbell that is not the hostile guest's.
@@ -26,7 +26,7 @@ pub struct Neighbour {
 
 impl Default for Neighbour {
     fn default() -> Self {
-        // Engines are asleep when nothing is asked of them: fuzzers share a processor with them.
+        // Idle engines sleep at once, because they share a processor with the fuzzer.
         let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
         let gpu = start_with(config);
         let mut guest = Guest::attach_with(&gpu, DOORBELLS);
@@ -36,12 +36,12 @@ impl Default for Neighbour {
 }
 
 impl Neighbour {
-    /// Another guest of the same GPU, with nothing yet.
+    /// Attaches another guest to the GPU.
     pub fn newcomer(&self) -> Guest {
         Guest::attach(&self.guest.gpu)
     }
 
-    /// Has each engine do something, and checks the results.
+    /// Submits work to each engine, and checks the results.
     pub fn works(&mut self) {
         for queue in &mut self.queues {
             self.rounds = self.rounds.wrapping_add(1);

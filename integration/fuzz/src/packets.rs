@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets as a hostile guest writes them: right in form, with arguments that may not be, or not even that.
+//! Packets of a hostile guest: well-formed with arbitrary arguments, or malformed.
 
 use crate::places::{Address, Length};
 use arbitrary::Arbitrary;
@@ -14,10 +14,10 @@ use bellhop_protocol::packet::transfer::{Compare, Copy, Fill, Hash, Timestamp, W
 use bellhop_protocol::packet::{Opcode, PacketHeader, UNIT};
 use zerocopy::IntoBytes;
 
-/// What chooses a fence's slot and a value.
+/// A choice of a fence's slot and a value.
 #[derive(Debug, Arbitrary)]
 pub enum Fence {
-    /// One that could be there.
+    /// A slot and a value that may exist.
     Few(u8, u8),
     /// Anything.
     Any(u32, u64),
@@ -32,7 +32,7 @@ impl Fence {
     }
 }
 
-/// A packet, or what stands in its place.
+/// A packet, or words in its place.
 #[derive(Debug, Arbitrary)]
 pub enum Packet {
     /// `INDIRECT_BUFFER`
@@ -75,9 +75,9 @@ pub enum Packet {
         units: u8,
         /// Its argument.
         argument: u32,
-        /// What follows.
+        /// The words that follow.
         words: [u64; 4],
-        /// How much of that.
+        /// The number of those words.
         count: u8,
     },
     /// Any word.

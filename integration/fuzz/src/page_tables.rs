@@ -24,12 +24,12 @@ use zerocopy::IntoBytes;
 const PAGES: u32 = 1024;
 /// Bits of a GPU virtual address.
 const ADDRESS_BITS: u32 = 48;
-/// Where each address space has a page that stays: packets, and behind them what is read.
+/// The page that each address space keeps mapped: packets, and behind them the result.
 const OWN: u64 = 0x7F00_0000_0000;
-/// Which page of local memory that is.
+/// The place of that page in local memory.
 const OWN_PLACE: u64 = SIZE - PAGE_SIZE;
 const RESULT: u64 = 2048;
-/// Bit 11 of an entry: kept compressed. What is written then is not what memory holds.
+/// Bit 11 of an entry: the page is kept compressed, so memory does not hold the bytes as written.
 const COMPRESSED: u64 = 1 << 11;
 
 /// Most actions of one input.
@@ -38,9 +38,9 @@ const MOST: usize = 48;
 /// A GPU virtual address.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Va {
-    /// Near to others.
+    /// Near other addresses.
     Near(u8, u8, u16),
-    /// In the last pages of all.
+    /// In the last pages of the address space.
     Last(u8, u16),
     /// One bit.
     Bit(u8),
@@ -50,7 +50,7 @@ enum Va {
 
 impl Va {
     fn get(self) -> u64 {
-        // At the border of tables of each level, and of no table.
+        // Borders of tables of each level, and beyond any table.
         const BASES: [u64; 8] = [
             0,
             (1 << 21) - 4 * PAGE_SIZE,
@@ -75,7 +75,7 @@ impl Va {
     }
 }
 
-/// What is written into a page-table entry.
+/// A page-table entry to write.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Entry {
     Page {
@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-/// Segments whose size is known here: first address and length.
+/// Segments of known size: first address and length.
 fn segments() -> [(Segment, u64, u64); 4] {
     [
         (Segment::Local, 0, SIZE),
@@ -124,7 +124,7 @@ fn segments() -> [(Segment, u64, u64); 4] {
     ]
 }
 
-/// What happens. There are two address spaces.
+/// An action, in one of two address spaces.
 #[derive(Debug, Arbitrary)]
 enum Action {
     Map { space: bool, large: bool, va: Va, entries: [Entry; 2], count: u16 },
@@ -137,12 +137,12 @@ enum Action {
     Renew { space: bool },
 }
 
-/// The page tables of an address space as they must be.
+/// The expected page tables of an address space.
 #[derive(Default)]
 struct Model {
     /// Valid or not, by page size and number.
     entries: [BTreeMap<u64, Pte>; 2],
-    /// Tables below the root of small pages: page size, level above, what they cover.
+    /// Tables except the root for small pages: page size, level above, covered range.
     tables: BTreeSet<(usize, u32, u64)>,
 }
 
@@ -151,7 +151,7 @@ struct Model {
 struct Full;
 
 impl Model {
-    /// Makes the tables of an address, while there is room.
+    /// Makes the tables for an address, while there is room.
     fn table(&mut self, va: u64, size: PageSize, room: &mut u32) -> Result<(), Full> {
         let (kind, bits) = (size as usize, size.bytes().trailing_zeros());
         let large_root = (size == PageSize::Large).then_some((kind, 4, 0));
@@ -195,13 +195,13 @@ struct Space {
     model: Model,
 }
 
-/// A GPU with one guest, which stays; its address spaces do not.
+/// A GPU with one permanent guest; its address spaces come and go.
 struct Bench {
     guest: Guest,
     gpu: std::sync::Arc<Gpu>,
     progress_fence: u32,
     submitted: u64,
-    /// Tables that the guest can have beside those of the address space that stays.
+    /// Tables that the guest can have beside those of its permanent address space.
     room: u32,
 }
 
@@ -222,23 +222,22 @@ impl Default for Bench {
     }
 }
 
-/// Where and how 8 bytes are reached, or what fault that is.
+/// The expected place of an access to 8 bytes, or its fault.
 enum Expected {
     At(Segment, u64),
     Fault(FaultReason),
-    /// This model does not know how long the segment is.
+    /// The model does not know the segment's length.
     Either,
 }
 
-/// Entries hold anything, and addresses are any. Each access reaches what the page tables say or
-/// faults where and as they say, tables are made and run out exactly when they must, and all are given
-/// back.
+/// Entries hold anything, and addresses are arbitrary. Each access reaches the place that the page tables give, or
+/// faults as they say; tables are made and run out exactly when they must, and all are given back.
 pub fn page_tables(data: &[u8]) {
     static BENCH: LazyLock<Mutex<Bench>> = LazyLock::new(Mutex::default);
     let mut bench = BENCH.lock().unwrap_or_else(PoisonError::into_inner);
     let mut room = bench.room;
     let mut spaces = [(); 2].map(|()| bench.space(&mut room));
-    // By segment and address, where no CPU of the guest sees it.
+    // Contents that no CPU of the guest sees, by segment and address.
     let mut contents = HashMap::new();
     let mut is_flushed = true;
     for action in crate::actions(data, MOST) {
@@ -294,7 +293,7 @@ fn size(is_large: bool) -> PageSize {
 }
 
 impl Bench {
-    /// How many tables the guest can have, found out by having them.
+    /// Counts the tables that the guest can have, by making them.
     fn count_room(&self) -> u32 {
         let Ok(space) = self.gpu.create_address_space(self.guest.id) else { return 0 };
         let entry = Pte::new(PhysicalPage { segment: Segment::Local, address: 0 }, true);
@@ -325,7 +324,7 @@ impl Bench {
         space
     }
 
-    /// Returns how many tables there are fewer.
+    /// Returns the number of tables that are freed.
     fn destroy(&mut self, space: &mut Space) -> u32 {
         self.gpu.destroy_hw_queue(space.queue).unwrap();
         quiesce(&self.gpu);
@@ -339,7 +338,7 @@ impl Bench {
                 guest: self.guest.id,
                 context: HwContextId(0),
                 address_space: space,
-                // Whose the progress fence is.
+                // The owner of the progress fence.
                 process: self.guest.space,
                 node: COMPUTE,
                 progress_fence: self.progress_fence,
@@ -399,7 +398,7 @@ impl Bench {
         }
     }
 
-    /// What becomes of an access to 8 bytes.
+    /// The expected result of an access to 8 bytes.
     fn expect(model: &Model, va: u64, writes: bool) -> Expected {
         if va.checked_add(8).is_none_or(|end| end > 1 << ADDRESS_BITS) {
             return Expected::Fault(FaultReason::ADDRESS_OUT_OF_RANGE);
@@ -421,7 +420,7 @@ impl Bench {
         Expected::At(segment, page.address + va % size.bytes())
     }
 
-    /// Executes a packet that accesses an address; how it faulted.
+    /// Executes a packet that accesses an address. Returns its fault.
     fn execute(&mut self, space: &mut Space, packet: &[u8]) -> Option<(FaultReason, u64)> {
         self.guest.write(LOCAL + OWN_PLACE, packet);
         self.submitted += 1;
@@ -470,7 +469,7 @@ impl Bench {
             _ => None,
         };
         let packet = Copy::new(va, OWN + RESULT, 8);
-        // What the packet reads may be the packet, or where its result goes.
+        // The packet may read itself, or the place of its result.
         let is_own = place
             .is_some_and(|(segment, address)| segment == Segment::Local && address >= OWN_PLACE);
         let faulted = self.execute(space, packet.as_bytes());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Addresses and lengths as a hostile guest chooses them: mostly such that something happens.
+//! Addresses and lengths that a hostile guest chooses, most of them with an effect.
 
 use crate::rig::{FREE, LOCAL, SIZE, SYSTEM};
 use arbitrary::Arbitrary;
 use bellhop_protocol::PAGE_SIZE;
 
-/// Bytes at the end of the part of each memory that tests may use, which the guest cannot write:
-/// first those that are not mapped, then those that are read-only.
+/// Bytes that the guest cannot write, at the end of the part of each memory that tests may use: first unmapped
+/// pages, then read-only ones.
 pub const KEPT: u64 = 8 * PAGE_SIZE;
-/// Where these are in either memory.
+/// The offset of those bytes in either memory.
 pub const KEPT_AT: u64 = FREE - KEPT;
 
 /// A GPU virtual address.
@@ -23,9 +23,9 @@ pub enum Address {
     System(u16),
     /// In the guest's own memory, further in.
     SystemPage(u8, u16),
-    /// About what the guest cannot write.
+    /// Around memory that the guest cannot write.
     Kept(bool, u16),
-    /// About the end of what is mapped.
+    /// Around the end of mapped memory.
     End(bool, u8),
     /// One bit.
     Bit(u8),

@@ -16,33 +16,32 @@ use bellhop_protocol::PAGE_SIZE;
 use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What the guest does.
+/// An action of the guest.
 #[derive(Debug, Arbitrary)]
 enum Action {
     /// Writes packets anywhere in its memory.
     Write { at: Address, packets: Vec<Packet> },
     /// Puts packets into a ring, whether there is room or not, and rings.
     Submit { queue: bool, packets: Vec<Packet> },
-    /// Says that so much was written.
+    /// Publishes a false write pointer.
     Lie { queue: bool, write_pointer: u64, rings: bool },
     /// Has a buffer submitted in kernel mode.
     KernelMode { queue: bool, at: Address, size: u16 },
-    /// Has the host look.
+    /// Has the host kick the engine.
     Kick { queue: bool },
 }
 
 /// Most actions of one input.
 const MOST: usize = 32;
 
-/// First page of local memory that engines keep compressed, and how many there are.
+/// First page of local memory that engines keep compressed, and the number of such pages.
 const COMPRESSED: (u64, u64) = (64, 16);
 
-/// What the guest cannot write holds this.
+/// The contents of memory that the guest cannot write.
 const KEPT_BYTE: u8 = 0xA5;
 
-/// A guest submits anything to an engine of each kind. Whatever that is, the engines get done with it
-/// or give it up, what is not mapped for writing stays as it was, and a neighbour's work on that
-/// engines is done and right.
+/// A guest submits anything to an engine of each kind. The engines finish it or give it up, memory that is not mapped
+/// for writing stays unchanged, and a neighbour's work on those engines completes correctly.
 pub fn ring(data: &[u8]) {
     static NEIGHBOUR: LazyLock<Mutex<Neighbour>> = LazyLock::new(Mutex::default);
     let mut neighbour = NEIGHBOUR.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +83,7 @@ pub fn ring(data: &[u8]) {
                     submission_fence: submissions,
                 };
                 let queue = queues[usize::from(queue)].id;
-                // More than there is room for is refused.
+                // The GPU refuses submissions that exceed its room.
                 let _ = guest.gpu.submit_kernel_mode(queue, submission);
                 guest.gpu.kick(queue).unwrap();
             }
@@ -112,7 +111,7 @@ fn bytes(packets: &[Packet]) -> Vec<u8> {
     packets.iter().flat_map(Packet::bytes).collect()
 }
 
-/// The guest's CPU writes at a GPU virtual address where it has memory that it may use.
+/// Writes at a GPU virtual address as the guest's CPU, if the guest has usable memory there.
 fn write(guest: &Guest, at: u64, bytes: &[u8]) {
     for memory in [LOCAL, SYSTEM] {
         let left = (memory + KEPT_AT).saturating_sub(at);
@@ -122,7 +121,7 @@ fn write(guest: &Guest, at: u64, bytes: &[u8]) {
     }
 }
 
-/// Leaves memory that packets must not write in either mapping, and some that is kept compressed.
+/// Sets up memory that packets must not write in either mapping, and compressed memory.
 fn keep(guest: &Guest) {
     for (memory, segment, start) in
         [(LOCAL, Segment::Local, 0), (SYSTEM, Segment::System, PHYSICAL)]

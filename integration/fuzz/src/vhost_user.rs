@@ -26,11 +26,11 @@ use std::time::Duration;
 
 /// Bytes of the guest's memory.
 const MEMORY: u64 = 64 << 10;
-/// Guest-physical address of it.
+/// Guest-physical address of the memory.
 const PHYSICAL: u64 = 0x1000;
-/// Where the front end has it, or says so.
+/// The front end's address of the memory, true or not.
 const USER: u64 = 0x7000_0000;
-/// Where the control queue's rings and a request are, from the start of memory.
+/// Offsets of the control queue's rings and a request from the start of memory.
 const RINGS: [u64; 3] = [0, 0x1000, 0x2000];
 const REQUEST: u64 = 0x4000;
 const REPLY: u64 = 0x5000;
@@ -39,13 +39,13 @@ const REPLY: u64 = 0x5000;
 const MOST: usize = 48;
 const MOST_DESCRIPTORS: usize = 8;
 
-/// How often it is looked, a millisecond apart, whether all is gone.
+/// Most checks, a millisecond apart, whether everything of a front end is gone.
 const LOOKS: u32 = 30_000;
 
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
 
-/// The requests that the messages below are made of, by number; the specification has their names.
+/// Numbers of requests, with the specification's names.
 mod request {
     pub const GET_FEATURES: u32 = 1;
     pub const SET_FEATURES: u32 = 2;
@@ -64,15 +64,15 @@ mod request {
     pub const GET_CONFIG: u32 = 24;
     pub const ADD_MEM_REG: u32 = 37;
     pub const REM_MEM_REG: u32 = 38;
-    /// The last that there is, and one.
+    /// One more than the last request.
     pub const END: u32 = 46;
 }
 
-/// What goes with a message.
+/// A descriptor that goes with a message.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Descriptor {
     Memory,
-    /// Memory that is shorter than it is said to be.
+    /// Memory that is shorter than announced.
     ShortMemory,
     Kick,
     Call,
@@ -131,10 +131,10 @@ impl Word {
     }
 }
 
-/// What the front end does.
+/// An action of the front end.
 #[derive(Debug, Arbitrary)]
 enum Action {
-    /// All that a front end sends until a driver runs.
+    /// All messages that a front end sends before a driver runs.
     Start {
         backend_channel: bool,
         protocol_features: bool,
@@ -175,7 +175,7 @@ enum Action {
         flags: u8,
         payload: u8,
     },
-    /// A header that does not say what follows.
+    /// A header that does not match its body.
     Raw {
         request: u32,
         flags: u32,
@@ -183,7 +183,7 @@ enum Action {
         body: Vec<u8>,
         descriptors: Vec<Descriptor>,
     },
-    /// A good request of the driver.
+    /// A valid request of the driver.
     Request,
     Write {
         at: u16,
@@ -194,16 +194,16 @@ enum Action {
     Shrink {
         size: u8,
     },
-    /// Answers what the device asked for, or says anything.
+    /// Answers the device's request, rightly or wrongly.
     Answer {
         value: u64,
         size: u8,
     },
-    /// Reads what came.
+    /// Reads what the device sent.
     Drain,
 }
 
-/// The daemon, and where it listens.
+/// The daemon and its address.
 struct Daemon {
     _service: Service,
     served: Served,
@@ -219,7 +219,7 @@ impl Default for Daemon {
         config.adapter.spin = at(0);
         config.guest.local_memory = at(1);
         let service = Service::start(&config).unwrap();
-        // In no folder.
+        // An abstract name, in no folder.
         let name = format!("bellhop-fuzz-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
@@ -227,7 +227,7 @@ impl Default for Daemon {
         let mut daemon = Self { _service: service, served, address, idle: (0, 0) };
         daemon.is_served();
         eventually("the first connection's end", || daemon.served.guest().is_none());
-        // The last resources go after the daemon has said so, so look until the count no longer changes.
+        // The daemon frees the last resources after it reports the end, so look until the count is stable.
         let mut same = 0;
         while same < 100 {
             let now = daemon.has();
@@ -243,7 +243,7 @@ impl Daemon {
     fn has(&self) -> (usize, usize) {
         let names =
             |folder: &str| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-        // Not those by which a sanitizer has names for addresses; the daemon has none.
+        // Without pipes, through which a sanitizer looks up symbols; the daemon has none.
         let is_pipe = |path: &PathBuf| {
             fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("pipe:"))
         };
@@ -251,7 +251,7 @@ impl Daemon {
         (descriptors, names("/proc/self/task").count())
     }
 
-    /// A front end that behaves is answered.
+    /// Checks that a well-behaved front end is answered.
     fn is_served(&self) {
         let mut socket = UnixStream::connect_addr(&self.address).unwrap();
         send(&socket, &message(request::GET_FEATURES, 0, &[]), &[]);
@@ -262,8 +262,8 @@ impl Daemon {
     }
 }
 
-/// A front end sends anything to the server that `bellhopd` has. Whatever that is, no descriptor and no
-/// thread is left when it has gone, and the next one is answered.
+/// A front end sends anything to the server of `bellhopd`. No descriptor and no thread is left when it has gone, and
+/// the next front end is answered.
 pub fn vhost_user(data: &[u8]) {
     static DAEMON: LazyLock<Mutex<Daemon>> = LazyLock::new(Mutex::default);
     let daemon = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
@@ -290,7 +290,7 @@ struct FrontEnd {
     call: OwnedFd,
     null: File,
     full: OwnedFd,
-    /// Ours and the device's end of its request channel.
+    /// Both ends of the device's request channel, ours first.
     channel: (UnixStream, UnixStream),
     offered: u16,
 }
@@ -410,11 +410,11 @@ impl FrontEnd {
     }
 
     fn kick(&self) {
-        // A counter that is full is as good.
+        // A full counter is fine: it is a kick, too.
         let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
     }
 
-    /// Reads what came, so that the device is not held up by it.
+    /// Reads what the device sent, so that it does not block.
     fn drain(mut socket: &UnixStream) {
         let mut bytes = [0; 4096];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -508,7 +508,7 @@ fn message(request: u32, flags: u32, body: &[u8]) -> Vec<u8> {
     [&header[..], body].concat()
 }
 
-/// Sends what the other end still takes.
+/// Sends bytes, as far as the other end takes them.
 fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -518,7 +518,7 @@ fn send(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     match sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags) {
         Ok(_) => {}
-        // It has ended the connection, or is behind with reading.
+        // The other end has ended the connection, or is behind with reading.
         Err(error) => {
             let kind = std::io::Error::from(error).kind();
             let is_expected = matches!(

@@ -20,9 +20,9 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 /// The guest's memory: two pieces with a gap between them.
 const LOW: Range<u64> = 0x1000..0x8000;
 const HIGH: Range<u64> = 0x1_0000..0x1_8000;
-/// Where each queue's descriptor table, available ring and used ring are at first.
+/// Initial addresses of each queue's descriptor table, available ring and used ring.
 const RINGS: [[u64; 3]; 2] = [[0x1000, 0x2000, 0x3000], [0x4000, 0x5000, 0x6000]];
-/// Where requests are, how far apart, and how many of them.
+/// The address, stride and number of requests.
 const REQUESTS: u64 = HIGH.start;
 const REQUEST_STRIDE: u64 = 0x100;
 const REQUEST_KINDS: usize = 8;
@@ -68,7 +68,7 @@ impl Place {
 /// A length in bytes.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Length {
-    /// The request's that is there.
+    /// The length of the request at that place.
     Fitting,
     Short(u8),
     Long(u16),
@@ -84,10 +84,10 @@ struct Descriptor {
     next: u16,
 }
 
-/// What the guest or its VMM does.
+/// An action of the guest or its VMM.
 #[derive(Debug, Arbitrary)]
 enum Action {
-    /// Offers a good request and room for its reply.
+    /// Offers a valid request and room for its reply.
     Request { kind: u8, first: u8, room: u16 },
     /// Offers room for an event.
     Room { first: u8, room: u16 },
@@ -99,13 +99,13 @@ enum Action {
     Lie { queue: bool, index: u16 },
     /// Writes anything anywhere.
     Write { at: Place, words: [u64; 2] },
-    /// Tells the device.
+    /// Kicks the device.
     Kick { queue: bool },
-    /// Waits until what was asked is answered.
+    /// Waits until all requests are answered.
     Settle,
-    /// Stops the device, which a reset does.
+    /// Stops the device, as a reset does.
     Reset,
-    /// Has a queue somewhere else.
+    /// Moves a queue.
     Move { queue: bool, places: [Place; 3], size: u16 },
     /// Pulls half of the memory out, or plugs it in again.
     Plug { all: bool },
@@ -118,14 +118,14 @@ const MOST: usize = 64;
 struct Guest {
     backend: GuestBackend,
     memory: GuestMemoryMmap,
-    /// How many heads were put into each available ring.
+    /// The number of heads in each available ring.
     offered: [u16; 2],
-    /// Where the device may write, as long as only plain descriptors say so.
+    /// Ranges that the device may write, as long as only plain descriptors were used.
     writable: Option<Vec<Range<u64>>>,
 }
 
-/// A guest's queues hold anything. Every chain that is taken is given back once, nothing is written but
-/// what descriptors offer, and after a reset the same device works.
+/// A guest's queues hold anything. The device returns every chain that it takes once, writes only what descriptors
+/// offer, and works after a reset.
 pub fn virtqueue(data: &[u8]) {
     let mut guest = Guest::new();
     for action in crate::actions(data, MOST) {
@@ -145,7 +145,7 @@ fn memory(plugged: &[Range<u64>]) -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges(&ranges.collect::<Vec<_>>()).unwrap()
 }
 
-/// Requests that have nothing written but their replies.
+/// Requests for which the device writes only their replies.
 fn requests() -> [Vec<u8>; REQUEST_KINDS] {
     let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 0 };
     let create = bytes(0, &CreateProcess { reserved: 0 });
@@ -171,7 +171,7 @@ impl Guest {
         guest
     }
 
-    /// What a VMM does when a driver has set its queues up.
+    /// Starts the queues, as a VMM does when a driver has set them up.
     fn start(&mut self) {
         self.plug(&[LOW, HIGH]);
         for (ring, [table, available, used]) in self.backend.rings().iter().zip(RINGS) {
@@ -195,9 +195,9 @@ impl Guest {
         self.backend.update_memory(self.memory.clone());
     }
 
-    /// Writes to the guest's memory where there is some.
+    /// Writes to the guest's memory, where it exists.
     fn write(&self, at: u64, bytes: &[u8]) {
-        // What is not there is not written.
+        // Absent memory is not written.
         let _ = self.memory.write_slice(bytes, GuestAddress(at));
     }
 
@@ -228,7 +228,7 @@ impl Guest {
         ];
         self.write(table + u64::from(index) * 16, &bytes.concat());
         let offered = address..address.saturating_add(length.into());
-        // What the device reads to find out where it may write must not be what it writes.
+        // The device must not write the descriptors and rings that say where it may write.
         let is_plain = flags & INDIRECT == 0
             && (flags & WRITE == 0 || offered.is_empty() || offered.start >= REPLIES);
         match &mut self.writable {
@@ -305,7 +305,7 @@ impl Guest {
             }
             Action::Offer { queue, head } => {
                 if head >= MAX_QUEUE_SIZE {
-                    // There is no such descriptor to give back.
+                    // The device cannot return such a descriptor.
                     self.writable = None;
                 }
                 self.offer(queue.into(), head);
@@ -323,7 +323,7 @@ impl Guest {
             Action::Move { queue, places: [table, available, used], size } => {
                 self.writable = None;
                 let ring = &self.backend.rings()[usize::from(queue)];
-                // A size that is none is refused, and so is a place that cannot be a queue's.
+                // The queue refuses an invalid size and an invalid place.
                 ring.set_size(size.into());
                 let _ = ring.set_addresses(table.get(), available.get(), used.get());
             }
@@ -336,26 +336,26 @@ impl Guest {
         }
     }
 
-    /// While only plain descriptors were used: as many chains were given back as were taken, and memory
-    /// that none of them offered is as the guest left it.
+    /// If only plain descriptors were used, checks that as many chains were returned as were taken, and that memory
+    /// that none of them offered is unchanged.
     fn check(&self) {
         let Some(writable) = &self.writable else { return };
         let taken = self.backend.rings()[0].next_available();
-        // A process is destroyed when engines say so.
+        // The destruction of a process waits for the engines.
         eventually("all chains that were taken are given back", || {
             self.read_u16(RINGS[0][2] + 2) == taken
         });
         let mut kept = vec![0; (HIGH.end - REPLIES) as usize];
         self.read(REPLIES, &mut kept);
         for (address, byte) in (REPLIES..).zip(kept) {
-            // Indirect tables are written by the guest, and are not plain descriptors.
+            // The guest writes indirect tables, which are not plain descriptors.
             let may_be_written = writable.iter().any(|range| range.contains(&address));
             let is_table = (TABLES..TABLES + 0x1000).contains(&address);
             assert!(byte == 0 || may_be_written || is_table, "{address:#x} was written");
         }
     }
 
-    /// A good request is answered.
+    /// Checks that a valid request is answered.
     fn works(&mut self) {
         self.act(&Action::Request { kind: 0, first: 0, room: 256 });
         self.kick(CONTROL_QUEUE);

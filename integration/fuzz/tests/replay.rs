@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The fuzzers' targets without a fuzzer: their corpora, and what a random number generator makes of them.
+//! The fuzz targets without a fuzzer: their corpora, and random mutations of those.
 
 use bellhop_fuzz::{TARGETS, Target};
 use rand::RngExt as _;
@@ -33,7 +33,7 @@ fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(read).collect()
 }
 
-/// Gives inputs to a target, and says which one it was that it does not survive.
+/// Gives inputs to a target, and names the input that it does not survive.
 fn survives(target: Target, inputs: impl Iterator<Item = (String, Vec<u8>)> + Send + 'static) {
     let (begins, begun) = channel();
     let runs = thread::spawn(move || {
@@ -58,7 +58,7 @@ fn survives(target: Target, inputs: impl Iterator<Item = (String, Vec<u8>)> + Se
     }
 }
 
-/// The first input that a panic names can be found again by its number.
+/// Random input `number`, by which the input that a panic names can be made again.
 fn random(number: u64, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(number);
     let mut bytes = match number % 2 {

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// The exit status that tells a regression.
+/// The exit status of a regression.
 const REGRESSED: i32 = 3;
 
-/// A report of one measurement, and the folder that has it as `report.json`.
+/// A report of one measurement, and the folder that contains it as `report.json`.
 struct Measured {
     folder: tempfile::TempDir,
     report: Value,
@@ -31,7 +31,7 @@ impl Measured {
         self.folder.path().join(name)
     }
 
-    /// Writes a report that has this value of a ratio in each repetition.
+    /// Writes a report with this value of a ratio in each repetition.
     fn with_ratio(&self, file: &str, name: &str, value: f64) -> PathBuf {
         let mut report = self.report.clone();
         report["ratios"][name] = value.into();

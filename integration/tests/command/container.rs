@@ -2,7 +2,7 @@
 
 //! `bellhop container`: real guests in real containers.
 //!
-//! Everything podman keeps for these tests is in their own folders.
+//! These tests have podman keep everything in temporary folders.
 
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, succeed, text,
@@ -27,7 +27,7 @@ fn container() -> Command {
     command
 }
 
-/// What a failing command says on standard error.
+/// The standard error of a command that must fail.
 #[track_caller]
 fn fail(output: Output) -> String {
     assert!(!output.status.success(), "{}", text(&output.stdout));
@@ -45,16 +45,16 @@ fn daemon() -> Daemon {
     daemon
 }
 
-/// A guest in a container that streams without end.
+/// A guest that streams without end, in a container.
 struct Endless {
     bellhop: Child,
-    /// On the host.
+    /// The guest's process on the host.
     guest: Pid,
     errors: Receiver<String>,
 }
 
 impl Endless {
-    /// Starts it, `samples` being a number that no other has, and returns once it streams.
+    /// Starts the guest, with a unique number `samples`, and returns once it streams.
     fn start(command: &mut Command, samples: u32) -> Self {
         let mut bellhop = command
             .args(["--", "run", "--input", "/dev/zero", "--samples", &samples.to_string()])
@@ -70,13 +70,13 @@ impl Endless {
         Self { bellhop, guest: guest_with(samples), errors }
     }
 
-    /// How `bellhop` ended, and what it and the guest said after they began.
+    /// `bellhop`'s exit status, and the later output of `bellhop` and the guest.
     fn ended(mut self) -> (Option<i32>, String) {
         let status = self.bellhop.wait().unwrap();
         (status.code(), self.errors.iter().collect::<Vec<_>>().join("\n"))
     }
 
-    /// A file of the guest's entry in the host's process table.
+    /// A file of the guest's entry in the host's `/proc`.
     fn entry(&self, name: &str) -> String {
         let path = format!("/proc/{}/{name}", self.guest.as_raw_nonzero());
         fs::read_to_string(path).unwrap()
@@ -87,7 +87,7 @@ impl Endless {
     }
 }
 
-/// Finds the guest by its command line, among the processes of this host.
+/// Finds the guest by its command line, among this host's processes.
 fn guest_with(samples: u32) -> Pid {
     let guests = entries(Path::new("/proc")).into_iter().filter(|entry| {
         let line = fs::read(entry.join("cmdline")).unwrap_or_default();
@@ -150,7 +150,7 @@ fn a_guest_has_its_socket_and_nothing_else() {
         let line = status.lines().find(|line| line.starts_with(&format!("{key}:"))).unwrap();
         line.split_whitespace().nth(1).unwrap().to_owned()
     };
-    // In a user namespace it is another number, but root it is nowhere.
+    // In a user namespace the number is another one, but it is never root's.
     assert!(value("Uid").parse::<u32>().unwrap() >= 65534, "{status}");
     assert_eq!(u64::from_str_radix(&value("CapEff"), 16), Ok(0));
     assert_eq!(u64::from_str_radix(&value("CapBnd"), 16), Ok(0));
@@ -226,7 +226,7 @@ fn a_memory_limit_below_what_the_guest_maps_is_an_error_that_says_so() {
     let task = ["--", "run", "--input", "/dev/zero", "--chunk", "8192"];
     let output = container().args(["--memory", "16m"]).args(task).current_dir(&folder).output();
     let errors = fail(output.unwrap());
-    // A user whom no controller was delegated to cannot limit anything, and is told that.
+    // A user without a delegated controller cannot limit memory, and gets an error that says so.
     let killed = errors.contains("needs more than --memory 16m");
     assert!(killed || errors.contains("Delegate=memory"), "{errors}");
     assert_eq!(entries(folder.path()), Vec::<PathBuf>::new());
@@ -256,7 +256,7 @@ fn a_missing_socket_is_named() {
     }
 }
 
-/// A user's own storage of podman's.
+/// A user's own podman storage.
 struct Storage {
     folder: TempDir,
 }
@@ -282,7 +282,7 @@ impl Storage {
         succeed(command.output().unwrap()).trim_end().to_owned()
     }
 
-    /// What `--print-command` says, in words.
+    /// The output of `--print-command`, in words.
     fn printed_command(&self, daemon: &Daemon) -> Vec<String> {
         let mut command = container();
         command.env("CONTAINERS_STORAGE_CONF", self.configuration());
@@ -323,7 +323,7 @@ fn podman_gives_a_container_the_device_by_its_name() {
     let (storage, daemon) = (Storage::new(), daemon());
     let image = storage.make_image();
     let mut words = storage.printed_command(&daemon);
-    // Instead of the socket, the name.
+    // Replaces the socket by the device's name.
     for option in ["--mount", "--env"] {
         let place = words.iter().position(|word| word == option).unwrap();
         words.drain(place..place + 2);

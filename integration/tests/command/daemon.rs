@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `bellhopd` as the person or the program sees it that starts it.
+//! `bellhopd`, as seen by the person or program that starts it.
 
 use crate::support::{Daemon, await_that, bellhopd};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
@@ -14,7 +14,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Asserts that it failed with one line that contains these words.
+/// Asserts that `bellhopd` fails with one line that contains these words.
 /// Returns its exit status.
 fn assert_refused(arguments: &[&str], words: &[&str]) -> Option<i32> {
     let output = bellhopd(arguments).output().unwrap();
@@ -45,7 +45,7 @@ fn an_abandoned_socket_is_taken_over() {
         .env("BELLHOP_LOG", "off")
         .spawn()
         .unwrap();
-    // It serves when a guest gets an answer.
+    // The daemon serves once a guest gets an answer.
     let guest = FakeGuest::connect(&wait_for_listener(&path), GuestOptions::default());
     assert!(guest.is_ok());
     drop(guest);
@@ -68,7 +68,7 @@ fn a_folder_that_is_not_there_is_named() {
 
 #[test]
 fn a_folder_that_may_not_be_written_is_named() {
-    // Not even root may make a socket in there.
+    // Not even root may make a socket there.
     assert_refused(&["--socket-path", "/proc/gpu.sock"], &["/proc/gpu.sock", "write"]);
 }
 
@@ -177,7 +177,7 @@ fn its_sockets_have_the_group_and_the_mode_that_they_are_given() {
     let options = ["--socket-group", &group.to_string(), "--socket-mode", "0606"];
     let arguments = [&["--socket-path", path.to_str().unwrap()], options.as_slice()].concat();
     let mut child = bellhopd(&arguments).env("BELLHOP_LOG", "off").spawn().unwrap();
-    // It serves when a guest gets an answer.
+    // The daemon serves once a guest gets an answer.
     drop(FakeGuest::connect(&wait_for_listener(&path), GuestOptions::default()).unwrap());
     let status = std::fs::metadata(&path).unwrap();
     assert_eq!((status.gid(), status.mode() & 0o7777), (group, 0o606));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which crate may depend on which: `docs/architecture.md`, checked against cargo's metadata.
+//! The allowed dependencies between crates (`docs/architecture.md`), checked against cargo's metadata.
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,8 +60,8 @@ fn crates_name_only_those_below_them() {
     }
 }
 
-/// Crates that do I/O or schedule tasks, which the state machines of `host-kmd` and the words of `protocol` must
-/// not: their owners feed them inputs.
+/// Crates that do I/O or schedule tasks. The state machines of `host-kmd` and the types of `protocol` must not use
+/// them: their owners feed them inputs.
 const IO: &[&str] = &["tokio", "mio", "nix", "rustix", "libc", "vhost", "vm-memory", "io-uring"];
 
 #[test]
@@ -80,7 +80,7 @@ fn the_kernel_and_the_protocol_do_no_io() {
     assert_eq!(crates, pure.len(), "a crate came or went");
 }
 
-/// The packages that ask for a feature of another, which does not have it by default.
+/// The packages that enable a non-default feature of another.
 #[track_caller]
 fn with_feature(name: &str, feature: &str) -> Vec<String> {
     let packages = metadata().packages;
@@ -97,13 +97,13 @@ fn with_feature(name: &str, feature: &str) -> Vec<String> {
     packages.iter().filter(has_it).map(|package| package.name.to_string()).collect()
 }
 
-/// A program that uses the driver cannot misuse a ring unless it asks for that.
+/// A program that uses the driver cannot misuse a ring unless it enables that.
 #[test]
 fn only_the_guest_program_has_raw_access_to_the_driver() {
     assert_eq!(with_feature("bellhop-guest-umd", "raw"), ["bellhop-guest"]);
 }
 
-/// An engine of the product has a thread.
+/// In the product every engine has a thread.
 #[test]
 fn only_the_program_that_is_counted_runs_an_engine_by_itself() {
     assert_eq!(with_feature("bellhop-device", "stepped"), ["bellhop-cost"]);

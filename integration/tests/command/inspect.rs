@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What tools on the host see of a daemon, and what they cannot do to it.
+//! Tools on the host: their view of a daemon, and the limits of their influence.
 
 use crate::support::{Daemon, await_that, bellhop, client, client_of, guest, succeed, text};
 use bellhop_guest::client::{Client, Shape};
@@ -26,7 +26,7 @@ fn adapter(guest: &Arc<FakeGuest>) -> Adapter {
     Adapter::open(Arc::clone(guest) as Arc<_>).unwrap()
 }
 
-/// Does one submission on a new queue of a new process.
+/// Submits once on a new queue of a new process.
 fn work(adapter: &Adapter) {
     let mut client = Client::new(adapter.open_process().unwrap(), Shape::default()).unwrap();
     client.commands.nop().unwrap();
@@ -130,7 +130,7 @@ fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
     assert!(tree.contains("└─ device  0x") && !tree.contains('\x1b'), "{tree}");
     let json = succeed(inspect(&["--json"]));
     let read: Snapshot = serde_json::from_str(&json).unwrap();
-    // Its clock goes on.
+    // Only its clock advances.
     let still = |mut seen: Snapshot| {
         seen.adapter.time = 0;
         seen
@@ -156,7 +156,7 @@ fn it_is_printed_again_while_it_is_watched() {
         let line = lines.next().unwrap().unwrap();
         assert!(serde_json::from_str::<Snapshot>(&line).unwrap().guests.is_empty());
     }
-    // It ends by itself when its output is read no more, as SIGPIPE ends others.
+    // `--watch` ends by itself when its output's reader is gone, as SIGPIPE ends other programs.
     drop(lines);
     assert_eq!(watching.wait().unwrap().code(), Some(141));
 }
@@ -178,11 +178,11 @@ fn a_guests_socket_and_a_socket_without_a_server_are_told_apart() {
     assert!(gone.contains("--control-socket"), "{gone}");
 }
 
-/// What a connection is answered, until the daemon closes it.
+/// The answers to a connection, until the daemon closes it.
 fn answers(daemon: &Daemon, sent: &[u8]) -> String {
     let mut stream = UnixStream::connect(daemon.control_socket()).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    // It may close before it has read all.
+    // The daemon may close before it has read everything.
     let _ = stream.write_all(sent);
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let mut bytes = Vec::new();
@@ -222,7 +222,7 @@ fn garbage_and_half_requests_are_answered_and_disturb_no_guest() {
     daemon.await_resources(before);
 }
 
-/// Executes until it is told to end.
+/// A configuration under which a kernel may spin until the test ends it.
 const SPINS: &str =
     "[adapter]\nengine_idle = \"0s\"\ntimeout = \"1h\"\n[debug]\ntest_kernels = true\n";
 
@@ -230,7 +230,7 @@ fn node_busy(snapshot: &Snapshot) -> u64 {
     snapshot.nodes.iter().map(|node| node.busy_time.unwrap()).sum()
 }
 
-/// Looks until this long has passed on the adapter's clock since `begin`.
+/// Takes snapshots until this time has passed on the adapter's clock since `begin`. Returns the last one.
 fn look_after(daemon: &Daemon, begin: &Snapshot, while_: Duration) -> Snapshot {
     loop {
         let seen = daemon.snapshot();
@@ -250,8 +250,8 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     let mut waiting = client.more_commands(256).unwrap();
     waiting.wait_fence(&gate, 1).unwrap();
     client.commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1).unwrap();
-    // Nothing executes yet, so all that is counted from here on lies between two looks at the clock. Between
-    // looks while it executes more may be counted: an engine that its host suspends on the way into a turn
+    // Nothing executes yet, so all time that is counted from here on lies between two readings of the clock. Between
+    // two readings during execution, more may be counted: an engine that the host suspends at the start of a turn
     // counts from before the suspension.
     let idle = daemon.snapshot();
     let blocked = waits.submit(&mut waiting).unwrap();
@@ -262,7 +262,7 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     };
     await_that("the queue is busy", || busy(&daemon.snapshot())[0] > 0);
 
-    // Each look takes a while, so that what it sees is of some time before the next one's.
+    // A snapshot takes a while, so each shows an earlier time than the next.
     let (before, begun) = (daemon.snapshot(), daemon.snapshot());
     let after = look_after(&daemon, &begun, Duration::from_millis(200));
     let ended = daemon.snapshot();
@@ -284,7 +284,7 @@ fn what_executes_all_the_time_is_busy_all_the_time_and_what_waits_is_not() {
     assert!(engine_time(&after) - engine_time(&before) >= at_least / 2);
     let had = engine_time(&after) - engine_time(&idle);
     assert!(had <= at_most, "{had} of at most {at_most} ns");
-    // A guest sees its own queues' time, and not the engines', which others share.
+    // A guest sees the time of its own queues, but not of the engines, which guests share.
     let own = inspect::snapshot(&mut &client.process).unwrap();
     assert!(own.nodes[0].busy_time.is_none() && busy(&own)[0] > busy(&before)[0]);
 
@@ -310,7 +310,7 @@ fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
     let time = |client: &Client| client.process.statistics().unwrap().engine_time;
     for _ in 0..10 {
         let before = time(&client);
-        // The engine times one in sixteen of turns so short, and counts it for the others.
+        // The engine times one in sixteen of such short turns, and counts its time for the others.
         for _ in 0..16 {
             client.commands.nop().unwrap();
             client.run().unwrap();
@@ -339,7 +339,7 @@ fn only_a_few_clients_are_served_at_once_and_idle_ones_disturb_no_guest() {
     let mut clients = Vec::new();
     for _ in 0..8 {
         let mut stream = UnixStream::connect(daemon.control_socket()).unwrap();
-        // The answer shows that it was accepted.
+        // The answer shows that the daemon accepted the connection.
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = [0; 1];
         stream.read_exact(&mut answer).unwrap();
@@ -347,7 +347,7 @@ fn only_a_few_clients_are_served_at_once_and_idle_ones_disturb_no_guest() {
     }
     let refused = answers(&daemon, b"");
     assert!(refused.contains("already serves 8 clients"), "{refused}");
-    // They ask and ask, and read nothing: at last they cannot send either.
+    // The clients send requests and read nothing, until they cannot send either.
     for stream in &mut clients {
         stream.set_nonblocking(true).unwrap();
         while stream.write(request.as_bytes()).is_ok() {}

@@ -27,8 +27,8 @@ fn every_byte_is_verified_and_doorbells_far_outnumber_control_messages() {
     let executable = std::fs::metadata(env!("CARGO_BIN_EXE_bellhop")).unwrap().len();
     assert_eq!(number(&report, "bytes"), executable);
     assert!(number(&report, "submissions") > 20_000);
-    // Setting up takes some requests, waiting at most one for each chunk; the rest are rings that
-    // found an engine asleep or the doorbell disconnected. A submission itself sends none.
+    // Set-up takes some requests, and waiting at most one for each chunk; the rest are for rings that found an engine
+    // asleep or the doorbell disconnected. A submission itself sends none.
     let accounted = number(&report, "notifies") + number(&report, "connects");
     let others = number(&report, "control_messages") - accounted;
     assert!(others < 300 + number(&report, "chunks"), "{report}");
@@ -48,7 +48,7 @@ fn an_input_larger_than_local_memory_streams_through_it() {
     let config = folder.path().join("bellhopd.toml");
     std::fs::write(&config, "[guest]\nlocal_memory = \"4MiB\"\n").unwrap();
     let input = folder.path().join("input");
-    // Not a multiple of anything, and no two chunks alike.
+    // An odd length, and no two equal chunks.
     let bytes: Vec<u8> = (0..(9 << 20) + 12_345u32).flat_map(|i| [(i / 97) as u8]).collect();
     std::fs::write(&input, &bytes).unwrap();
     let report = report(
@@ -98,7 +98,7 @@ fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
-/// A running job that would take hours, seen to have both of its processes.
+/// A running job that would take hours, and its two processes.
 fn endless_job(temporary: &Path) -> (std::process::Child, Vec<u32>) {
     let mut child = bellhop()
         .args(["run", "--samples", "10000000", "--input", "/dev/zero"])
@@ -107,7 +107,7 @@ fn endless_job(temporary: &Path) -> (std::process::Child, Vec<u32>) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The first words of progress come from the guest, when both processes are there.
+    // The first progress output comes from the guest, when both processes run.
     let mut progress = BufReader::new(child.stderr.take().unwrap());
     let mut first = [0; 1];
     progress.read_exact(&mut first).unwrap();
@@ -119,7 +119,7 @@ fn endless_job(temporary: &Path) -> (std::process::Child, Vec<u32>) {
 
 fn assert_all_gone(children: &[u32]) {
     for pid in children {
-        // An orphan may still be a zombie for its new parent to collect.
+        // An orphan may still be a zombie until its new parent reaps it.
         let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z "), "{state}");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What people see of the command: on a terminal of 80 columns, on one that is closed, on a full disk.
+//! The command's output: on a terminal of 80 columns, on a closed one, on a full disk.
 
 #[path = "../../../device/tests/gpu/support/one_processor.rs"]
 mod one_processor;
@@ -80,7 +80,7 @@ fn a_benchmark_that_takes_long_says_how_far_it_is() {
     assert!(is_told);
 }
 
-/// The first line says what failed, and there is no other.
+/// Asserts that the only line says what failed.
 #[track_caller]
 fn assert_fails_with(output: &Output, words: &str) {
     let errors = text(&output.stderr);
@@ -116,7 +116,7 @@ fn a_full_disk_is_an_error_and_not_a_panic() {
         let output = bellhop().args(arguments).stdout(full()).output().unwrap();
         assert_fails_with(&output, "cannot write to standard output");
     }
-    // Errors that cannot be told.
+    // Errors that cannot be printed.
     let output = bellhop().args(["harness", "missing.toml"]).stderr(full()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }

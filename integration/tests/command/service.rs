@@ -14,12 +14,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The longest that anything may take before it is taken not to happen.
+/// The longest that an event may take before it counts as not happening.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The files that a package installs.
 const DIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../device/dist");
 
-/// What a service manager has: sockets that listen, and one where it hears notifications.
+/// A service manager: listening sockets, and a socket for notifications.
 struct Manager {
     folder: TempDir,
     listeners: Vec<UnixListener>,
@@ -49,7 +49,7 @@ impl Manager {
 
     /// The daemon, not started yet, with the sockets as its descriptors from 3 on.
     fn service(&self, arguments: &[&str]) -> Command {
-        // The shell gives its number to the program that takes its place.
+        // The shell passes its process id to the program that replaces it.
         let mut command = Command::new("sh");
         command
             .args(["-c", "LISTEN_PID=$$ exec \"$0\" daemon -- \"$@\""])
@@ -96,7 +96,7 @@ fn guest(socket: &Path) -> Child {
         .unwrap()
 }
 
-/// What the daemon says when it does not start.
+/// The error of a daemon that does not start.
 fn refusal(command: &mut Command) -> String {
     let output = command.stderr(Stdio::piped()).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
@@ -127,7 +127,7 @@ fn sockets_of_the_manager_stay_when_the_daemon_goes() {
     assert!(terminate(daemon).success());
     let stopping = manager.heard();
     assert!(stopping.lines().any(|line| line == "STOPPING=1"), "{stopping}");
-    // The next daemon gets what comes meanwhile.
+    // The next daemon serves guests that connect meanwhile.
     let mut waiting = guest(&manager.socket(0));
     manager.await_guest(0);
     let next = manager.service(&[]).spawn().unwrap();
@@ -198,7 +198,7 @@ fn a_configuration_that_cannot_be_used_is_not_tried_again() {
     assert!(unit.contains(&format!("\nRestartPreventExitStatus={status}\n")), "{status}");
 }
 
-/// A root of a file system with the units and a program that they can name.
+/// The root of a file system with the units and a program for them.
 fn installed() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let units = root.path().join("usr/lib/systemd/system");
@@ -208,7 +208,7 @@ fn installed() -> TempDir {
     for unit in ["bellhopd.service", "bellhopd.socket"] {
         fs::copy(Path::new(DIST).join(unit), units.join(unit)).unwrap();
     }
-    // Units of systemd's own that every unit depends on.
+    // systemd's own units that every unit depends on.
     for target in ["sysinit.target", "basic.target", "sockets.target", "shutdown.target"] {
         fs::write(units.join(target), "[Unit]\n").unwrap();
     }
@@ -216,7 +216,7 @@ fn installed() -> TempDir {
     root
 }
 
-/// Runs one of systemd's programs and returns what it says; nothing where it is not installed.
+/// Runs one of systemd's programs and returns its output; `None` if it is not installed.
 fn systemd(program: &str, arguments: &[&str], root: &Path) -> Option<String> {
     let mut command = Command::new(program);
     match command.args(arguments).arg("--root").arg(root).stdin(Stdio::null()).output() {
@@ -239,7 +239,7 @@ fn the_units_are_what_systemd_understands() {
     let root = installed();
     let arguments = ["verify", "--man=no", "bellhopd.service", "bellhopd.socket"];
     if let Some(said) = systemd("systemd-analyze", &arguments, root.path()) {
-        // It succeeds in spite of keys that it does not know.
+        // It succeeds even with unknown keys, so its output must be empty.
         assert_eq!(said, "");
     }
 }
@@ -247,8 +247,8 @@ fn the_units_are_what_systemd_understands() {
 #[test]
 fn the_service_is_confined() {
     let root = installed();
-    // In tenths of 10, of which a service that is not confined has nearly all. This one has 0.4,
-    // and may have a little more where a newer systemd looks at more.
+    // The threshold is in tenths; an unconfined service has nearly 10. This one has 0.4, and may have a little more
+    // where a newer systemd checks more.
     let arguments =
         ["security", "--no-pager", "--offline=yes", "--threshold=15", "bellhopd.service"];
     systemd("systemd-analyze", &arguments, root.path());

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Prints a trace as JSON, decoded by the classes that Perfetto generates from its own `.proto` files.
-/// The trace processor itself is a program that this package would fetch: it is not used.
+/// The trace processor itself is not used, because the package would download it.
 const DECODE: &str = r#"
 import json, sys
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
@@ -61,7 +61,7 @@ type Event = (u64, u64, String, String, BTreeMap<String, u64>, Vec<u64>, f64);
 type Slice = (u64, u64, u64, String);
 
 impl Decoded {
-    /// The slices, once it is seen that each ends after it began and that time never goes back.
+    /// The slices, after checking that each ends after it begins and that times never decrease.
     fn slices(&self) -> Vec<Slice> {
         let known: BTreeSet<_> = self.tracks.iter().map(|track| track.0).collect();
         assert_eq!(known.len(), self.tracks.len(), "two tracks have one uuid");
@@ -110,7 +110,7 @@ impl Decoded {
     }
 }
 
-/// A Python that has Perfetto's classes: in the target folder, made once, by whichever test comes first.
+/// A Python with Perfetto's classes, in the target folder; the first test makes it.
 static PYTHON: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let loss = "timelines are not read back";
     if !is_here("python3", loss) {
@@ -148,8 +148,8 @@ fn decode(python: &Path, file: &Path) -> Decoded {
     serde_json::from_str(&succeed(output)).unwrap()
 }
 
-/// What a viewer reads of a trace whose last packet may be cut: `SIGKILL` ends a `write` between two pages.
-/// Each packet is field 1 of `Trace`: its tag, its length as a varint, and so many bytes.
+/// The whole packets of a trace, which a viewer reads. The last packet may be cut: `SIGKILL` ends a `write` between
+/// two pages. Each packet is field 1 of `Trace`: its tag, its length as a varint, and its bytes.
 fn whole_packets(trace: &[u8]) -> &[u8] {
     let packet = |at: usize| {
         let (tag, rest) = trace.get(at..)?.split_first()?;
@@ -244,7 +244,7 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
         decoded.named("device").len() == 1
             && decoded.instants(decoded.named("device")[0]).is_empty()
     );
-    // When each was queued is told.
+    // Each has its queued time.
     let queued = |track: u64| {
         let of = decoded.events.iter().filter(move |event| event.1 == track && !event.3.is_empty());
         of.filter(|event| event.4.get("queued").is_some_and(|queued| *queued > 0)).count() as u64
@@ -253,7 +253,7 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
     assert_eq!(queued(track), ROUNDS);
     // Arrows lead from a submission to its execution, and from a signal to its waiters.
     let name = format!("submission {ROUNDS}");
-    // On a busy machine submissions overlap, and are on several lanes.
+    // On a busy machine submissions overlap, on several lanes.
     let [on_lane, on_execution] = ["submissions", "execution"].map(|part| {
         let tracks = decoded.under(queues[0], part).into_iter();
         tracks.flat_map(|track| decoded.flows(track, &name)).collect::<BTreeSet<_>>()
@@ -267,7 +267,7 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
         assert_eq!(arrows(signal, wait), 1);
     }
     for engine in engines {
-        // It executed the queue, and was busy for it.
+        // The engine executed the queue, and was busy meanwhile.
         assert!(of(decoded.under(engine, "executes")[0]).count() > 0);
         let busy = decoded.under(engine, "busy in %")[0];
         let percents = decoded.events.iter().filter(|event| event.1 == busy).map(|event| event.6);
@@ -275,14 +275,14 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
         assert!(percents.iter().all(|percent| (0.0..=100.0).contains(percent)), "{percents:?}");
         assert!(percents.iter().any(|percent| *percent > 0.0));
     }
-    // The trace can be put beside others: its times are those of the clock that it says.
+    // The trace can be laid beside others: its times are on the clock that it names.
     let [realtime, monotonic, boottime, adapter] = [1, 3, 6, 64].map(|id| decoded.clocks[&id]);
     let now = bystander.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     assert!(u128::from(realtime) >= now && monotonic <= boottime && adapter < boottime);
     assert!(decoded.events.iter().all(|event| event.0 >= boottime), "an event before the trace");
 }
 
-/// How many waits of CPUs are pending in the first guest.
+/// The number of pending CPU waits of the first guest.
 fn cpu_waits(daemon: &Daemon) -> u64 {
     let seen = daemon.snapshot();
     let devices = seen.guests[0].processes.iter().flat_map(|process| &process.devices);
@@ -300,12 +300,12 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
     client.submit().unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| done.wait(1, TIMEOUT).unwrap());
-        // Once it waits, it is for the host to wake it.
+        // Once the wait is pending, only the host wakes the thread.
         await_that("the fence is waited for", || cpu_waits(&daemon) == 1);
         gate.signal(1).unwrap();
         waits.join().unwrap();
     });
-    // The guest may see the fence before the host has ended the wait, which is what is recorded.
+    // The guest may see the fence before the host has ended the wait, and the host records the end.
     await_that("the host ends the wait", || cpu_waits(&daemon) == 0);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace");
@@ -331,7 +331,7 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
     assert_eq!(flows(queue_signals).intersection(&flows(waits)).count(), 1);
 }
 
-/// More than a queue's logs have room for, between two looks of the tool.
+/// More entries between two looks of the tool than a queue's logs have room for.
 #[test]
 fn a_busy_queue_is_traced_whole_where_there_is_room_and_losses_are_reported() {
     const SUBMISSIONS: u64 = 30_000;
@@ -352,7 +352,7 @@ fn a_busy_queue_is_traced_whole_where_there_is_room_and_losses_are_reported() {
         let (summary, written) = trace.end().unwrap();
         let missing = summary.lost > 0;
         assert_eq!(missing, !is_whole, "{summary:?}");
-        // Each has its progress fence logged, but for the first after the doorbell was disconnected.
+        // Each submission has its progress fence logged, except the first after the doorbell was disconnected.
         let least = SUBMISSIONS / 64 * 64 - 64;
         assert!(summary.events + summary.lost >= least, "{summary:?}");
         let Some(python) = PYTHON.as_deref().filter(|_| !is_whole) else { continue };
@@ -413,7 +413,7 @@ fn one_tool_traces_at_a_time_and_its_end_however_it_comes_ends_the_recording() {
     let too_much = What { buffer_mib: 4097, ..What::default() };
     let refused = Trace::begin(&socket, too_much, Vec::new()).err().unwrap().to_string();
     assert!(refused.contains("0 to 4096"), "{refused}");
-    // It dies.
+    // The tool dies.
     drop(first);
     let start = Instant::now();
     let again = loop {
@@ -440,7 +440,7 @@ fn a_tool_that_is_killed_leaves_what_it_wrote_and_the_logging_level_as_it_was() 
     command.args(["trace", "--socket"]).arg(daemon.control_socket()).arg("-o").arg(&file);
     let mut tool = command.spawn().unwrap();
     await_that("the tool traces", || daemon.snapshot().adapter.traced);
-    // It writes as it goes, beside the file that is not whole.
+    // The tool writes events as they come, to a file beside the output.
     let written = || std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     await_that("the file grows", || {
         submit();
@@ -450,7 +450,7 @@ fn a_tool_that_is_killed_leaves_what_it_wrote_and_the_logging_level_as_it_was() 
     tool.kill().unwrap();
     tool.wait().unwrap();
     await_that("nothing traces", || !daemon.snapshot().adapter.traced);
-    // The driver stops logging its progress fence when the level changes; waiters are still told.
+    // The driver stops logging its progress fence when the level changes; waiters are still woken.
     client.commands.nop().unwrap();
     let value = client.submit().unwrap();
     client.queue.progress_fence().wait(value, TIMEOUT).unwrap();
@@ -491,7 +491,7 @@ fn a_trace_that_cannot_be_written_says_so_and_leaves_nothing_of_another() {
     };
     let said = trace(Path::new("/dev/full"));
     assert!(said.contains("name a file with room for it with --output"), "{said}");
-    // What was there before stays when nothing can be recorded.
+    // An existing file stays when nothing can be recorded.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace");
     std::fs::write(&file, "before").unwrap();

@@ -19,7 +19,7 @@ fn adapter(daemon: &Daemon, number: usize) -> Adapter {
     Adapter::open(guest(daemon, number) as Arc<_>).unwrap()
 }
 
-/// Does one submission on the last node; returns which that is.
+/// Submits once on the last node; returns the node.
 fn work(adapter: &Adapter) -> u32 {
     let node = adapter.nodes().unwrap().len() as u32 - 1;
     let shape = Shape { node, ..Shape::default() };
@@ -49,7 +49,7 @@ fn each_guest_has_the_adapter_that_its_socket_is_attached_to() {
     let id = seen[1].guests[0].id;
     let selected = snapshots(&daemon, Selection { adapter: None, guest: Some(id) });
     assert_eq!(selected.iter().map(|seen| seen.adapter.ordinal).collect::<Vec<_>>(), [1]);
-    // A guest sees that it has an adapter, and not which.
+    // A guest does not see which adapter it has.
     let own = inspect::snapshot(&mut &adapters[1]).unwrap();
     assert_eq!((own.adapter.ordinal, own.adapter.name.as_str()), (0, ""));
     assert_eq!(own.nodes.len(), 2);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The conformance suite, against devices that break a promise: each behaviour that is about it is not
-//! seen.
+//! The conformance suite against devices that break a promise: each behaviour about the promise fails.
 //!
-//! A device is broken by what stands between it and the driver: a request is answered without being
-//! carried out, or with something else than the device said.
+//! An interceptor between device and driver breaks the device: it answers a request without carrying it out, or
+//! with another answer than the device's.
 
 use crate::support::{self, Daemon};
 use bellhop_guest::conformance::{self, Outcome, Selection};
@@ -19,10 +18,10 @@ use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What a device does wrong.
+/// A fault of a device.
 #[derive(Clone, Copy)]
 enum Fault {
-    /// It says that it has done what this asks for, and does nothing.
+    /// It answers this request with success, and does nothing.
     Ignores(RequestCode),
     /// It refuses fences like this with `NOT_SUPPORTED`.
     RefusesFences(fn(&CreateNativeFence) -> bool),
@@ -30,7 +29,7 @@ enum Fault {
     HidesIntraGpuFences,
     /// It says that no CPU reads CurrentValues of monitored fences.
     HidesMonitoredFences,
-    /// It has none.
+    /// No fault.
     None,
 }
 
@@ -63,7 +62,7 @@ impl Intercept for Fault {
     }
 }
 
-/// Asserts that a behaviour is not seen with a device that has a fault, and is with one that has none.
+/// Asserts that a behaviour fails on a device with a fault, and passes on a device without one.
 #[track_caller]
 fn assert_noticed(daemon: &Daemon, behaviour: &str, fault: Fault) {
     assert_eq!(outcome(daemon, behaviour, Fault::None), Outcome::Passed, "{behaviour}");
@@ -83,7 +82,7 @@ fn outcome(daemon: &Daemon, behaviour: &str, fault: Fault) -> Outcome {
     check.outcome
 }
 
-/// A daemon that offers everything that these behaviours are about.
+/// A daemon that offers everything that these behaviours need.
 fn daemon() -> Daemon {
     let configuration = support::quick("", "");
     Daemon::start_with(1, &format!("{configuration}\n[fence_sharing]\nalone = [\"gpu0.sock\"]\n"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Each model of doorbells, over the real transport: the conformance suite, and what is hard for it.
+//! Each model of doorbells, over the real transport: the conformance suite, and the model's hard cases.
 
 use crate::support::{self, Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, bellhop, quick};
 use bellhop_guest::client::{Client, Shape};
@@ -22,8 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 const GLOBAL: &str = "[adapter]\ndoorbell_model = \"global\"\n";
 
-/// Doorbells whose pages are moved: as many as that many VMMs have room for, over this many
-/// physical ones.
+/// A configuration of doorbells with moved pages: this number of them, over this number of physical ones.
 fn remap(doorbells: u32, physical: u32) -> String {
     format!(
         "[adapter]\nrotation = \"remap\"\nphysical_doorbells = {physical}\n\
@@ -31,8 +30,8 @@ fn remap(doorbells: u32, physical: u32) -> String {
     )
 }
 
-/// Runs the conformance suite against such a daemon. All of it must pass but what is not offered,
-/// which must be exactly this.
+/// Runs the conformance suite against such a daemon. Every behaviour must pass, except those that are not offered,
+/// which must be exactly these.
 #[track_caller]
 fn conform(configuration: &str, vmm: &str, placement: &str, not_offered: &[&str]) {
     let daemon = Daemon::start_with(1, configuration);
@@ -67,8 +66,8 @@ fn every_behaviour_is_seen_with_a_global_doorbell_in_guest_memory() {
     conform(&said, QEMU.name, "around-slow-bar", GLOBAL_NOT_OFFERED);
 }
 
-/// Sixteen threads, on three engines, ring one word as fast as they can, with engines that fall
-/// asleep all the time and with engines that never do.
+/// Sixteen threads, on three engines, ring one word as fast as they can, with engines that constantly fall asleep
+/// and with engines that never do.
 #[test]
 fn any_number_of_queues_rings_one_word_without_loss() {
     const QUEUES: usize = 16;
@@ -130,7 +129,7 @@ fn submission_is_as_specified_with_as_many_moved_doorbells_as_qemu_has_room_for(
     }
 }
 
-/// A queue whose submissions each write their own number into a word of their own.
+/// A queue whose submissions each write their number into a separate word.
 struct Lane(Client);
 
 /// Packets of each of a lane's submissions: the write, its fence, and the buffer that both are in.
@@ -171,7 +170,7 @@ fn open(guest: &Arc<FakeGuest>) -> Adapter {
     Adapter::open_with(Arc::clone(guest) as Arc<dyn Transport>, policy).unwrap()
 }
 
-/// Lanes that take turns in no order.
+/// Submits on lanes in random order.
 fn run_in_no_order(lanes: &mut [Lane], submissions: usize, seed: u64) {
     let mut random = seed;
     for _ in 0..submissions {
@@ -229,7 +228,7 @@ fn guests_take_each_others_physical_doorbells() {
     }
 }
 
-/// Threads that ring while their doorbells' pages are on the move, into whichever of them.
+/// Threads ring while their doorbells' pages are being moved, into the old or the new page.
 #[test]
 fn rings_into_pages_that_are_late_are_not_lost() {
     let daemon = Daemon::start_with(1, &remap(8, 2));
@@ -240,13 +239,13 @@ fn rings_into_pages_that_are_late_are_not_lost() {
         for lane in &mut lanes {
             threads.spawn(|| {
                 for round in 0..60 {
-                    // Several before one is waited for, so that some ring a page that just came.
+                    // Several submissions before a wait, so that some ring a page that was just mapped.
                     for _ in 0..round % 5 {
                         lane.submit().unwrap();
                         let value = lane.0.queue.last_value();
                         lane.0.queue.progress_fence().poll(value, TIMEOUT).unwrap();
                     }
-                    // As long as a change may be late, so that some come in between.
+                    // Up to the delay of late changes, so that some take effect in between.
                     let idle = Duration::from_millis(round % 4 * 5);
                     let _ = lane.0.queue.progress_fence().poll(u64::MAX, idle);
                 }
@@ -267,7 +266,7 @@ fn ten_resets_with_pages_on_the_move_are_survived() {
             let mut lanes: Vec<_> = (0..6).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
             run_in_no_order(&mut lanes, 40, round);
             lanes.iter().for_each(Lane::check);
-            // The victim of the last connect went to the dummy page before that was answered.
+            // The last connect's victim moved to the dummy page before the connect was answered.
             guest.reset().unwrap();
         }
         assert_eq!(guest.violations(), [], "{}", profile.name);
@@ -276,7 +275,7 @@ fn ten_resets_with_pages_on_the_move_are_survived() {
     }
 }
 
-/// Nine queues and two physical doorbells: at any moment some page is on its way.
+/// Nine queues and two physical doorbells: at any moment some page is being moved.
 #[test]
 fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
     let daemon = Daemon::start_with(1, &remap(16, 2));
@@ -331,7 +330,7 @@ fn a_page_that_the_vmm_does_not_map_is_an_error_and_can_be_tried_again() {
     assert_eq!(guest.violations(), []);
 }
 
-/// A VMM whose table is full maps no BAR, and says so; doorbells are then where the guest has them.
+/// A VMM with a full table refuses to map the BAR; doorbells are then in the guest's memory.
 #[test]
 fn without_room_for_all_pages_doorbells_are_watched_in_the_guests_memory() {
     let daemon = Daemon::start_with(1, &remap(16, 2));
@@ -345,7 +344,7 @@ fn without_room_for_all_pages_doorbells_are_watched_in_the_guests_memory() {
     assert_eq!(guest.violations(), []);
 }
 
-/// Doorbells that a driver keeps in its own memory are not moved, wherever the rest is.
+/// Doorbells that a driver keeps in its own memory are not moved, wherever other areas are.
 #[test]
 fn doorbells_outside_the_bar_stay_where_they_are() {
     let daemon = Daemon::start_with(1, &remap(4, 1));

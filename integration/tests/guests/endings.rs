@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Accepted work is executed, or its waiters are told, when a queue, a process or a guest ends and when the device
-//! loses its power: over the real transport.
+//! When a queue, a process or a guest ends and when the device loses its power, accepted work is executed or its
+//! waiters are told: over the real transport.
 
 use crate::support::{self, Daemon, client};
 use bellhop_guest::client::{Client, Shape};
@@ -19,14 +19,14 @@ use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// One physical doorbell, so that each connect takes it from the queue before; only requests take power away,
-/// and no wait times out within a test.
+/// One physical doorbell, so that each connect takes it from the previous queue; only requests take power away, and
+/// no wait times out within a test.
 const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 1\nengine_idle = \"0s\"\n\
      timeout = \"10m\"\n\
      [debug]\npower_control = true\n\
      [fence_sharing]\nguests = [\"gpu0.sock\", \"gpu1.sock\"]\n";
 
-/// Has the queue do something and waits for it, so that its doorbell is connected.
+/// Submits to the queue and waits, so that its doorbell is connected.
 fn warm(client: &mut Client) {
     client.commands.nop().unwrap();
     client.run().unwrap();
@@ -54,7 +54,7 @@ fn a_queue_whose_doorbell_is_a_victim_executes_what_it_was_given_before_it_ends(
         warm(&mut party);
         warm(&mut rival);
         assert_eq!(party.queue.status(), ConnectionStatus::DISCONNECTED_RETRY);
-        // Into the ring, and no further: it is destroyed next, and not connected first.
+        // Only into the ring: the queue is destroyed next without being connected.
         party.commands.write_data(party.memory.gpu_va(), &round.to_le_bytes()).unwrap();
         party.queue.queue(&mut party.commands).unwrap();
         party.queue.publish_unrung();
@@ -73,7 +73,7 @@ fn work_of_one_guest_is_not_left_in_d3_when_another_asks_for_it() {
         worker.commands.write_data(worker.memory.gpu_va(), &round.to_le_bytes()).unwrap();
         let value = worker.submit().unwrap();
         other.process.set_device_power(DevicePowerState::D3).unwrap();
-        // No request asks for power: the guest only looks at its fence.
+        // No request restores power: the guest only polls its fence.
         worker.finish(value).unwrap();
         assert_eq!(worker.word(0).unwrap(), round);
         worker.commands.reset();
@@ -130,7 +130,7 @@ fn waiters_for_a_fence_learn_that_its_process_died_or_its_guest_went() {
     }
 }
 
-/// How what has an endless queue ends.
+/// How the owner of an endless queue ends.
 #[derive(Debug, Clone, Copy)]
 enum End {
     Process,
@@ -140,7 +140,7 @@ enum End {
     Guest,
 }
 
-/// `DisableGpuTimeout`: no hang ends what it executes, so the end of its owner must.
+/// `DisableGpuTimeout`: no time-out ends the queue's work, so the end of its owner must.
 #[test]
 fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
     let configuration = "[adapter]\ntimeout = \"500ms\"\n\
@@ -153,7 +153,7 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
         let Client { queue, mut commands, memory, context: idle, device, process } =
             support::client_of(&guest, Shape::default());
         let at = memory.gpu_va();
-        // It says in the second word that it has begun, and in the fourth that it has ended.
+        // The work sets the second word when it begins, and the fourth when it ends.
         commands.write_data(at + 8, &[1; 8]).unwrap();
         commands.dispatch(Kernel::SPIN_UNTIL, at, at + 16, 8, 1).unwrap();
         commands.write_data(at + 24, &[1; 8]).unwrap();
@@ -183,12 +183,12 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
             daemon.await_log("front end disconnected");
         }
         warm(&mut neighbour);
-        // The word that would end the endless work finds none.
+        // This word would end the endless work, which must be gone already.
         memory.allocation().write(0, &1u64.to_le_bytes()).unwrap();
         (0..3).for_each(|_| warm(&mut neighbour));
         let ended = memory.allocation().word(24).unwrap().load(Ordering::Acquire);
         assert_eq!(ended, 0, "{end:?}: it was executed after its end");
-        // The next guest has the engine.
+        // The next guest gets the engine.
         let next = match end {
             End::Guest => support::guest(&daemon, 0),
             _ => guest.clone(),

@@ -20,7 +20,7 @@ use vm_memory::VolatileMemory;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sockets 0 and 1 are of adapters of their own, socket 2 is of the first. The policy names 0 with 1 and
+/// Sockets 0 and 1 have separate adapters; socket 2 shares the adapter of socket 0. The policy names 0 with 1, and 0
 /// with 2.
 const TWO: &str = "[adapters.second]\n\
     [attach]\n\"gpu1.sock\" = \"second\"\n\
@@ -33,7 +33,7 @@ const LOGGED: &str = "[adapter]\noptimized_fence_interrupt = true\n\
     [attach]\n\"gpu1.sock\" = \"second\"\n\
     [fence_sharing]\nadapters = [\"gpu0.sock\", \"gpu1.sock\"]\n";
 
-/// A device of a guest, with a queue and the fence that it works with.
+/// A guest with a device and a queue.
 struct Party {
     guest: Arc<FakeGuest>,
     client: Client,
@@ -47,7 +47,7 @@ impl Party {
         Self { guest, client }
     }
 
-    /// Submits waits and signals, in turn; returns what the progress fence gets.
+    /// Submits waits and signals, in turn; returns the value that the progress fence gets.
     fn submit(&mut self, fence: &Fence, steps: impl IntoIterator<Item = Step>) -> u64 {
         let commands = &mut self.client.commands;
         commands.reset();
@@ -101,7 +101,7 @@ fn parties(daemon: &Daemon, others: usize) -> (Party, Fence, Party, Fence) {
     (one, fence, two, opened)
 }
 
-/// Engines of the two signal for each other, over and over, and no CPU of a guest has a part in it.
+/// Engines of the two guests signal for each other, over and over, without a guest's CPU.
 fn engines_take_turns(daemon: &Daemon, others: usize) {
     const TURNS: u64 = 200;
     let (mut one, here, mut two, there) = parties(daemon, others);
@@ -262,7 +262,7 @@ fn a_guest_that_dies_leaves_the_fence_to_the_other() {
     let name = there.share().unwrap();
     one.guest.kill();
     daemon.await_log("front end disconnected");
-    // Only waiters of the fence are held up, and only until it is signaled.
+    // Only waiters for the fence are held, and only until it is signaled.
     let mut queue =
         two.client.device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
     let mut commands = CommandBuffer::new(&two.client.device, 64).unwrap();

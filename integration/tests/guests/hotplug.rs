@@ -13,7 +13,7 @@ use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::event::FaultReason;
 use std::sync::Arc;
 
-/// More than the guest has but in its module.
+/// More bytes than the guest has outside its module.
 const SIZE: u64 = 24 << 20;
 const BASE: Plugged = Plugged { base: true, module: false };
 const ALL: Plugged = Plugged { base: true, module: true };
@@ -23,7 +23,7 @@ fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
     FakeGuest::connect(&daemon.socket(number), options).unwrap()
 }
 
-/// What works on memory that may go, with nothing of its own in it.
+/// Works on memory that may go, but has none of its own objects there.
 struct Worker(Client);
 
 impl Worker {
@@ -36,20 +36,19 @@ impl Worker {
         self.0.device.create_allocation(AllocationKind::SYSTEM, SIZE)?.map(Protection::WRITE)
     }
 
-    /// Fills the range in the GPU.
+    /// Has the GPU fill the range.
     fn fill(&mut self, address: u64, length: u64, pattern: u32) -> Result<(), Error> {
         self.0.commands.reset();
         self.0.commands.fill(address, length, pattern)?;
         self.0.run()
     }
 
-    /// Works on what never goes.
+    /// Works on memory that stays.
     fn work(&mut self) {
         self.fill(self.0.va(0), 4096, 5).unwrap();
     }
 
-    /// Returns when all engines have forgotten what they found before: the reply to a request that
-    /// takes something away comes then.
+    /// Returns when all engines have forgotten their translations: the reply to a destroying request comes then.
     fn quiesce(&self) {
         drop(self.0.device.create_fence(0).unwrap());
     }
@@ -107,7 +106,7 @@ fn memory_that_goes_while_the_gpu_uses_it_harms_no_other_guest() {
         neighbour.work();
         stranger.work();
         match user.0.finish(value) {
-            // It was through.
+            // The work had completed.
             Ok(()) => {}
             Err(_) => {
                 // The next operation on a queue reports its loss.
@@ -138,7 +137,7 @@ fn areas_of_the_bar_in_memory_that_goes_end_the_guest_at_most() {
         guest.plug_memory(BASE).unwrap();
         stranger.quiesce();
         stranger.work();
-        // What was local memory is not there any more.
+        // The memory of local memory is gone.
         let lost = user.fill(user.0.va(0), 4096, 7);
         assert!(lost.is_err());
         stranger.work();
@@ -162,11 +161,11 @@ fn queues_and_all_in_memory_that_goes_end_the_guest_at_most() {
     let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
     let mut user = Worker::new(&adapter);
     user.work();
-    // Only the module is left: the virtqueues are nowhere.
+    // Only the module is left: the virtqueues' memory is gone.
     guest.plug_memory(Plugged { base: false, module: true }).unwrap();
     stranger.quiesce();
     stranger.work();
-    // As before, and with a driver that starts anew.
+    // Work continues, and a new driver works.
     guest.plug_memory(ALL).unwrap();
     stranger.work();
     guest.reset().unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A driver and a front end in C (`independent/`), which were written from `docs/protocol.md`: what they
-//! needed to know stands there.
+//! A driver and a front end in C (`independent/`), written from `docs/protocol.md` alone, which shows that the page
+//! is complete.
 
 use crate::support::Daemon;
 use crate::support::independent::IndependentDriver;
@@ -54,7 +54,7 @@ fn constants(header: &str) -> Vec<(String, u32)> {
 }
 
 /// Whether a table of the documents has a row with this number and this name, or with several of each in
-/// the same order.
+/// matching order.
 fn is_told(documents: &[String], name: &str, number: u32) -> bool {
     let parse = |cell: &str| match cell.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -106,7 +106,7 @@ fn parts(document: &str) -> Vec<&str> {
     prose.into_iter().chain(pieces.flat_map(|piece| piece.splitn(2, "```\n"))).collect()
 }
 
-/// The document with these steps in its blocks, as many in each as there are now.
+/// The document with these steps in its blocks; each block keeps its number of steps.
 fn with_steps(document: &str, seen: &[String]) -> String {
     let mut seen = seen.iter();
     let mut text = String::new();

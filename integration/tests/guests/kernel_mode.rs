@@ -15,7 +15,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(30);
 const PART: u64 = 16 << 10;
 
-/// A guest that submits to one node in every way at once, each to a part of its memory.
+/// A guest that submits to one node in every way at once, each way to a separate part of its memory.
 struct Worker {
     basic: BasicContext,
     plus: BasicPlusPlusContext,
@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Submits in every way, and returns what each progress fence gets.
+    /// Submits in every way, and returns the value that each progress fence gets.
     fn submit(&mut self, pattern: u32) -> [u64; 4] {
         let va = self.client.va(0);
         let memory = Arc::clone(self.client.memory.allocation());
@@ -57,7 +57,7 @@ impl Worker {
         ]
     }
 
-    /// One round: everything must be this guest's own.
+    /// One round: the memory must have only this guest's results.
     fn work(&mut self, pattern: u32) {
         let [basic, plus, wddm2, user_mode] = self.submit(pattern);
         self.basic.progress_fence().wait(basic, TIMEOUT).unwrap();
@@ -93,7 +93,7 @@ fn a_guest_that_reboots_with_submissions_of_every_model_leaves_nothing() {
     for round in 0..6 {
         let mut worker = Worker::new(&guest);
         let fence = worker.client.device.create_fence(0).unwrap();
-        // Held where it is, with more behind it: none of that is ever executed.
+        // Held work, with more behind it: none of it is ever executed.
         let mut held = RenderBuffer::new();
         held.wait_fence(&fence, 1).unwrap();
         worker.basic.submit(&held).unwrap();

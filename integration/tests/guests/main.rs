@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests of a daemon, each a connection of the test's own: what works for them, what they share and
-//! what they leave behind.
+//! Guests of a daemon, each a connection of the test: what works for them, what they share and what they leave
+//! behind.
 
 mod adapters;
 mod broken_devices;

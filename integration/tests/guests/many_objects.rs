@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest that makes as much as it may makes the daemon remember no more than its configuration says.
+//! A guest that makes as many objects as it may costs the daemon no more memory than the configuration says.
 
 use crate::support::{self, Daemon};
 use bellhop_guest::fake_guest::FakeGuest;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const OBJECTS: usize = 4096;
-/// What the host remembers for each of them at most, in KiB: `guest.objects` of `docs/service.md`.
+/// Most memory of the host for each object, in KiB: `guest.objects` of `docs/service.md`.
 const OBJECT: u64 = 2;
 const FENCES: usize = 512;
-/// What the host remembers for each object that has a native fence at most, in KiB: `guest.fences`.
+/// Most memory of the host for each object with a native fence, in KiB: `guest.fences`.
 const FENCE: u64 = 16;
 /// Page tables of all guests, in KiB.
 const PAGE_TABLES: u64 = 16 << 10;
-/// What an allocator keeps for later, and page tables that were used once, in KiB.
+/// Memory that an allocator keeps, and page tables that were used once, in KiB.
 const KEPT: u64 = 4 << 10;
 
-/// What one of the guest's many objects is made on.
+/// The parents of the guest's many objects.
 struct Bench {
     adapter: Adapter,
     device: Device,
@@ -39,10 +39,10 @@ fn boxed<T: 'static>(made: Result<T, Error>) -> Made {
     made.map(|object| Box::new(object) as _)
 }
 
-/// One of a kind.
+/// Makes an object of a kind.
 type Make = fn(&Bench) -> Made;
 
-/// All kinds, and whether there are fewer than [`OBJECTS`] because something else bounds them too.
+/// All kinds, and whether another limit allows fewer than [`OBJECTS`].
 const KINDS: &[(&str, bool, Make)] = &[
     ("local allocations", false, |bench| {
         boxed(bench.device.create_allocation(AllocationKind::LOCAL, PAGE_SIZE))
@@ -83,7 +83,7 @@ const KINDS: &[(&str, bool, Make)] = &[
     ("processes", true, |bench| boxed(bench.adapter.open_process())),
 ];
 
-/// As many objects of a kind as the guest gets, and what it is told when it wants another.
+/// As many objects of a kind as the guest gets, and the status of the next request.
 fn fill(bench: &Bench, make: Make) -> (Vec<Box<dyn Any>>, Status) {
     let mut all = Vec::new();
     loop {
@@ -114,7 +114,7 @@ fn the_daemons_memory_is_bounded_whatever_a_guest_makes_as_many_of_as_it_may() {
         ),
     );
     let guest = support::guest(&daemon, 0);
-    // Once, so that what is made for the first guest and kept is there.
+    // Once beforehand, for memory that the daemon allocates for the first guest and keeps.
     forget(bench(&guest));
     guest.reset().unwrap();
     let before = daemon.private_memory();
@@ -138,7 +138,7 @@ fn the_daemons_memory_is_bounded_whatever_a_guest_makes_as_many_of_as_it_may() {
             most < OBJECTS as u64 * OBJECT + FENCES as u64 * FENCE + PAGE_TABLES,
             "{what}: {most} KiB"
         );
-        // All of them go at once.
+        // The reset destroys all of them at once.
         forget((all, bench));
         guest.reset().unwrap();
     }

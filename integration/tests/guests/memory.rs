@@ -19,11 +19,11 @@ const LOCAL_MIB: u64 = 4;
 const SIZE: u64 = 256 << 10;
 /// Ten times as many as local memory holds.
 const COUNT: usize = (10 * LOCAL_MIB * (1 << 20) / SIZE) as usize;
-/// Most that are wanted resident at a time: more than local memory holds.
+/// Most allocations wanted resident at a time: more than local memory holds.
 const WANTED: usize = 24;
 const ROUNDS: usize = 300;
 
-/// An allocation and what is in it: nothing, or a stream of random words from this seed.
+/// An allocation and its contents: nothing, or a stream of random words from this seed.
 struct Placed {
     allocation: Arc<Allocation>,
     mapping: GpuMapping,
@@ -31,10 +31,10 @@ struct Placed {
 }
 
 struct Worker {
-    /// Its memory: zeroes, a range that is written, and a word.
+    /// A client with memory for zeroes, a range that is written, and a word.
     client: Client,
     placed: Vec<Placed>,
-    /// Which of them are resident.
+    /// Indices of the resident allocations.
     wanted: Vec<usize>,
     random: Xoshiro256PlusPlus,
     bytes: u64,
@@ -58,13 +58,13 @@ impl Worker {
         Self { client, placed, wanted, random, bytes }
     }
 
-    /// Every byte of an allocation is what was written.
+    /// Checks every byte of an allocation.
     fn verify(&mut self, index: usize) {
         let (zeroes, result) = (self.client.va(0), self.client.va(2 * SIZE));
         let other = zeroes + SIZE;
         let place = self.placed[index].mapping.gpu_va();
         match self.placed[index].seed {
-            // What a stream is XORed with once more is zero.
+            // A stream XORed with itself is zero.
             Some(seed) => {
                 self.client.commands.dispatch(Kernel::XOR_STREAM, place, other, SIZE, seed)
             }

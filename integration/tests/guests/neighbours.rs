@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Where every guest maps its memory.
+/// The address at which every guest maps its memory.
 const ADDRESS: u64 = 1 << 33;
 const SIZE: u64 = 64 << 10;
 
@@ -37,7 +37,7 @@ impl Worker {
         Self { client, mapping, pattern }
     }
 
-    /// One round: everything must be this guest's own.
+    /// One round: the memory must have only this guest's results.
     fn work(&mut self) {
         self.client
             .commands
@@ -65,12 +65,12 @@ fn two_guests_at_once_see_their_own_memory_at_the_same_address() {
     });
     for worker in &workers {
         let statistics = worker.client.process.statistics().unwrap();
-        // Each of 200 command buffers: one in the ring, and three packets in it.
+        // 200 command buffers, each with one packet in the ring and three in the buffer.
         assert_eq!(statistics.packets, 200 * 4);
     }
 }
 
-/// A guest process that streams without end, seen to have begun.
+/// A guest process that streams without end; it has begun when this returns.
 fn endless_guest(daemon: &Daemon, number: usize) -> Child {
     let mut child = bellhop()
         .args(["guest", "--socket-path"])
@@ -93,7 +93,7 @@ fn a_guest_killed_in_mid_submission_leaves_nothing_and_harms_no_other() {
     for round in 0..8 {
         let mut guest = endless_guest(&daemon, 0);
         daemon.await_log("guest attached");
-        // Another moment of its work each time.
+        // Kills the guest at another moment of its work each time.
         (0..round * 10).for_each(|_| neighbour.work());
         kill_process(Pid::from_child(&guest), Signal::KILL).unwrap();
         guest.wait().unwrap();
@@ -114,7 +114,7 @@ fn a_peer_that_speaks_no_vhost_user_is_shown_out() {
     let noise: Vec<u8> = (0..4096u32).map(|place| (place * 37 % 251) as u8).collect();
     for length in [0, 1, 11, 12, 13, 300, 4096] {
         let mut peer = UnixStream::connect(daemon.socket(0)).unwrap();
-        // The daemon may hang up before it has taken all.
+        // The daemon may hang up before it has read everything.
         let _ = peer.write_all(&noise[..length]);
         drop(peer);
     }

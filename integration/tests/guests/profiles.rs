@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests of every VMM, with everything in every place, and guests that ask for less.
+//! Guests of every VMM with every placement, and guests that take fewer features.
 
 use crate::support::{self, Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop};
 use bellhop_guest::client::{Client, Shape};
@@ -22,10 +22,10 @@ use std::{hint, thread};
 use zerocopy::IntoBytes;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Only something that never ends takes so long.
+/// Only a hang takes this long.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Every VMM with a placement: the conformance suite, from inside the guest.
+/// Runs the conformance suite in a guest of every VMM with a placement.
 fn assert_every_vmm_shows_every_behaviour(placement: &str) {
     let config = support::quick_configuration("", "");
     for vmm in VMMS {
@@ -61,8 +61,7 @@ fn every_behaviour_is_seen_under_every_vmm_around_a_slow_bar() {
     assert_every_vmm_shows_every_behaviour("around-slow-bar");
 }
 
-/// Guests that ask for less than user-mode submission takes, on the engine that a guest which has it
-/// uses at the same time.
+/// Guests without the features for user-mode submission, on an engine that a guest with them uses at the same time.
 #[test]
 fn without_user_mode_submission_the_kernel_mode_path_works_beside_guests_that_have_it() {
     for (profile, features) in [
@@ -138,15 +137,15 @@ fn ten_resets_are_survived_under_every_vmm() {
             work(&guest);
             guest.reset().unwrap();
         }
-        // A driver that resets the device before it has asked for anything.
+        // A driver that resets the device before any request.
         guest.reset().unwrap();
         work(&guest);
         assert_eq!(guest.violations(), [], "{}", profile.name);
     }
 }
 
-/// cloud-hypervisor ends its VM when an access is refused, and passes on what a driver asks for:
-/// at the most 4 KiB, as much as PCI transports have room for.
+/// cloud-hypervisor ends its VM when an access is refused, and passes on any access of a driver: at most 4 KiB, the
+/// size of a PCI transport's configuration.
 #[test]
 fn the_configuration_can_be_accessed_anywhere_in_any_size() {
     const ROOM: u32 = 4096;
@@ -168,7 +167,7 @@ fn the_configuration_can_be_accessed_anywhere_in_any_size() {
             let is_within = all.end <= config.len();
             for (byte, at) in bytes.into_iter().zip(all) {
                 let expected = config.get(at).copied().unwrap_or(beyond);
-                // A read that begins within and ends beyond is beyond for those that look.
+                // A VMM that checks bounds treats a read that begins within and ends beyond as beyond.
                 let expected = if is_within || beyond == 0 { expected } else { beyond };
                 assert_eq!(byte, expected, "{} {at} of {offset}+{length}", profile.name);
             }
@@ -177,7 +176,7 @@ fn the_configuration_can_be_accessed_anywhere_in_any_size() {
     }
 }
 
-/// This VMM, gone after each part of what it says to begin with.
+/// This VMM, cut off after each of its first messages.
 fn cut_short(profile: &'static VmmProfile) -> Vec<VmmProfile> {
     let connecting = (0..profile.connect.len()).map(|said| VmmProfile {
         connect: &profile.connect[..said],
@@ -205,7 +204,7 @@ fn a_vmm_may_go_after_any_of_its_messages() {
     let before = daemon.resources();
     for profile in VMMS {
         for cut in cut_short(profile) {
-            // Without its last part the guest may fail to start: that is an end as well.
+            // Without the last message the guest may fail to start: that also ends the connection.
             let options = GuestOptions { profile: Box::leak(Box::new(cut)), ..Default::default() };
             drop(FakeGuest::connect(&daemon.socket(0), options));
             daemon.await_log("front end disconnected");
@@ -226,10 +225,10 @@ fn a_paused_guest_continues_with_all_that_it_had() {
         client.commands.nop().unwrap();
         let submitted = client.submit().unwrap();
         guest.pause().unwrap();
-        // A request that is on its way while the queues are disabled is answered after that.
+        // A request that is sent while the queues are disabled is answered afterwards.
         thread::scope(|threads| {
             let request = threads.spawn(|| client.process.statistics());
-            // Another moment of its way each time.
+            // Resumes at another moment each time.
             (0..round * 100).for_each(|_| hint::spin_loop());
             guest.resume().unwrap();
             request.join().unwrap().unwrap();
@@ -270,7 +269,7 @@ fn memory_may_be_announced_again_while_work_runs() {
     }
 }
 
-/// A guest of a VMM that connects again by itself, and says nothing to its guest.
+/// A guest of a VMM that reconnects by itself, and does not tell its guest.
 fn guest_that_outlives_its_daemon(daemon: &Daemon) -> Arc<FakeGuest> {
     let options =
         GuestOptions { profile: &CLOUD_HYPERVISOR, awaits_device: true, ..GuestOptions::default() };
@@ -284,8 +283,8 @@ fn assert_told<T>(result: Result<T, Error>) {
     assert!(error.is_device_gone());
 }
 
-/// Blocked for a fence, polling one, with a request on its way that is never answered, and with nothing
-/// at all: each is told by the device that came back, and told from the loss of a queue.
+/// Drivers that wait for a fence, poll one, have an unanswered request, or do nothing: each learns that the device was
+/// replaced, and can tell this from the loss of a queue.
 #[test]
 fn a_guest_always_learns_that_its_daemon_was_started_again() {
     let mut daemon = Daemon::start(1);
@@ -311,12 +310,12 @@ fn a_guest_always_learns_that_its_daemon_was_started_again() {
     restarted.await_log("the driver still uses a device that was replaced");
     guest.reset().unwrap();
     work(&guest);
-    // That was a driver of its own from the beginning.
+    // A new driver, from the beginning.
     guest.reset().unwrap();
     work(&guest);
 }
 
-/// The first that it asks for: there is nothing yet that waits or polls.
+/// At its first request, without any earlier wait or poll.
 #[test]
 fn a_guest_that_did_nothing_learns_it_by_its_next_request() {
     let mut daemon = Daemon::start(1);
@@ -332,7 +331,7 @@ fn a_guest_that_did_nothing_learns_it_by_its_next_request() {
     work(&guest);
 }
 
-/// Memory is given out from its end: above the hole.
+/// Memory is allocated from its end, above the hole.
 #[test]
 fn memory_in_two_pieces_around_a_hole_is_memory() {
     for profile in VMMS {
@@ -388,7 +387,7 @@ fn donated_areas_last_until_the_device_is_reset() {
         assert_eq!(client.process.placements(), Placements::GUEST_MEMORY);
         submit(&mut client);
     };
-    // The second driver finds what the first has donated; after a reset nothing is.
+    // The second driver finds the first one's donations; a reset ends them.
     for _ in 0..3 {
         work();
         work();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The listings of the reference, step by step, with nothing between them and the device but
-//! requests and shared memory: no driver.
+//! The listings of the reference, step by step, by requests and shared memory alone, without a driver.
 //!
 //! Source: user-mode work submission, "Work submission pseudocode in UMD" and "Victimizing doorbell
 //! pseudocode in KMD".
@@ -41,7 +40,7 @@ struct Process {
     context: Handle,
 }
 
-/// An allocation in local memory, where the process and the GPU see it.
+/// An allocation in local memory, visible to the process and the GPU.
 struct Memory {
     handle: Handle,
     bar_offset: u64,
@@ -88,7 +87,7 @@ impl Process {
         self.call(request).unwrap()
     }
 
-    /// A request that is about the adapter and not about the process.
+    /// Sends a request about the adapter.
     fn adapter_ok<T: Request>(&self, request: &T) -> T::Reply {
         let guest = Arc::clone(&self.guest);
         let adapter = Self { guest, process: 0, device: self.device, context: self.context };
@@ -137,7 +136,7 @@ impl Process {
         Queue { hw_queue, doorbell, ring, control, commands: self.allocate() }
     }
 
-    /// The listing's loop, once for each submission; the steps' names are the listing's.
+    /// The listing's loop, once for each submission, with the listing's names of steps.
     fn submit(&self, queue: &Queue, new_progress_fence_value: u64) {
         // The command buffer; its last instruction writes the progress fence.
         let signal = SignalFence::new(queue.hw_queue.progress_fence.slot, new_progress_fence_value);
@@ -221,8 +220,8 @@ fn the_victim_listing_moves_the_one_physical_doorbell() {
     process.ok(&ConnectDoorbell { hw_queue: first.hw_queue.hw_queue });
     assert!(is_connected(&first));
 
-    // "The OS calls DxgkDdiCreateDoorbell for a different HWQueue2": nothing is assigned yet, and
-    // the physical doorbell is still the first's.
+    // "The OS calls DxgkDdiCreateDoorbell for a different HWQueue2": nothing is assigned yet, and the first queue
+    // keeps the physical doorbell.
     let second = process.create_queue();
     assert_eq!(process.status(&second), Status::DISCONNECTED_RETRY);
     assert!(is_connected(&first));

@@ -20,7 +20,7 @@ fn every_behaviour_is_seen() {
     assert_eq!(listed.as_array().unwrap().len(), checks.len());
 }
 
-/// What a default configuration does not offer.
+/// Behaviours that a default configuration does not offer.
 #[test]
 fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
     let configuration = "[adapter]\nkernel_mode_copy_nodes = 1\nengine_idle = \"20ms\"\n\
@@ -33,7 +33,7 @@ fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
     let command = ["selftest", "--json", "--socket-path"];
     let output = bellhop().args(command).arg(daemon.socket(0)).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // It is allowed here what another guest is refused.
+    // This configuration allows what the behaviour expects to be refused.
     assert_every_behaviour_is_seen(&report, &["tdr.disabled.refused"]);
 }
 
@@ -66,7 +66,7 @@ fn a_guest_that_may_not_change_power_is_not_offered_it() {
     assert_eq!(outcome_of("power.engine.hung"), "passed");
 }
 
-/// Everything that a guest is offered without native fences works, and what it is not is told so.
+/// Without native fences every offered behaviour works, and the others are reported as not offered.
 #[test]
 fn without_native_fences_there_is_kernel_mode_submission_with_monitored_ones() {
     let daemon = Daemon::start_with(1, "[adapter]\nnative_fences = false\n");
@@ -127,7 +127,7 @@ fn a_filter_that_selects_nothing_is_an_error() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("--list"));
 }
 
-/// Without a device nothing more can be said of it, and no queue is to blame.
+/// Without a device no behaviour can be tried, and no queue is at fault.
 #[test]
 fn a_suite_and_a_job_that_lose_their_device_stop_and_say_so() {
     for work in [&["selftest"][..], &["run", "--samples", "10000000"]] {

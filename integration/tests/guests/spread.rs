@@ -32,7 +32,7 @@ fn guests_spread_over_the_nodes_and_each_engine_executes_its_part() {
     let adapters: Vec<_> = (0..GUESTS)
         .map(|number| Adapter::open(guest(&daemon, number) as Arc<_>).unwrap())
         .collect();
-    // What a guest's main job would take.
+    // The nodes that a guest's main job would use.
     let nodes: Vec<_> = adapters.iter().map(|adapter| Nodes::of(adapter).unwrap()).collect();
     let compute: Vec<_> = nodes.iter().map(|nodes| nodes.compute).collect();
     assert_eq!(compute, [[0, 1], [1, 2], [2, 0], [0, 1], [1, 2], [2, 0]]);
@@ -69,7 +69,7 @@ fn queues_of_one_guest_spread_over_all_nodes_and_a_guest_that_leaves_makes_room(
 
     let second = || Adapter::open(guest(&daemon, 1) as Arc<_>).unwrap();
     for _ in 0..3 {
-        // Each time it is the only other guest.
+        // Each time the second guest is the only other one.
         assert_eq!(second().least_used_node(EngineType::THREE_D).unwrap(), 1);
         daemon.await_log("front end disconnected");
     }

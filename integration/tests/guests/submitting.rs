@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A submission that fails, over the real transport: what was refused was not submitted.
+//! A submission that fails, over the real transport: refused work was not submitted.
 
 use crate::support::{self, Daemon};
 use bellhop_guest::client::{Client, Shape};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Refuses, while it is told to, to connect doorbells.
+/// Refuses to connect doorbells while the flag is set.
 struct Refuses(AtomicBool);
 
 impl Intercept for Refuses {
@@ -25,7 +25,7 @@ impl Intercept for Refuses {
     }
 }
 
-/// What the buffers of these tests do is undone when it is done twice.
+/// The work of these buffers undoes itself if it executes twice.
 #[test]
 fn refused_work_executes_once_however_often_it_is_tried() {
     let daemon = Daemon::start(1);
@@ -49,7 +49,7 @@ fn refused_work_executes_once_however_often_it_is_tried() {
     let once = word();
     assert_ne!(once, 0, "it was executed an even number of times");
 
-    // A queue that falls back does so at the first refusal, and what it was given runs once.
+    // A fallback queue falls back at the first refusal, and its work runs once.
     refuses.store(true, Ordering::Relaxed);
     let submission = fallback.submit(&mut commands).unwrap();
     assert!(!submission.user_mode);

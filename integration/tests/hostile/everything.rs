@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Everything wrong at once and at full speed.
+//! All attacks at once and at full speed.
 
 use crate::neighbour::{Neighbour, beside_a_neighbour};
 use crate::support::{self, Daemon};
@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What hangs is found out soon, and may hang again.
+/// The kernel detects hangs soon, and a guest may hang any number of times.
 const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 16\ntimeout = \"200ms\"\nhang_limit = 0\n\
      [guest]\nlocal_memory = \"16MiB\"\nobjects = 4096\nfences = 1024\n";
 
-/// Guests that come, do a little of what is wrong, and are gone again.
+/// Guests that connect, misbehave a little, and go.
 fn come_and_go(socket: &Path, seed: u64, over: &AtomicBool) -> u64 {
     let mut noise = Noise::new(seed);
     let mut times = 0;
@@ -27,7 +27,7 @@ fn come_and_go(socket: &Path, seed: u64, over: &AtomicBool) -> u64 {
         if noise.below(4) == 0 {
             let mut peer = UnixStream::connect(socket).unwrap();
             let length = noise.below(300);
-            // The daemon may hang up before it has taken all.
+            // The daemon may hang up before it has read everything.
             let _ = peer.write_all(&noise.bytes(length));
             continue;
         }
@@ -76,13 +76,13 @@ fn everything_wrong_at_once_changes_no_result_of_a_neighbours() {
     }
 }
 
-/// Engines' time that each guest had so far, by guests in the order in which they came.
+/// The engine time of each guest so far, in the order in which guests attached.
 fn engine_times(daemon: &Daemon) -> Vec<u64> {
     let guests = daemon.snapshot().guests;
     guests.iter().map(|guest| guest.statistics.engine_time).collect()
 }
 
-/// The neighbour's work is there from the beginning, so that it never has to be quick to get its share.
+/// The neighbour's work is queued from the beginning, so that its share does not depend on its speed.
 #[test]
 fn a_hostile_guest_gets_no_more_of_the_engine_than_its_neighbour() {
     const SUBMISSIONS: usize = 64;
@@ -118,7 +118,7 @@ fn a_hostile_guest_gets_no_more_of_the_engine_than_its_neighbour() {
         mine / 1_000_000,
         its / 1_000_000
     );
-    // Its other engines are its own: it has work for three, and the neighbour for one.
+    // The hostile guest has work for three engines, and the neighbour for one, which they share.
     assert!(mine > its / 6, "{mine} ns beside {its} ns");
     drop(hostile);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! VMMs that say what is wrong and give away what is not theirs. It costs their own connection and nothing else.
+//! VMMs that send wrong messages and wrong descriptors. That costs only their own connection.
 
 use crate::TIMEOUT;
 use crate::neighbour::Neighbour;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
 const MIB: u64 = 1 << 20;
-/// What a service manager gives a daemon at the very least, and what this one takes at most.
+/// The least time that a service manager gives a daemon to end, and the most that this one takes.
 const SOON: Duration = Duration::from_secs(2);
 
 /// Asserts that the device ends this connection, and serves the next one.
@@ -52,7 +52,7 @@ fn connect(daemon: &Daemon) -> HostileVmm {
     vmm
 }
 
-/// Says where queues are in the last bytes of a region and starts them, as far as the device goes along.
+/// Puts the queues into the last bytes of a region and starts them, as far as the device accepts that.
 fn use_end_of(vmm: &HostileVmm, region: Region) {
     let call = event().unwrap();
     let _ = vmm.start(region.user + region.size - QUEUES, call.as_fd()).and_then(|()| vmm.kick());
@@ -117,7 +117,7 @@ fn files_that_are_not_memory_are_refused() {
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
     let region = Region::of(QUEUES);
     let zero = File::options().read(true).write(true).open("/dev/zero").unwrap();
-    // A page of such a file comes when its file system likes.
+    // The file system may delay a page of such a file for any time.
     let on_disk = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     on_disk.set_len(QUEUES).unwrap();
     let (socket, _other) = UnixStream::pair().unwrap();
@@ -144,7 +144,7 @@ fn only_the_guest_that_shrinks_its_memory_under_load_ends() {
         let shrinking = FakeGuest::connect(&daemon.socket(0), options).unwrap();
         let process = Adapter::open(shrinking.clone()).unwrap();
         let device = process.create_device().unwrap();
-        // It is the end of the memory, since it is the first that is given out.
+        // The first allocation is at the end of the memory.
         let target = device.create_allocation(AllocationKind::SYSTEM, SIZE).unwrap();
         let mapping = target.map(Protection::WRITE).unwrap();
         let client = Client::on(process, device, Shape::default()).unwrap();
@@ -167,7 +167,7 @@ fn only_the_guest_that_shrinks_its_memory_under_load_ends() {
         let start = Instant::now();
         while bellhop_guest_umd::transport::Transport::check(&*shrinking).is_ok() {
             assert!(start.elapsed() < TIMEOUT, "the guest lives on without its memory");
-            // Its engines have to come by the memory that went.
+            // The engines reach the memory that went.
             for (queue, commands) in &mut queues {
                 let _ = queue.submit(commands);
             }
@@ -203,8 +203,7 @@ fn a_guest_whose_queues_are_taken_away_ends_alone() {
     assert!(daemon.is_running());
 }
 
-/// A file of `size` bytes, none of which has memory yet, in a tmpfs that has no memory left. None where this user
-/// may not mount one.
+/// A file of `size` bytes without any pages yet, in a full tmpfs. `None` if this user may not mount one.
 fn file_of_a_full_file_system(size: u64) -> Option<File> {
     let folder = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=4k none \"$0\" && echo mounted && read -r _";
@@ -250,7 +249,7 @@ fn a_guest_whose_memory_the_host_has_no_room_for_ends_alone() {
     assert!(daemon.is_running());
 }
 
-/// Everything that can be full for as long as it is not emptied, with what keeps its other end open.
+/// Every kind of descriptor that can be full, each with the other end that keeps it open.
 fn full() -> [(&'static str, OwnedFd, OwnedFd); 3] {
     let (reader, pipe) = std::io::pipe().unwrap();
     let (other, socket) = UnixStream::pair().unwrap();
@@ -280,7 +279,7 @@ fn a_full_call_counter_neither_blocks_a_guest_nor_keeps_the_daemon_from_ending()
         let (file, region) = (memory(QUEUES).unwrap(), Region::of(QUEUES));
         let vmm = connect(&daemon);
         vmm.announce(&[(region, file.as_fd())]).unwrap();
-        // Refused, where it cannot be signaled without waiting.
+        // The device refuses a descriptor that it cannot signal without waiting.
         let mut offered = 0;
         let _ = vmm
             .start(region.user, call.as_fd())
@@ -297,7 +296,7 @@ fn a_full_call_counter_neither_blocks_a_guest_nor_keeps_the_daemon_from_ending()
     }
 }
 
-/// Has the device wait for a fence for a CPU of the guest, without a thread that then waits for the event.
+/// Registers a CPU wait for a fence, without a thread that waits for the event.
 fn wait_for(guest: &FakeGuest, process: u32, fence: FenceValue) {
     let request = WaitForFences { cookie: fence.value, flags: 0, count: 1 };
     let length = size_of::<RequestHeader>() + size_of_val(&request) + size_of_val(&fence);
@@ -345,7 +344,7 @@ fn who_gives_its_own_connection_away_leaves_a_free_socket_when_it_goes() {
         println!("its own connection as {what}");
         serves(&daemon, 0);
     }
-    // With half of a message, of which the other half never comes.
+    // Half of a message, without the other half.
     for half in [&[5, 0, 0, 0][..], &[5, 0, 0, 0, 1, 0, 0, 0, 40, 0, 0, 0]] {
         let vmm = connect(&daemon);
         vmm.say_bytes(half, &[vmm.socket().as_fd()]).unwrap();
@@ -353,7 +352,7 @@ fn who_gives_its_own_connection_away_leaves_a_free_socket_when_it_goes() {
         println!("its own connection with {} bytes", half.len());
         serves(&daemon, 0);
     }
-    // In the queue of a request channel that is whole, whose other end is in there too.
+    // A whole request channel, with its other end in its own queue.
     let vmm = connect(&daemon);
     let (device, ours) = UnixStream::pair().unwrap();
     vmm.say(message::SET_BACKEND_REQ_FD, &[], &[device.as_fd()]).unwrap();

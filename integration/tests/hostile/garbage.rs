@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One kind of garbage at a time, and what becomes of each piece of it.
+//! One kind of garbage at a time, and the outcome of each piece.
 
 use crate::neighbour::beside_a_neighbour;
 use crate::support::Daemon;
@@ -38,7 +38,7 @@ fn random_command_buffers_and_rings_lose_their_own_queue_at_most() {
                 client.commands.raw(&bytes).unwrap();
                 client.submit()
             };
-            // The queue is done, or lost, or waits for a fence that is never signaled.
+            // The work is done, or the queue is lost, or waits for a fence that is never signaled.
             let fence = client.queue.progress_fence();
             let ended = submitted.and_then(|value| fence.poll(value, Duration::from_millis(2)));
             let expected =

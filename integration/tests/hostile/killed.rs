@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that are killed, a thousand times, whatever they were doing.
+//! A thousand guests that are killed at random moments.
 
 use crate::neighbour::Neighbour;
 use crate::seed;
@@ -12,18 +12,18 @@ use std::thread;
 use std::time::Duration;
 
 const KILLS: usize = 1000;
-/// Kills until the daemon has everything that it keeps for later, after lives that were not cut short.
+/// Kills before the daemon has allocated everything that it keeps, after lives that were not cut short.
 const WARM_UP: usize = 200;
-/// What all of them may cost the daemon in memory, in KiB: an allocator has some MiB more or less at hand. A
-/// guest that is not forgotten costs more than a thousandth of it.
+/// Memory that all kills together may cost the daemon, in KiB: an allocator keeps some MiB more or less. A guest that
+/// is not forgotten costs more than a thousandth of it.
 const KEPT: u64 = 8 << 10;
-/// Guests that come and go before the least that it has then counts, for the same reason.
+/// Measurements of the daemon's memory, of which the least counts, for this reason too.
 const LOOKS: usize = 8;
 /// The longest life of a guest, from the start of its process on.
 const LIFE: Duration = Duration::from_millis(40);
 
-/// What they do, by the names of the behaviours that they check: between them there is nothing that a guest
-/// can do and they do not. Empty is everything from the beginning.
+/// The guests' work, by the names of the behaviours that they check: together they do everything that a guest can do.
+/// The empty name is the whole suite from the beginning.
 const LIVES: &[&str] = &[
     "",
     "adapter.",
@@ -42,7 +42,7 @@ const LIVES: &[&str] = &[
     "virtqueue.",
 ];
 
-/// Everything that the daemon has, without what counts on and on.
+/// The daemon's objects, without counters that only grow.
 fn everything(daemon: &Daemon) -> Snapshot {
     let mut snapshot = daemon.snapshot();
     (snapshot.adapter.power_transitions, snapshot.adapter.time) = (0, 0);
@@ -64,7 +64,7 @@ fn everything(daemon: &Daemon) -> Snapshot {
                 queue.busy_time = 0;
                 queue.log_entries_lost = 0;
                 if let Some(doorbell) = &mut queue.doorbell {
-                    // It may be asleep, and its physical doorbell another's in between.
+                    // The engine may be asleep, and another queue may have had the physical doorbell in between.
                     doorbell.status.clear();
                     doorbell.physical = None;
                 }
@@ -89,7 +89,7 @@ fn a_thousand_guests_that_are_killed_at_random_leave_nothing() {
     let daemon = Daemon::start_with(2, configuration);
     let mut noise = Noise::new(seed() << 20);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
-    // Memory for page tables stays the daemon's once it was used; these use as much as any life does.
+    // The daemon keeps memory of page tables once it was used; these behaviours use as much as any life does.
     for life in ["paging.", "memory."] {
         selftest(&daemon, life).status().unwrap();
     }
@@ -115,11 +115,11 @@ fn a_thousand_guests_that_are_killed_at_random_leave_nothing() {
     assert!(after.2 < before.2 + KEPT, "{} KiB before, {} KiB after", before.2, after.2);
 }
 
-/// What the daemon uses when only the neighbour is left.
+/// The daemon's resources when only the neighbour is left.
 fn settled(daemon: &Daemon, neighbour: &mut Neighbour) -> (support::Resources, Snapshot, u64) {
     let mut least = u64::MAX;
     for _ in 0..LOOKS {
-        // A socket serves one guest after another: when this one is served, all others have gone.
+        // A socket serves one guest after another: when it serves this one, all others have gone.
         Neighbour::new(support::guest(daemon, 0)).work();
         neighbour.work();
         while everything(daemon).guests.len() > 1 {

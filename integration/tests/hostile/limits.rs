@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A daemon at a limit of the system: new guests are refused or wait, and guests that it serves notice nothing.
+//! A daemon at a system limit: new guests are refused or wait, and guests that it serves notice nothing.
 
 use crate::TIMEOUT;
 use crate::neighbour::Neighbour;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Sets what the daemon may have of something, until it is dropped.
+/// A resource limit of the daemon, until it is dropped.
 struct Limited {
     daemon: Pid,
     what: Resource,
@@ -30,7 +30,7 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        // It may have ended.
+        // The daemon may have ended.
         let _ = prlimit(Some(self.daemon), self.what, self.before);
     }
 }
@@ -48,8 +48,8 @@ fn ends_in_time(mut daemon: Daemon) {
     assert!(start.elapsed() < Duration::from_secs(2), "it took {:?} to end", start.elapsed());
 }
 
-/// Guests come to these sockets but for the first, until there is no thread for one. Returns who is refused, and
-/// the others.
+/// Connects guests to these sockets except the first, until there is no thread for one. Returns the refused socket,
+/// and the guests that are served.
 fn come_until_refused(daemon: &mut Daemon, sockets: usize) -> (usize, Vec<HostileVmm>) {
     let mut served = Vec::new();
     for socket in 1..sockets {
@@ -73,7 +73,7 @@ fn a_thread_that_cannot_be_had_costs_its_own_connection() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
     let size = status.lines().find(|line| line.starts_with("VmSize:")).unwrap();
     let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // A thread's stack takes more than this. Some may be there of threads that have ended.
+    // Less than a thread's stack. Stacks of ended threads may be reused.
     let limited = Limited::new(&daemon, Resource::As, (size << 10) + (1 << 20));
     let (refused, _served) = come_until_refused(&mut daemon, SOCKETS);
     neighbour.work();
@@ -88,7 +88,7 @@ fn a_user_at_its_limit_of_threads_costs_only_the_new_connection() {
     if !rustix::process::geteuid().is_root() {
         return support::skip("this is not root", "no daemon of another user is tested");
     }
-    // A user that has nothing else.
+    // A user without other processes.
     const USER: u32 = 61_107;
     const SOCKETS: usize = 4;
     let count = |daemon: &Daemon| {
@@ -100,12 +100,12 @@ fn a_user_at_its_limit_of_threads_costs_only_the_new_connection() {
         daemon.await_quiet();
         count(&daemon)
     };
-    // A guest that comes has a thread more for as long as its BAR is being mapped.
+    // A new guest has one more thread while its BAR is being mapped.
     let mut daemon = Daemon::start_as(USER, Some(with_one_guest + 1), SOCKETS);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 0));
     let (refused, served) = come_until_refused(&mut daemon, SOCKETS);
     neighbour.work();
-    // Those who go leave their threads to who comes.
+    // Guests that go free their threads for new ones.
     drop((neighbour, served));
     support::await_that("no threads are left", || count(&daemon) < with_one_guest);
     is_served(&daemon, refused);
@@ -131,7 +131,7 @@ fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
         vmm.features_within(TIMEOUT).expect("who waited is served");
     }
     is_served(&daemon, 0);
-    // The guests that have a descriptor go, and one that has none still waits.
+    // Guests with descriptors go, while one without still waits.
     let limited = Limited::new(&daemon, Resource::Nofile, 3);
     let _waiting = HostileVmm::connect(&daemon.socket(0)).unwrap();
     daemon.await_log("cannot accept a front end");
@@ -145,7 +145,7 @@ fn without_descriptors_who_comes_waits_and_is_served_when_there_are_some() {
 fn a_guest_that_cannot_be_attached_is_hung_up_on() {
     let mut daemon = Daemon::start(2);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
-    // Files of a page at most: there is no BAR to be had.
+    // Files of at most a page: the daemon cannot make a BAR.
     let limited = Limited::new(&daemon, Resource::Fsize, 4096);
     let (file, region, call) = (memory(QUEUES).unwrap(), Region::of(QUEUES), event().unwrap());
     let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
@@ -197,7 +197,7 @@ fn a_guest_cannot_take_all_addresses_of_the_daemons() {
     assert!(vmm.is_hung_up_within(TIMEOUT), "32 TiB of addresses are one guest's");
     let line = daemon.await_log("connection ended");
     assert!(line.contains("SET_MEM_TABLE") && line.contains("guest.announced_memory"), "{line}");
-    // As much as it may have, and a neighbour.
+    // As much memory as one guest may announce, and a neighbour.
     let most = memory(256 << 30).unwrap();
     drop(vmm);
     let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 
 const WRONG: usize = 10_000;
 
-/// Sends this number of requests that do not exist; each is a line of the log at level `debug`.
+/// Sends this number of unknown requests; each causes a line of the log at level `debug`.
 fn be_wrong(guest: &dyn Transport, times: usize) {
     let length = size_of::<RequestHeader>() as u32;
     let header = RequestHeader { code: RequestCode(0), length, process: 0, reserved: 0 };
@@ -57,7 +57,7 @@ fn a_guest_that_makes_10_000_mistakes_fills_its_share_and_not_its_neighbours() {
     }
     println!("of {WRONG} lines {logged} were logged and {left_out} left out");
     assert_eq!((logged + left_out, of_the_neighbour), (WRONG, 20));
-    // Attaching took few lines of the burst.
+    // Attaching used a few lines of the burst.
     assert!((40..WRONG / 10).contains(&logged), "{logged}");
 }
 
@@ -88,7 +88,7 @@ fn a_socket_keeps_one_share_however_often_front_ends_connect() {
     let daemon = Daemon::start_with(2, "[guest]\nlog_lines_per_second = 1\nlog_burst = 20\n");
     for _ in 0..TIMES {
         let mut peer = UnixStream::connect(daemon.socket(0)).unwrap();
-        // No front end sends this.
+        // No valid front end sends this.
         let _ = peer.write_all(&[0xFF; 64]);
     }
     let (mut logged, mut left_out) = (0, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Guests that do everything wrong, come and go in the middle of it, and die, beside a neighbour that checks its
-//! own results.
+//! Guests that do everything wrong, disconnect in the middle of it, and die, beside a neighbour that checks its own
+//! results.
 
 mod everything;
 mod front_ends;
@@ -16,10 +16,10 @@ mod support;
 
 use std::time::Duration;
 
-/// The longest that anything may take before it is taken not to happen.
+/// The longest that an event may take before it counts as not happening.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What choices are made from: `BELLHOP_SEED`, or a number of this run.
+/// The seed of random choices: `BELLHOP_SEED`, or a number of this run.
 fn seed() -> u64 {
     let given = std::env::var("BELLHOP_SEED").ok();
     let seed = given.map_or_else(|| u64::from(std::process::id()), |seed| seed.parse().unwrap());

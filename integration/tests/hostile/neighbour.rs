@@ -11,7 +11,7 @@ use std::thread;
 
 const SIZE: usize = 8192;
 
-/// One that fills a piece of memory with another number each time.
+/// A guest that fills a piece of memory with another number each time.
 pub struct Neighbour {
     client: Client,
     rounds: u32,
@@ -23,7 +23,7 @@ impl Neighbour {
         Self { client: support::client_of(&guest, shape), rounds: 0 }
     }
 
-    /// One round: submits, waits, and looks at every byte.
+    /// One round: submits, waits, and checks every byte.
     pub fn work(&mut self) {
         self.rounds += 1;
         let client = &mut self.client;
@@ -34,7 +34,7 @@ impl Neighbour {
     }
 }
 
-/// Runs `attack` in one guest while another works and checks; returns how many rounds the other did.
+/// Runs `attack` in one guest while another works and checks; returns the other's number of rounds.
 pub fn beside_a_neighbour(daemon: &Daemon, attack: impl FnOnce(Arc<FakeGuest>)) -> u32 {
     let (hostile, guest) = (support::guest(daemon, 0), support::guest(daemon, 1));
     let over = AtomicBool::new(false);

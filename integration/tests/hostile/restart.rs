@@ -19,21 +19,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Submissions; each writes its number into a place of its own. Whole pages of them.
+/// Submissions; each writes its number into a separate place. The places fill whole pages.
 const NUMBERS: usize = 10_240;
-/// Of these, as many as are submitted to the daemon that is killed.
+/// Submissions to the daemon that is killed.
 const BEFORE: u64 = NUMBERS as u64 * 3 / 4;
-/// Those that are on their way at once.
+/// Submissions in flight.
 const DEPTH: u64 = 16;
 
-/// One connection's worth of work on the guest's memory.
+/// The work of one connection on the guest's memory.
 struct Work {
     // Dropped in this order.
     client: Client,
     commands: Vec<CommandBuffer>,
-    /// Not every VMM shows it.
+    /// Local memory, if the VMM shows it.
     local: Option<GpuMapping>,
-    /// How far it got: the last number that the fence told of.
+    /// The last number that the fence reported.
     told: u64,
 }
 
@@ -53,7 +53,7 @@ impl Work {
         std::iter::once(&self.client.memory).chain(&self.local)
     }
 
-    /// Submits these, until all are done or the queue is lost.
+    /// Submits these numbers, until all are done or the queue is lost.
     fn run(&mut self, numbers: RangeInclusive<u64>, progress: &AtomicU64) -> Result<(), Error> {
         let (base, last) = (numbers.start() - 1, *numbers.end());
         for number in numbers {
@@ -75,7 +75,7 @@ impl Work {
         Ok(())
     }
 
-    /// Submits as many as it may, then polls the fence until the queue is lost.
+    /// Submits the first part, then polls the fence until the queue is lost.
     fn run_until_lost(&mut self, progress: &AtomicU64) -> Result<(), Error> {
         self.run(1..=BEFORE, progress)?;
         self.client.queue.progress_fence().poll(BEFORE + 1, TIMEOUT)
@@ -87,7 +87,7 @@ impl Work {
     }
 }
 
-/// How many numbers are there, one after another from `first` on; behind them there is none.
+/// Counts the consecutive numbers from `first` on, and checks that none follows behind a gap.
 fn written(memory: &Allocation, first: u64) -> u64 {
     let number = |place: u64| memory.word(8 * place as usize).unwrap().load(Ordering::Acquire);
     let end = (first..=NUMBERS as u64).find(|n| number(n - 1) != *n).unwrap_or(NUMBERS as u64 + 1);
@@ -95,7 +95,7 @@ fn written(memory: &Allocation, first: u64) -> u64 {
     end - 1
 }
 
-/// A VMM that connects again says nothing to its guest when its daemon goes.
+/// A guest. A VMM that reconnects does not tell its guest when its daemon goes.
 fn connect(daemon: &Daemon, profile: &'static VmmProfile) -> Arc<FakeGuest> {
     let awaits_device = profile.reconnect.is_some();
     let options = GuestOptions { profile, awaits_device, ..GuestOptions::default() };
@@ -124,7 +124,7 @@ fn a_guest_learns_that_its_daemon_was_killed_and_continues_with_another() {
             }
             (submitting.join().unwrap(), restarted)
         });
-        // It is not the queue that is lost, and another queue would not help.
+        // The error names the device, not the queue: another queue would not help.
         let is_told = |error: &Error| match error {
             Error::Transport(TransportError::Replaced) => profile.reconnect.is_some(),
             Error::Transport(TransportError::Disconnected(_)) => profile.reconnect.is_none(),
@@ -137,7 +137,7 @@ fn a_guest_learns_that_its_daemon_was_killed_and_continues_with_another() {
         let refused = work.client.device.create_context(0).map(|_| ());
         assert!(refused.as_ref().is_err_and(is_told), "{refused:?}");
 
-        // What it was told of is there, in memory of either kind, and so is perhaps a little more.
+        // Memory of either kind has everything that the fence reported, and perhaps a little more.
         let done = |mapping: &GpuMapping| written(mapping.allocation(), 1);
         let done: Vec<_> = work.mappings().map(done).collect();
         let most = work.told + 2 * DEPTH;

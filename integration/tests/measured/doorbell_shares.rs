@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Physical doorbells that guests share, over the real transport: what a guest does with many queues costs
-//! another, within its share, nothing.
+//! Physical doorbells that guests share, over the real transport: a guest with many queues takes no doorbell from
+//! another guest within its share.
 
 use crate::alone;
 use crate::support::{self, Daemon};
@@ -14,7 +14,7 @@ use std::thread;
 /// Each of two guests has a share of three.
 const DOORBELLS: &str = "[adapter]\nphysical_doorbells = 6\nengine_idle = \"0s\"\n";
 const SHARE: usize = 3;
-/// Queues of the greedy guest, and how often it rings them all.
+/// Queues of the greedy guest, and the number of passes over them.
 const QUEUES: usize = 100;
 const PASSES: usize = 100;
 
@@ -31,7 +31,7 @@ impl Ringer {
         Self { queues: (0..queues).map(queue).collect(), client }
     }
 
-    /// Has each of these queues do something, and waits for that.
+    /// Submits to each of these queues, and waits.
     fn run(&mut self, queues: impl IntoIterator<Item = usize>) {
         for queue in queues {
             self.client.run_on(&mut self.queues[queue]).unwrap();
@@ -57,7 +57,7 @@ fn a_guest_that_rings_ten_thousand_times_disconnects_no_doorbell_of_anothers_sha
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let busy = scope.spawn(|| {
-            // One of them is seldom used, which is no reason to take it.
+            // The neighbour seldom uses one of its doorbells, which must not make it a victim.
             while !stop.load(Ordering::Relaxed) {
                 neighbour.run(1..SHARE);
                 thread::yield_now();
@@ -104,7 +104,7 @@ fn a_share_is_what_the_configuration_says() {
 #[test]
 fn the_doorbell_that_was_rung_least_recently_goes_and_one_that_rings_all_the_time_does_not() {
     let _alone = alone();
-    // The engine does not sleep, so it alone sees a ring.
+    // The engine does not sleep, so no request tells the kernel of a ring.
     let configuration = "[adapter]\nphysical_doorbells = 3\nengine_idle = \"0s\"\nspin = \"1s\"\n";
     let daemon = Daemon::start_with(1, configuration);
     let mut ringer = Ringer::new(&daemon, 0, 5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Scenarios, as a person runs them: those that bellhop ships, malformed ones, and ones that fail.
+//! Scenarios, as a person runs them: shipped ones, malformed ones, and failing ones.
 
 use crate::alone;
 use crate::support::{bellhop, succeed, text};
@@ -274,7 +274,7 @@ fn a_printed_scenario_is_one_to_begin_from() {
     assert!(to_junit([("mine", &report)]).unwrap().starts_with("<?xml"));
 }
 
-/// What a page's tables name in the first column, of the section under a heading.
+/// The names in the first column of the page's tables under a heading.
 fn documented(heading: &str) -> BTreeSet<String> {
     let page = include_str!("../../../docs/harness.md");
     let section = page.split_once(&format!("{heading}\n")).unwrap().1;
@@ -284,7 +284,7 @@ fn documented(heading: &str) -> BTreeSet<String> {
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
-/// What the reader says there is where a scenario says `nonsense`.
+/// The names that the reader's error lists for a scenario with `nonsense`.
 fn known(scenario: &str) -> BTreeSet<String> {
     let error = Scenario::parse(scenario, "nonsense.toml").unwrap_err().to_string();
     let (_, known) = error.split_once("expected one of ").expect(&error);
@@ -310,7 +310,7 @@ fn the_page_names_every_key_and_every_action() {
         known.remove(inner);
         assert_eq!(documented(heading), known, "{heading}");
     }
-    // These have a table or a key of their own inside.
+    // These have separate tables, or keys inside.
     let mut scenario = known("nonsense = 1");
     for table in ["host", "guest", "event", "expect"] {
         assert!(scenario.remove(table), "{table}");

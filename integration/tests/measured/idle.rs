@@ -14,7 +14,7 @@ const GUESTS: usize = 4;
 /// More than half of the daemon's default time-out.
 const LOOK: Duration = Duration::from_millis(1500);
 
-/// A guest with a queue on each node, each of which has had work.
+/// A guest with a queue on each node; each queue has had work.
 struct Attached {
     client: Client,
     queues: Vec<UserModeQueue>,
@@ -51,7 +51,7 @@ impl Attached {
 
 fn expect_no_wakeups(daemon: &Daemon) {
     daemon.await_quiet();
-    // After the last work engines are looked at once more for hangs, half a time-out later.
+    // The kernel checks engines for hangs once more, half a time-out after the last work.
     let look = std::time::Instant::now() + LOOK;
     while std::time::Instant::now() < look {
         daemon.expect_no_log_for(LOOK / 10);
@@ -65,7 +65,7 @@ fn expect_no_wakeups(daemon: &Daemon) {
 #[test]
 fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
     let _alone = alone();
-    // Engines that never ask for F1, and are not looked at within the test.
+    // Engines that never ask for F1, and that the kernel does not check within the test.
     let config = "[adapter]\nengine_idle = \"0s\"\ntimeout = \"1h\"\n";
     let daemon = Daemon::start_with(GUESTS, config);
     let mut guests: Vec<_> = (0..GUESTS).map(|number| Attached::new(&daemon, number)).collect();

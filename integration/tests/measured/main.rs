@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What another test's load would change: shares, hangs, wake-ups, and scenarios that fill the machine. These tests
-//! run one after another.
+//! Tests that other load would change: shares, hangs, wake-ups, and scenarios that fill the machine. They run one
+//! after another.
 
 mod doorbell_shares;
 mod harness;

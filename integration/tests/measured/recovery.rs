@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hangs over the real transport: what each degree costs the guest that hangs and its neighbours, and that the
-//! daemon survives.
+//! Hangs over the real transport: the cost of each degree to the hanging guest and its neighbours. The daemon
+//! survives all of them.
 
 use crate::alone;
 use crate::support::{self, Daemon};
@@ -47,7 +47,7 @@ impl Party {
         self.client.commands.reset();
     }
 
-    /// Has the engine hang, and returns why the queue was lost.
+    /// Hangs the engine, and returns why the queue was lost.
     fn hang(&mut self, kernel: Kernel) -> FaultReason {
         let client = &mut self.client;
         let at = client.va(0);

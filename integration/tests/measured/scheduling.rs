@@ -2,8 +2,8 @@
 
 //! How engines share their time: among guests by weight, and between a short command and a long one.
 //!
-//! Shares are taken from the engines' own accounts, which the statistics show, so they are the same on
-//! a machine that is slow or busy. Times are printed and not asserted.
+//! Shares come from the engines' own accounts, which the statistics show, so they do not depend on the machine's
+//! speed or load. Times are printed and not asserted.
 
 use crate::alone;
 use crate::support::{self, Daemon};
@@ -21,10 +21,10 @@ const CONFIGURATION: &str = "[adapter]\ncopy_nodes = 1\nspin = \"1ms\"\nengine_i
 /// The one copy node.
 const NODE: u32 = 1;
 const SIZE: u64 = 1 << 20;
-/// The least weight's part of two seconds: turns are longer now and then by what the engine's thread was
-/// not running, which is made up for only later.
+/// The least weight's part of two seconds: a turn may include time in which the engine's thread did not run, which
+/// later turns make up for.
 const SEVENTH: Duration = Duration::from_millis(320);
-/// Submissions that a queue always has, each some ten milliseconds of an engine's time.
+/// Submissions that a queue always has in flight, each some ten milliseconds of engine time.
 const DEPTH: u64 = 8;
 
 /// A guest that keeps an engine busy.
@@ -54,7 +54,7 @@ impl Guest {
         Queue::create(&self.client.context, mode, 4096).unwrap()
     }
 
-    /// A command buffer for each submission that is under way at once: all do the same.
+    /// A command buffer for each submission in flight, all with equal work.
     fn long_commands(&self) -> Vec<CommandBuffer> {
         let buffer = |_| {
             let mut commands = self.client.more_commands(64).unwrap();
@@ -69,7 +69,7 @@ impl Guest {
     }
 }
 
-/// A queue always has work, until it is told to stop.
+/// Keeps a queue busy until `stop` is set.
 fn saturate(mut queue: Queue, mut commands: Vec<CommandBuffer>, stop: &AtomicBool) {
     for buffer in (0..commands.len()).cycle() {
         if stop.load(Ordering::Relaxed) {
@@ -80,12 +80,12 @@ fn saturate(mut queue: Queue, mut commands: Vec<CommandBuffer>, stop: &AtomicBoo
     }
 }
 
-/// What a guest does all the time.
+/// The constant work of a guest.
 #[derive(Debug, Clone, Copy)]
 struct Kinds {
     /// Keeps a queue of each of these modes busy.
     modes: &'static [Mode],
-    /// So many other processes of its page without end.
+    /// The number of its other processes that page without end.
     paging: u32,
 }
 
@@ -94,7 +94,7 @@ const KERNEL_MODE: Kinds = Kinds { modes: &[Mode::Kernel], paging: 0 };
 const BOTH: Kinds = Kinds { modes: &[Mode::User, Mode::Kernel], paging: 0 };
 const PAGING: Kinds = Kinds { modes: &[Mode::User], paging: 3 };
 
-/// Moves memory out of local memory and back again, until it is told to stop. Returns how often.
+/// Moves memory out of local memory and back until `stop` is set. Returns the number of rounds.
 fn page(adapter: &Adapter, stop: &AtomicBool) -> u64 {
     let device = adapter.open_process().unwrap().create_device().unwrap();
     let allocation = device.allocation(2 * SIZE).segments(SegmentSet::LOCAL).create().unwrap();
@@ -107,8 +107,7 @@ fn page(adapter: &Adapter, stop: &AtomicBool) -> u64 {
     rounds
 }
 
-/// Saturates the node with three guests until the least of them has had so much of its time, and asserts
-/// their shares.
+/// Saturates the node with three guests until each has had at least this much engine time, and asserts their shares.
 fn assert_shares(kinds: [Kinds; 3], least: Duration) {
     let _alone = alone();
     let daemon = Daemon::start_with(3, CONFIGURATION);
@@ -141,7 +140,7 @@ fn assert_shares(kinds: [Kinds; 3], least: Duration) {
                 thread::sleep(Duration::from_millis(5));
             }
         };
-        // All have begun.
+        // All three have begun.
         await_each(Duration::from_millis(20));
         let times = await_each(least);
         stop.store(true, Ordering::Relaxed);
@@ -197,8 +196,7 @@ fn a_guest_alone_has_the_engine_whatever_its_weight() {
         queue.submit(commands).unwrap();
     }
     queue.progress_fence().wait(4, TIMEOUT).unwrap();
-    // The other one's is what paging took for its memory. A turn's counts when it ends, a little after
-    // what it signals.
+    // The other guest's engine time is that of paging. A turn's time counts when it ends, a little after its signals.
     let is_counted = || guests[0].engine_time() > guests[1].engine_time();
     support::await_that("time is counted", is_counted);
 }

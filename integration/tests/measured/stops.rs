@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A daemon that is stopped for a while, as a debugger, a frozen control group or a host that pauses does it.
-//! No queue is charged for time that did not pass for its engine: no queue hangs, and no work is lost.
+//! A daemon that is stopped for a while, as by a debugger, a frozen control group or a host that pauses. No queue is
+//! charged for time in which its engine did not run: no queue hangs, and no work is lost.
 
 use crate::alone;
 use crate::support::{self, Daemon};
@@ -15,21 +15,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The longest that anything may take before it is taken not to happen.
+/// The longest that an event may take before it counts as not happening.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const SIZE: u64 = 1 << 20;
 
-/// How the daemon is stopped, and what it takes for a hang.
+/// The stops of the daemon, and its time-out.
 #[derive(Debug, Clone, Copy)]
 struct Stops {
     count: u32,
     stop: Duration,
-    /// How long it runs between two.
+    /// How long the daemon runs between two stops.
     run: Duration,
     timeout: Duration,
 }
 
-/// Each stop is longer than what is a hang, and so than the time-out of each step of a recovery.
+/// Each stop is longer than the time-out of a hang, and so than that of each step of a recovery.
 const SHORT: Stops = Stops {
     count: 12,
     stop: Duration::from_millis(250),
@@ -37,7 +37,7 @@ const SHORT: Stops = Stops {
     timeout: Duration::from_millis(200),
 };
 
-/// As it is configured when nothing is said. Five minutes: `BELLHOP_LONG_STOPS`.
+/// With the default time-out. Takes five minutes: `BELLHOP_LONG_STOPS`.
 const LONG: Stops = Stops {
     count: 50,
     stop: Duration::from_secs(5),
@@ -49,7 +49,7 @@ fn stops() -> Stops {
     if std::env::var_os("BELLHOP_LONG_STOPS").is_some() { LONG } else { SHORT }
 }
 
-/// A guest, and when its load is to end.
+/// A guest, and the flag that ends its load.
 struct Guest<'a> {
     client: Client,
     timeout: Duration,
@@ -58,7 +58,7 @@ struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Does something until the daemon is stopped no more.
+    /// Repeats a round until the stops are over.
     fn until_the_end(&self, mut round: impl FnMut(u64)) {
         for number in 1.. {
             if self.stop.load(Ordering::Relaxed) {
@@ -69,7 +69,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Writes the number, and some more that takes a while.
+    /// Writes the number, and fills memory to take a while.
     fn fill(&self, commands: &mut CommandBuffer, number: u64) {
         let va = self.client.va(0);
         commands.reset();
@@ -87,7 +87,7 @@ impl Guest<'_> {
     }
 }
 
-/// What a guest does meanwhile.
+/// A guest's work meanwhile.
 type Load = fn(&Guest<'_>);
 
 fn submissions(guest: &Guest<'_>, mode: Mode) {
@@ -131,7 +131,7 @@ fn paging(guest: &Guest<'_>) {
     });
 }
 
-/// Dispatches without progress, each for a good part of what would be a hang.
+/// Dispatches without progress, each for a good part of the time-out.
 fn long_dispatches(guest: &Guest<'_>) {
     let mut queue = guest.client.queue_on(0).unwrap();
     let gate = guest.client.device.create_allocation(AllocationKind::SYSTEM, 4096).unwrap();

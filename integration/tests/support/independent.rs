@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The driver in C that knows the documents and nothing of this project's code.
+//! The driver in C, which was written from the documents without this project's code.
 
 use super::{is_here, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The driver, built for as long as this exists.
+/// The built driver, removed when this is dropped.
 pub struct IndependentDriver(TempDir);
 
 impl IndependentDriver {
-    /// Builds it, where there is a C compiler; a program that needs no libraries where that is wanted.
+    /// Builds the driver if there is a C compiler; with `is_static`, as a program that needs no libraries.
     pub fn build(is_static: bool) -> Option<Self> {
         let loss = "no independent driver is tried";
         if !["make", "cc"].iter().all(|program| is_here(program, loss)) {
@@ -28,12 +28,12 @@ impl IndependentDriver {
         Some(Self(folder))
     }
 
-    /// Where it is.
+    /// The program's path.
     pub fn path(&self) -> PathBuf {
         self.0.path().join("independent")
     }
 
-    /// What it writes when it does these works, all of which must succeed.
+    /// Runs these works, which must all succeed, and returns the output.
     pub fn run(&self, socket: &Path, works: &[&str]) -> String {
         let mut command = Command::new(self.path());
         succeed(command.arg("--socket-path").arg(socket).args(works).output().unwrap())

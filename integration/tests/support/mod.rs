@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A `bellhopd` as a process of its own.
+//! A `bellhopd` as a separate process.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod independent;
@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that anything may take before it is taken not to happen.
+/// The longest that an event may take before it counts as not happening.
 const TIMEOUT: Duration = Duration::from_secs(30);
 use tempfile::{NamedTempFile, TempDir};
 
@@ -46,21 +46,21 @@ pub fn vm() -> Command {
     command
 }
 
-/// What a program wrote.
+/// A program's output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a program wrote that must have succeeded.
+/// The output of a program that must have succeeded.
 #[track_caller]
 pub fn succeed(output: Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
 
-/// A configuration under which the conformance suite sees everything and need not wait for long:
-/// engines lose their power soon; what hangs is found out after a second, in which no step of anything
-/// else comes near that on a busy machine, and may hang as often as it likes. These lines are added to it.
+/// A configuration under which the conformance suite sees everything without long waits: engines lose their power
+/// soon, hangs are detected after a second, which no other step reaches even on a busy machine, and a guest may hang
+/// any number of times. These lines are added to it.
 pub fn quick(adapter: &str, guest: &str) -> String {
     format!(
         "[debug]\ntest_kernels = true\npower_control = true\n\
@@ -76,7 +76,7 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
     file
 }
 
-/// Behaviours that the device does not offer with [`quick`] and no more said.
+/// Behaviours that the device does not offer with [`quick`] alone.
 pub const NOT_OFFERED: &[&str] =
     &["um.node.not-supported", "fence.cross.policy", "tdr.disabled.runs-on", "tdr.disabled.ends"];
 
@@ -101,8 +101,8 @@ pub const GLOBAL_NOT_OFFERED: &[&str] = &[
     "tdr.disabled.ends",
 ];
 
-/// Asserts that a conformance report has every behaviour, all of them seen but those that are not
-/// offered there, which must be exactly these.
+/// Asserts that a conformance report has every behaviour, and that all are seen except those that are not offered,
+/// which must be exactly these.
 #[track_caller]
 pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
     let checks = report["checks"].as_array().unwrap();
@@ -113,8 +113,8 @@ pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
     assert_eq!(absent, not_offered);
 }
 
-/// Whether a program is there that a test needs; without it `loss` is what is not tested, which is
-/// a failure where everything must be.
+/// Whether a program that a test needs is installed. Without it `loss` is not tested, which is a failure where
+/// everything must be.
 pub fn is_here(program: &str, loss: &str) -> bool {
     let ran =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -124,7 +124,7 @@ pub fn is_here(program: &str, loss: &str) -> bool {
     ran.is_ok()
 }
 
-/// Says what is not tested and why, which is a failure where everything must be.
+/// Prints what is not tested and why, which is a failure where everything must be.
 pub fn skip(why: &str, loss: &str) {
     let required = ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some);
     assert!(!required, "{why}");
@@ -141,17 +141,17 @@ pub fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
     FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()
 }
 
-/// A client in a process of this guest's.
+/// A client in a process of this guest.
 pub fn client_of(guest: &Arc<FakeGuest>, shape: Shape) -> Client {
     Client::new(Adapter::open(Arc::clone(guest) as Arc<_>).unwrap(), shape).unwrap()
 }
 
-/// The client of a guest that has no other, in the shape that suits most.
+/// The only client of a guest, in the default shape.
 pub fn client(daemon: &Daemon, number: usize) -> Client {
     client_of(&guest(daemon, number), Shape::default())
 }
 
-/// Looks again and again until something is so.
+/// Polls until a condition holds.
 #[track_caller]
 pub fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -169,22 +169,22 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one that listens on `gpu0.sock`, `gpu1.sock`, ... and returns once it does.
+    /// Starts a daemon that listens on `gpu0.sock`, `gpu1.sock`, ... and returns once it does.
     pub fn start(sockets: usize) -> Self {
         Self::start_with(sockets, "")
     }
 
-    /// Starts one with a configuration.
+    /// Starts a daemon with a configuration.
     pub fn start_with(sockets: usize, configuration: &str) -> Self {
         Self::start_logging(sockets, configuration, "info")
     }
 
-    /// Starts one with a configuration and a filter for its log.
+    /// Starts a daemon with a configuration and a filter for its log.
     pub fn start_logging(sockets: usize, configuration: &str, filter: &str) -> Self {
         Self::launch(sockets, configuration, filter, |_, _| {})
     }
 
-    /// One that runs as another user, which root can start, and which may have so many threads.
+    /// Starts a daemon as another user, which takes root, with this limit of threads.
     pub fn start_as(user: u32, threads: Option<u64>, sockets: usize) -> Self {
         Self::launch(sockets, "", "info", |command, folder| {
             std::os::unix::fs::chown(folder, Some(user), Some(user)).unwrap();
@@ -234,7 +234,7 @@ impl Daemon {
         daemon
     }
 
-    /// Waits until it logs a line that contains this; lines before that are passed over.
+    /// Waits until the daemon logs a line that contains this, and skips the lines before.
     pub fn await_log(&self, text: &str) -> String {
         loop {
             match self.log.recv_timeout(TIMEOUT) {
@@ -245,17 +245,17 @@ impl Daemon {
         }
     }
 
-    /// Where guest `number` connects.
+    /// The socket of guest `number`.
     pub fn socket(&self, number: usize) -> PathBuf {
         socket(self.folder.path(), number)
     }
 
-    /// Where tools connect.
+    /// The socket of tools.
     pub fn control_socket(&self) -> PathBuf {
         self.folder.path().join("control.sock")
     }
 
-    /// What it has now, as tools see it.
+    /// The daemon's objects, as tools see them.
     pub fn snapshot(&self) -> Snapshot {
         inspect::snapshot(&mut ControlClient::connect(&self.control_socket()).unwrap()).unwrap()
     }
@@ -281,7 +281,7 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// How often its threads were given a processor, all together.
+    /// How often all its threads together got a processor.
     pub fn wakeups(&self) -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
         let switches = |status: String| -> u64 {
@@ -298,7 +298,7 @@ impl Daemon {
     /// Waits until all its threads sleep.
     pub fn await_quiet(&self) {
         let sleeps = |task: std::fs::DirEntry| {
-            // A thread may end between being listed and being looked at.
+            // A thread may end after it was listed.
             let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             stat.contains(") S ")
         };
@@ -306,12 +306,12 @@ impl Daemon {
         await_that("the daemon comes to rest", || tasks().all(|task| sleeps(task.unwrap())));
     }
 
-    /// The lines that it has logged and no call has returned yet.
+    /// The logged lines that no call has returned yet.
     pub fn logged(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }
 
-    /// Waits for a time in which it logs nothing.
+    /// Drops earlier lines, and fails if the daemon logs another within this time.
     pub fn expect_no_log_for(&self, time: Duration) {
         while let Ok(line) = self.log.try_recv() {
             drop(line);
@@ -321,7 +321,7 @@ impl Daemon {
         }
     }
 
-    /// What it uses once all its threads sleep: one that is about to end counts no more.
+    /// The daemon's resources once all its threads sleep, so that no thread that is about to end counts.
     pub fn resources(&self) -> Resources {
         self.await_quiet();
         self.count_resources()
@@ -335,15 +335,15 @@ impl Daemon {
         Resources { descriptors: count("fd"), threads: count("task"), shared }
     }
 
-    /// Its own memory in KiB, without what it shares with guests.
+    /// The daemon's private memory in KiB, without memory that it shares with guests.
     pub fn private_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// Waits until it has no more than `expected`: a thread that is about to end may still hold
-    /// something when the daemon says that a guest has gone.
+    /// Waits until the daemon has no more than `expected`: a thread that is about to end may still hold resources when
+    /// the daemon reports that a guest has gone.
     pub fn await_resources(&self, expected: Resources) {
         let start = Instant::now();
         while self.count_resources() != expected {
@@ -353,16 +353,16 @@ impl Daemon {
     }
 }
 
-/// What a daemon uses of the machine.
+/// A daemon's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     descriptors: usize,
     threads: usize,
-    /// Mappings of memory that it has together with guests, or gives to them.
+    /// Mappings of memory that it shares with guests, or gives to them.
     shared: usize,
 }
 
-/// The configuration, with every line logged unless it limits them: tests wait for lines.
+/// The configuration, without limits on log lines unless it sets them: tests wait for lines.
 fn with_all_lines(configuration: &str) -> String {
     let mut configuration: toml::Table = configuration.parse().unwrap();
     let guest = configuration.entry("guest").or_insert_with(|| toml::Table::new().into());

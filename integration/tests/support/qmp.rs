@@ -9,15 +9,15 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A connection to it.
+/// A connection to QEMU's monitor.
 pub struct Qmp {
     stream: BufReader<UnixStream>,
-    /// Events that were not asked for yet.
+    /// Events that no call has waited for yet.
     events: VecDeque<Value>,
 }
 
 impl Qmp {
-    /// To a QEMU that listens there.
+    /// Connects to a QEMU that listens at this socket.
     pub fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(2 * super::TIMEOUT)).unwrap();
@@ -34,7 +34,7 @@ impl Qmp {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
     }
 
-    /// Has QEMU do something that it must not refuse.
+    /// Executes a command, which QEMU must not refuse.
     #[track_caller]
     pub fn execute(&mut self, command: &str, arguments: Value) -> Value {
         let message = json!({ "execute": command, "arguments": arguments });
@@ -49,7 +49,7 @@ impl Qmp {
         }
     }
 
-    /// Waits for an event that was not asked for before, and forgets those that came before it.
+    /// Waits for a new event, and forgets earlier ones.
     pub fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) {
         loop {
             let event = self.events.pop_front().unwrap_or_else(|| self.read());

@@ -27,7 +27,7 @@ impl Typed {
         self.wait_for("exit ends the VM");
     }
 
-    /// Has the terminal no longer show what is typed, which looks like what the guest says.
+    /// Turns off the terminal's echo, which looks like the guest's output.
     #[track_caller]
     pub fn stop_echo(&mut self) {
         self.write("stty -echo; echo echo is $((1 - 1))\n");

@@ -2,8 +2,8 @@
 
 //! `bellhop vm --vmm cloud-hypervisor`: a guest without interrupts and without a BAR, in the VMM itself.
 //!
-//! cloud-hypervisor runs on the KVM of a VM that QEMU emulates, so that it runs anywhere. Two VMs boot for
-//! that, one in the other, which takes a minute or more: one test does all there is to do in them.
+//! cloud-hypervisor runs on the KVM of a VM that QEMU emulates, so that it runs anywhere. Booting the two nested VMs
+//! takes a minute or more, so one test does everything in them.
 
 use crate::support::{self, succeed, text, vm};
 use bellhop_integration::guest_binary;
@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 const VARIABLE: &str = "BELLHOP_CLOUD_HYPERVISOR";
 
-/// The program: one that this machine names or has, else one beside the checkout.
+/// The program: the one that the variable names or that is installed, else one beside the checkout.
 fn program() -> Option<PathBuf> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -24,17 +24,17 @@ fn program() -> Option<PathBuf> {
     named.into_iter().chain(installed).chain([beside]).find(|path| path.is_file())
 }
 
-/// A program for the guest that runs `bellhop-guest` as often as a script says.
+/// A program for the guest that runs `bellhop-guest` as a script says.
 fn scripted(script: &str) -> NamedTempFile {
     let guest = std::fs::read(guest_binary::find(None).unwrap()).unwrap();
-    // What is behind the script is the program.
+    // The program follows the script.
     let head = |length: usize| {
         format!(
             "#!/bin/sh\ntail -c +{} \"$0\" > /tmp/guest\nchmod +x /tmp/guest\n{script}\nexit\n",
             length + 1
         )
     };
-    // As long as its own length, of any number of digits, makes it.
+    // The script's length, including the digits of that length.
     let length = (0..1 << 20).find(|length| head(*length).len() == *length).unwrap();
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(head(length).as_bytes()).unwrap();

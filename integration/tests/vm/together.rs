@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What becomes of VMs' guests together: beside each other, reset, rebooted, killed.
+//! Guests in VMs together: beside each other, reset, rebooted, killed.
 
 use crate::support::typed::Typed;
 use crate::support::{self, qmp::Qmp};
@@ -14,12 +14,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Beginnings of the names of behaviours that do not depend on where doorbells, fences and rings are. The two most
-/// different VMs see them, and hosted guests see all behaviours wherever these are.
+/// Prefixes of behaviours that do not depend on where doorbells, fences and rings are. The two most different VMs see
+/// them, and hosted guests see all behaviours under every placement.
 const INDEPENDENT_OF_PLACES: [&str; 9] =
     ["context.", "fault.", "km.", "packet.", "paging.", "power.", "process.", "sched.", "tdr."];
 
-/// Runs the conformance suite in a VM, but for these.
+/// Runs the conformance suite in a VM, without those behaviours.
 fn selftest_of_places(options: &[&str], work: &[&str]) -> Value {
     let mut command = vm();
     command.args(options).arg("--").args(work).args(["selftest", "--json"]);
@@ -155,7 +155,7 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
             .unwrap();
         let mut lines = BufReader::new(killed.stdout.take().unwrap()).lines();
         assert!(lines.by_ref().map_while(Result::ok).any(|line| line.trim() == "working"));
-        // QEMU goes with it.
+        // QEMU ends with it.
         killed.kill().unwrap();
         killed.wait().unwrap();
         daemon.await_log("front end disconnected");
@@ -167,9 +167,8 @@ fn a_vm_that_is_killed_in_the_middle_of_work_leaves_nothing_with_the_daemon() {
     succeed(output);
 }
 
-/// Memory modules that are plugged into a running VM: the first is used by its kernel, and pages of it are
-/// the driver's; the second is the driver's alone; the third is plugged in and the second pulled out in
-/// the middle of the GPU's work.
+/// Memory modules that are plugged into a running VM: its kernel uses the first and gives the driver pages of it; the
+/// driver alone uses the second; the third is plugged in and the second pulled out in the middle of the GPU's work.
 #[test]
 fn memory_that_is_plugged_into_a_vm_is_used_and_faults_those_who_use_it_when_it_goes() {
     if !support::vms_are_here() {
@@ -238,8 +237,8 @@ fn a_vm_with_a_global_doorbell_submits_and_is_told_as_any_other() {
     assert_seen(&selftest_of_places(&options, &[]), GLOBAL_NOT_OFFERED);
 }
 
-/// A program that is killed in the guest: its pages are the kernel's to give to others, so the
-/// device must be stopped before.
+/// A program that is killed in the guest: the kernel may give its pages to others, so the device must be stopped
+/// first.
 #[test]
 fn a_program_that_is_killed_in_its_guest_leaves_the_device_to_the_next() {
     if !support::vms_are_here() {

@@ -2,8 +2,8 @@
 
 //! `bellhop vm`: real guests in real VMs.
 //!
-//! What a VM is made from is fetched from Debian when it is not in the cache. Each boot takes
-//! seconds without KVM, so each test boots once for each thing that it shows.
+//! Parts of VMs that are not in the cache are fetched from Debian. Each boot takes seconds without KVM, so a test
+//! boots as seldom as it can.
 
 use crate::support::typed::Typed;
 use crate::support::{self, independent::IndependentDriver};
@@ -43,7 +43,7 @@ impl Program {
     }
 }
 
-/// Has the guest's shell say what its VM is, in lines that begin with "is: ".
+/// Has the guest's shell describe its VM, in lines that begin with "is: ".
 const DESCRIBE: &str = "\
 is() { echo \"is: $*\"; }
 is $(nproc)
@@ -57,7 +57,7 @@ for device in /sys/bus/pci/devices/*; do
 done
 ";
 
-/// What the VM of a variant must say of itself.
+/// Asserts that the VM of a variant describes itself correctly.
 #[track_caller]
 fn assert_described(lines: &[String], variant: &Variant) {
     let said: Vec<_> = lines.iter().filter_map(|line| line.split_once("is: ")).collect();
@@ -79,8 +79,8 @@ fn assert_described(lines: &[String], variant: &Variant) {
     assert_eq!(said[3..], gpus.collect::<Vec<_>>(), "{name}");
 }
 
-/// The whole suite runs in two kinds below. Here each kind shows what is its own: where the device and
-/// its interrupts are, how many processors and devices there are, and where memory is.
+/// The whole suite runs in two kinds below. Here each kind shows its specific properties: the place of the device and
+/// its interrupts, the number of processors and devices, and the layout of memory.
 #[test]
 fn every_kind_of_vm_has_the_gpu_it_says_and_does_the_main_job_with_it() {
     if !support::vms_are_here() {
@@ -101,8 +101,8 @@ fn every_kind_of_vm_has_the_gpu_it_says_and_does_the_main_job_with_it() {
     }
 }
 
-/// The two kinds that differ in all that a driver could notice: the kernel, the way of interrupts (UIO
-/// and INTx, VFIO and MSI-X), an IOMMU, and the bus.
+/// The two kinds that differ in everything that a driver could notice: the kernel, interrupts (UIO and INTx, VFIO and
+/// MSI-X), an IOMMU, and the bus.
 #[test]
 fn every_behaviour_is_seen_in_the_two_most_different_vms() {
     if !support::vms_are_here() {
@@ -160,7 +160,7 @@ fn a_guest_that_panics_or_hangs_is_an_error_that_quotes_its_kernel() {
     }
 }
 
-/// A QEMU whose VM stops before its kernel runs, as with a KVM that seems to work until then.
+/// A QEMU whose VM stops before its kernel runs, as on a machine with a KVM that only seems to work.
 const STOPS: &str = "\
 case \"$*\" in *-version*) echo 'QEMU emulator version 11.0.0'; exit ;; esac
 echo 'error: kvm run failed Bad address' >&2
@@ -170,7 +170,7 @@ echo '{\"event\": \"STOP\"}' >&3
 read -r status <&3
 echo '{\"return\": {\"status\": \"internal-error\"}}' >&3
 read -r end <&3";
-/// One that has no KVM at all.
+/// A QEMU on a machine without KVM.
 const HAS_NONE: &str = "\
 case \"$*\" in *-version*) echo 'QEMU emulator version 11.0.0'; exit ;; esac
 echo 'qemu: failed to initialize kvm: Permission denied' >&2
@@ -270,7 +270,7 @@ fn a_device_bound_to_virtio_pci_is_freed_by_following_the_page_and_the_error() {
     assert_eq!(vm.wait().code(), Some(3));
 }
 
-/// The second guest's driver is the one in C, which finds the device on its VM's PCI bus.
+/// The second guest runs the driver in C, which finds the device on its VM's PCI bus.
 #[test]
 fn guests_come_and_go_at_a_daemon_that_runs_already() {
     if !support::vms_are_here() {

@@ -15,7 +15,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
 /// Runs a program that must succeed.
 ///
 /// # Errors
-/// When it cannot be started, or fails; then it has printed why.
+/// When it cannot be started, or fails; a program that fails has printed why.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| not_started(command, &error))?;
     if status.success() {
@@ -25,7 +25,7 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs a program for what it prints.
+/// Runs a program and returns its output.
 ///
 /// # Errors
 /// When it cannot be started, or fails.

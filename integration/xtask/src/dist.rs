@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask dist`: what people install, in `target/dist`.
+//! `cargo xtask dist`: the packages that people install, in `target/dist`.
 //!
-//! `bellhop-package` lays out one tree of files. The archive and the Debian package are two
-//! wrappings of it; each is opened again and compared with it.
+//! `bellhop-package` lays out one tree of files. The archive and the Debian package both contain it; each is
+//! opened again and compared with the tree.
 
 use crate::command::{cargo, exists, output, run};
 use crate::tree::Tree;
@@ -16,10 +16,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of `cargo-deb`, which cargo installs below `target/tools`.
 const CARGO_DEB: &str = "3.8.0";
 
-/// What tells a build which commit it is of; `--version` prints it.
+/// The variable that tells a build its commit; `--version` prints it.
 const COMMIT: &str = "BELLHOP_COMMIT";
 
-/// Where everything is made.
+/// The output folder.
 fn folder() -> PathBuf {
     root().join("target/dist")
 }
@@ -41,18 +41,18 @@ pub fn lay_out() -> Result<(), String> {
     let package = ["run", "--locked", "--quiet", "--package", "bellhop-package", "--"];
     let mut lay_out = cargo(&package);
     lay_out.arg(tree()).arg("--programs").arg(root().join("target/release"));
-    // It builds the program for guests.
+    // `bellhop-package` builds the program for guests.
     run(lay_out.env(COMMIT, commit()?))
 }
 
-/// Wraps the tree for any distribution.
+/// Makes the archive for any distribution.
 pub fn archive() -> Result<(), String> {
     let name = format!("bellhop-{VERSION}-x86_64-linux");
     let archive = folder().join(format!("{name}.tar.gz"));
     run(Command::new("tar")
         .args(["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
         .arg(format!("--mtime=@{}", date()?))
-        // The targets of links stay as they are.
+        // The flags leave the targets of links unchanged.
         .arg(format!("--transform=flags=rSH;s,^\\.,{name},"))
         .arg("--file")
         .arg(&archive)
@@ -72,15 +72,15 @@ pub fn archive() -> Result<(), String> {
     Ok(())
 }
 
-/// Wraps the tree for Debian; `cargo-deb` says where.
+/// Makes the Debian package; `cargo-deb` prints its path.
 pub fn debian_package() -> Result<(), String> {
     let tools = root().join("target/tools");
     let install = ["install", "cargo-deb", "--locked", "--quiet", "--version", CARGO_DEB, "--root"];
     run(cargo(&install).arg(&tools))?;
     let package = folder().join(format!("bellhop_{VERSION}_amd64.deb"));
     run(Command::new(tools.join("bin/cargo-deb"))
-        // The programs keep their line tables, for backtraces. Quiet, because it would warn that
-        // it adds no unit files: they are in the tree.
+        // The programs keep their line tables, for backtraces. Quiet, because `cargo-deb` would warn that it adds no
+        // unit files: they are in the tree.
         .args(["--package", "bellhop-package", "--no-build", "--no-strip", "--locked", "--quiet"])
         .args(["--deb-revision", "", "--output"])
         .arg(&package)
@@ -89,7 +89,7 @@ pub fn debian_package() -> Result<(), String> {
     check_debian_package(&package)
 }
 
-/// Looks into the package with Debian's own tool.
+/// Checks the package with Debian's own tool.
 fn check_debian_package(package: &Path) -> Result<(), String> {
     if !exists("dpkg-deb") {
         println!("without dpkg-deb: the content of the package is not checked");
@@ -127,7 +127,7 @@ fn commit() -> Result<String, String> {
     Ok(commit.trim().to_owned())
 }
 
-/// The time of the last commit, for files in packages: so one commit gives one package, byte for byte.
+/// The time of the last commit, for files in packages, so that packages are reproducible.
 fn date() -> Result<String, String> {
     if let Ok(date) = std::env::var("SOURCE_DATE_EPOCH") {
         return Ok(date);

@@ -2,8 +2,8 @@
 
 //! `cargo xtask fuzz`: the targets of `integration/fuzz` under libFuzzer.
 //!
-//! The compiler's part of it, coverage and the address sanitizer, is in the stable toolchain, behind
-//! options that it takes with `RUSTC_BOOTSTRAP` alone.
+//! Coverage and the address sanitizer are in the stable compiler, behind options that it takes only with
+//! `RUSTC_BOOTSTRAP`.
 
 use crate::command::{cargo, output, run};
 use crate::workspace::root;
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version that is installed.
+/// The version of cargo-fuzz to install.
 const CARGO_FUZZ: &str = "0.13.2";
 
 /// Most bytes of an input: some hundred actions.
@@ -23,7 +23,7 @@ const HANG: u32 = 60;
 /// Most inputs of a corpus that `--minimize` keeps: some of each length.
 const KEPT: usize = 64;
 
-/// What `cargo xtask fuzz` is told.
+/// The arguments of `cargo xtask fuzz`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each target plays a hostile guest; docs/fuzzing.md describes them. The inputs that reach new code are kept
@@ -51,7 +51,7 @@ pub struct Arguments {
 /// Runs `cargo xtask fuzz`.
 ///
 /// # Errors
-/// When something cannot be built, or a target does not survive.
+/// When a target cannot be built, or does not survive.
 pub fn command(arguments: &Arguments) -> Result<(), String> {
     let all = targets()?;
     if arguments.list {
@@ -70,7 +70,7 @@ pub fn command(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// A target's name as it was written.
+/// Checks that a target of this name exists.
 fn known(name: &str) -> Result<String, String> {
     let targets = targets()?;
     if targets.iter().any(|target| target == name) {
@@ -98,7 +98,7 @@ fn folder() -> PathBuf {
     root().join("integration/fuzz")
 }
 
-/// A folder for what fuzzing leaves.
+/// A folder for the output of fuzzing.
 fn made(path: &str) -> Result<PathBuf, String> {
     let path = root().join("target/fuzz").join(path);
     fs::create_dir_all(&path)
@@ -125,7 +125,7 @@ fn cargo_fuzz(program: &Path, action: &str, target: &str) -> Command {
     command.arg(action).current_dir(root());
     command.arg("--fuzz-dir").arg(folder()).arg("--target-dir").arg(root().join("target/fuzz"));
     command.args(["--sanitizer", "address", "--features", "libfuzzer", target]);
-    // Whole-program optimisation drops what the coverage is counted with.
+    // Link-time optimisation drops the coverage counters.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.env("RUSTC_BOOTSTRAP", "1");
     command
@@ -142,14 +142,14 @@ fn fuzz(program: &Path, target: &str, minutes: u32) -> Result<(), String> {
         format!("-timeout={HANG}"),
         format!("-artifact_prefix={}/", artifacts.display()),
         "-print_final_stats=1".to_owned(),
-        // Threads that end just then are taken for leaks.
+        // The check mistakes threads that are just ending for leaks.
         "-detect_leaks=0".to_owned(),
     ]);
     println!("{target}, for {minutes} minutes");
     run(&mut command)
 }
 
-/// Replaces a target's corpus by some of the fewest inputs that reach what all that was found reaches.
+/// Replaces a target's corpus by a sample of the fewest inputs that reach all code that was reached.
 fn minimize(program: &Path, target: &str) -> Result<(), String> {
     let corpus = folder().join("corpus").join(target);
     let found = made(&format!("corpus/{target}"))?;
@@ -162,7 +162,7 @@ fn minimize(program: &Path, target: &str) -> Result<(), String> {
     keep(&least, &corpus)
 }
 
-/// Has one folder hold a sample of the other's files, short ones and long ones.
+/// Copies a sample of a folder's files, short ones and long ones, into another folder.
 fn keep(from: &Path, to: &Path) -> Result<(), String> {
     let failed = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
     let mut files = files(from)?;
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn short_and_long_inputs_are_kept_and_old_ones_are_not() {
         let folder = root().join("target/tmp/xtask-fuzz");
-        // There may be one of an earlier run.
+        // An earlier run may have left the folder.
         let _ = fs::remove_dir_all(&folder);
         let (from, to) = (folder.join("from"), folder.join("to"));
         for path in [&from, &to] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The tests of the workspace, in two lanes: those in VMs, and beside them everything that load does not change.
+//! The tests of the workspace, in two lanes: tests in VMs, and beside them all tests that tolerate load.
 
 use crate::command::{self, cargo};
 use crate::workspace::root;
@@ -12,9 +12,9 @@ use std::time::Instant;
 
 /// The tests that boot VMs.
 const VMS: &str = "vm";
-/// Those of them that run when all other tests have: as many as let both lanes end together.
+/// Tests in VMs that run after all other tests: as many as let both lanes end together.
 const LATER: &str = "cloud_hypervisor::";
-/// The tests that another test's load would change.
+/// The tests that the load of other tests would change.
 const MEASURED: &str = "measured";
 
 /// Builds all tests.
@@ -25,8 +25,8 @@ pub fn build() -> Result<(), String> {
     command::run(&mut cargo_test(&["--no-run"]))
 }
 
-/// Runs the tests in VMs, one at a time, but for those that come later: a VM keeps one processor busy, and the tests
-/// that run meanwhile have the rest.
+/// Runs the tests in VMs, one at a time, except those that come later: a VM keeps one processor busy, and the tests
+/// of the other lane have the rest.
 ///
 /// # Errors
 /// When one fails.
@@ -42,7 +42,8 @@ pub fn later_vms() -> Result<(), String> {
     vm_tests(&[LATER])
 }
 
-/// Runs tests in VMs, and prints each line that they print with the seconds since they began: other tests print, too.
+/// Runs tests in VMs, and prefixes each line of their output with the seconds since they began: other tests print,
+/// too.
 fn vm_tests(selection: &[&str]) -> Result<(), String> {
     let mut tests = cargo_test(&["--test", VMS, "--", "--test-threads", "1"]);
     tests.args(selection).stdout(Stdio::piped());
@@ -62,7 +63,7 @@ fn vm_tests(selection: &[&str]) -> Result<(), String> {
 /// # Errors
 /// When one fails.
 pub fn others() -> Result<(), String> {
-    // Whatever fails: the next failure is as good to know.
+    // All tests run even if one fails, so that one run shows every failure.
     let mut tests = cargo_test(&["--no-fail-fast", "--lib", "--bins"]);
     tests.args(names_of_others()?.iter().flat_map(|name| ["--test", name]));
     command::run(&mut tests)
@@ -77,14 +78,14 @@ pub fn measured() -> Result<(), String> {
     command::run(&mut cargo_test(&["--doc"]))
 }
 
-/// Cargo's test command for the workspace, always of all packages, so that all are built alike.
+/// Cargo's test command, always for all packages, so that features and builds do not change between calls.
 fn cargo_test(arguments: &[&str]) -> std::process::Command {
     let mut command = cargo(&["test", "--workspace", "--locked"]);
     command.args(arguments);
     command
 }
 
-/// The tests that are neither of VMs nor measured.
+/// The test programs that are neither of VMs nor measured.
 fn names_of_others() -> Result<BTreeSet<String>, String> {
     let mut metadata = MetadataCommand::new();
     metadata.manifest_path(root().join("Cargo.toml")).no_deps();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The ordering models of a workspace that has mutants in its hand-offs, each run by itself.
+//! The ordering models of a workspace with mutants in its hand-offs, each run separately.
 
 use crate::schema;
 use crate::workspace::root;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What libtest exits with when a test failed.
+/// libtest's exit status when a test failed.
 const TEST_FAILED: i32 = 101;
 
 /// A test program that holds models.
 #[derive(Debug)]
 pub struct Models {
     program: PathBuf,
-    /// The package that it is a test of, and where it runs.
+    /// The folder of its package, where it runs.
     folder: PathBuf,
 }
 
@@ -37,7 +37,7 @@ impl Models {
             "json-render-diagnostics",
         ]);
         cargo.current_dir(workspace);
-        // Where the models themselves are built: everything but the protocol crate is there already.
+        // The target folder of the models, which has everything built except the protocol crate.
         cargo.env("CARGO_TARGET_DIR", root().join("target/loom")).env("RUSTFLAGS", "--cfg loom");
         let built = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
         if !built.status.success() {
@@ -68,7 +68,7 @@ impl Models {
         if names.is_empty() { Err("there is no model".to_owned()) } else { Ok(names) }
     }
 
-    /// Runs one model with the mutant of this choice. Tells whether the model failed, and how long it took.
+    /// Runs one model with the chosen mutant. Returns whether the model failed, and its time.
     ///
     /// # Errors
     /// When it neither passed nor failed.

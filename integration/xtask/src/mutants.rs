@@ -2,9 +2,9 @@
 
 //! `cargo xtask mutants`: whether the ordering models notice a weakened ordering.
 //!
-//! Each fence of the hand-offs is removed, each ordering weakened and each order swapped, one at a
-//! time, in a copy of the protocol crate. Each time one of the models must fail: then every ordering
-//! is needed, and the models would notice if it went missing.
+//! In a copy of the protocol crate, each fence of the hand-offs is removed, each ordering weakened and each order
+//! swapped, one at a time. Each time a model must fail: then every ordering is needed, and the models notice its
+//! loss.
 
 use crate::models::Models;
 use crate::schema::{self, Site};
@@ -21,14 +21,14 @@ use std::thread;
 struct Mutant {
     place: String,
     what: String,
-    /// What chooses it among all: see `schema`.
+    /// The value that chooses it: see `schema`.
     choice: String,
 }
 
 /// The models that may notice a mutant.
 struct Watchers {
     models: Models,
-    /// Their names, those that take least first.
+    /// Their names, the fastest first.
     names: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn run() -> Result<(), String> {
 }
 
 impl Watchers {
-    /// Runs each model without a mutant: to see that it passes, and how long it takes.
+    /// Runs each model without a mutant, to check that it passes and to time it.
     fn new(models: Models) -> Result<Self, String> {
         let names = models.names()?;
         let mut failed = Vec::new();
@@ -83,7 +83,7 @@ impl Watchers {
         Ok(Self { models, names: times.into_iter().map(|(_, name)| name).collect() })
     }
 
-    /// The first model that notices a mutant: of those of its own hand-off, or else of all others.
+    /// The first model that notices a mutant: those of its own hand-off are tried first, then all others.
     fn noticed(&self, mutant: &Mutant) -> Result<Option<String>, String> {
         let own = mutant.place.split_once(".rs").map_or("", |(hand_off, _)| hand_off);
         let is_own = |name: &&String| name.split_once("::").is_some_and(|(of, _)| of == own);
@@ -97,8 +97,8 @@ impl Watchers {
     }
 }
 
-/// Does something with every item, as many at once as there are processors, and passes each outcome on in the
-/// items' order as soon as it is there.
+/// Calls `act` with every item, on all processors at once, and passes on the outcomes in the items' order, each as
+/// soon as possible.
 fn at_once<I: Sync, O: Send>(
     items: &[I],
     act: impl Fn(&I) -> Result<O, String> + Sync,
@@ -113,7 +113,7 @@ fn at_once<I: Sync, O: Send>(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(index) else { return };
-                    // Fails when an outcome was an error: then nothing more is wanted.
+                    // Fails after an error, when no further outcome is wanted.
                     if sender.send((index, act(item))).is_err() {
                         return;
                     }
@@ -186,8 +186,8 @@ fn mutate(handoff: &Path) -> Result<Vec<Mutant>, String> {
     Ok(mutants)
 }
 
-/// Makes a copy of what the models are built from: a workspace of the protocol crate alone, so
-/// that nothing in the work tree is touched.
+/// Copies the sources of the models into a workspace of the protocol crate alone, so that the work tree stays
+/// unchanged.
 fn copy_workspace() -> Result<PathBuf, String> {
     let copy = root().join("target/mutants");
     match fs::remove_dir_all(&copy) {

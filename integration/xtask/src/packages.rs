@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Debian packages that some tests and `dist` use. Tests that lack theirs say so and check less.
+//! Debian packages that some tests and `dist` use. Without its packages a test says so and checks less.
 
 use crate::command::{exists, output, run};
 use std::process::Command;
 
-/// A program, the package that has it, and what uses it.
+/// A program, the package with it, and its users.
 struct Tool {
     program: &'static str,
-    /// Arguments that it must succeed with, where its presence is not enough.
+    /// Arguments with which it must succeed, if its presence is not enough.
     arguments: &'static [&'static str],
     package: &'static str,
     used: &'static str,
@@ -41,7 +41,7 @@ impl Tool {
     }
 }
 
-/// Installs what is missing, if this is root on Debian.
+/// Installs missing packages, if this runs as root on Debian.
 ///
 /// # Errors
 /// When apt-get fails. Its absence is no error.
@@ -70,7 +70,7 @@ fn apt_get() -> Command {
 }
 
 fn is_root() -> bool {
-    // The owner of a process's own entry is its effective user.
+    // A process's own entry belongs to its effective user.
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A source text that contains all its mutants; an environment variable chooses the one that runs. So the
-//! models are compiled once, not once for each mutant.
+//! A source text that contains all its mutants; an environment variable chooses the mutant that runs. So the
+//! models are compiled only once.
 
 use crate::swaps::{Swap, Swappable};
 use std::ops::Range;
 
-/// The environment variable that chooses the mutant: `SITE ORDERING` or `PLACE swapped`, or nothing for
-/// none.
+/// The environment variable that chooses the mutant: `SITE ORDERING` or `PLACE swapped`; unset for none.
 pub const CHOICE: &str = "BELLHOP_MUTANT";
 
 /// The module that the mutated files call, beside them.
@@ -71,8 +70,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// The orderings one step weaker than the written one, and for a fence its removal. Still weaker
-    /// orderings only allow more, so a model that fails with these would fail with those.
+    /// The orderings one step weaker than the written one, and for a fence its removal. Still weaker orderings
+    /// allow more executions, so a model that fails with these also fails with those.
     ///
     /// Loads and stores may be given `AcqRel`: loom takes the part of it that applies.
     pub fn weaker(&self) -> &'static [&'static str] {
@@ -131,7 +130,7 @@ pub fn mutate(source: &str, sites: &[Site], swaps: &[Swappable], first: usize) -
         let text = format!("super::mutant::{called}{number}, {ORDERING}{}{end}", site.written);
         edits.push((site.place.clone(), text));
     }
-    // Stable: what goes before statements also goes before a site that they begin with.
+    // A stable sort: an edit before statements also comes before a site at their beginning.
     edits.sort_by_key(|(place, _)| place.start);
     let mut mutated = String::new();
     let mut copied = 0;

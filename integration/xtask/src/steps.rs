@@ -20,7 +20,7 @@ enum Action {
         environment: &'static [(&'static str, &'static str)],
     },
     Call(fn() -> Result<(), String>),
-    /// Tests in VMs, and steps meanwhile: a VM keeps at most one processor busy.
+    /// Tests in VMs, and steps beside them: a VM keeps at most one processor busy.
     BesideVms(&'static [Step]),
 }
 
@@ -32,7 +32,7 @@ pub const TEST: [Step; 4] = [
     Step { what: "tests that measure, documentation", action: Action::Call(lanes::measured) },
 ];
 
-/// What runs beside VMs: nothing of this depends on how busy the machine is.
+/// Steps beside VMs: their results do not depend on the machine's load.
 static MEANWHILE: [Step; 5] = [
     Step { what: "unit, property and whole-system tests", action: Action::Call(lanes::others) },
     Step { what: "instructions of a submission", action: Action::Call(cost::check) },

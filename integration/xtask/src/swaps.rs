@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Orders of the hand-offs that are swapped, one at a time.
+//! Swaps the orders of the hand-offs, one at a time.
 //!
-//! A weaker ordering allows a processor to swap operations; here the source swaps them. A model that
-//! notices one should notice the other.
+//! A weaker ordering allows a processor to swap operations; here the source swaps them. A model that notices the
+//! first should notice the second.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use std::ops::Range;
 pub struct Swap {
     /// The hand-off's file.
     file: &'static str,
-    /// What the other order is, for the table.
+    /// A description of the other order, for the table.
     pub what: &'static str,
     /// The statements as written; they stand once in the file.
     written: &'static str,
@@ -23,7 +23,7 @@ pub struct Swap {
 pub struct Swappable {
     /// The statements as they are written.
     pub place: Range<usize>,
-    /// How they are swapped.
+    /// The swap.
     pub swap: &'static Swap,
 }
 
@@ -177,7 +177,7 @@ const SWAPS: [Swap; 11] = [
 /// The places of a file's swaps, in order.
 ///
 /// # Errors
-/// When what a swap is about is not in the file, or more than once.
+/// When the statements of a swap are not in the file, or more than once.
 pub fn places(file: &str, source: &str) -> Result<Vec<Swappable>, String> {
     let of_file = SWAPS.iter().filter(|swap| swap.file == file);
     let found = of_file.map(|swap| {
@@ -191,12 +191,12 @@ pub fn places(file: &str, source: &str) -> Result<Vec<Swappable>, String> {
 }
 
 impl Swap {
-    /// What goes before the statements: a choice between both orders, on a line of its own.
+    /// The text before the statements: a choice between both orders, on a separate line.
     pub fn before(&self, number: usize) -> String {
         format!("\nif super::mutant::is_swapped({number}) {{{}\n}} else {{", self.swapped)
     }
 
-    /// What goes behind them.
+    /// The text behind the statements.
     pub const AFTER: &'static str = "\n}";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is in a folder, for comparing.
+//! The contents of a folder, for comparing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ pub struct Tree(BTreeMap<PathBuf, Entry>);
 enum Entry {
     /// A file's access bits.
     File(u32),
-    /// What a link names.
+    /// The target of a link.
     Link(PathBuf),
 }
 
@@ -22,7 +22,7 @@ impl Tree {
     /// Reads a folder.
     ///
     /// # Errors
-    /// When something in it cannot be read.
+    /// When an entry cannot be read.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let mut tree = Self(BTreeMap::new());
         tree.add(folder, Path::new(""))
@@ -82,7 +82,7 @@ mod tests {
     /// A separate folder for each test.
     fn folder(name: &str) -> PathBuf {
         let folder = crate::workspace::root().join("target/tmp/xtask-tree").join(name);
-        // There may be one of an earlier run.
+        // An earlier run may have left the folder.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("usr/share")).unwrap();
         fs::write(folder.join("usr/share/page.1"), "text").unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a queue can do wrong, how it is reported, and that other queues continue.
+//! Faults of a queue: each is reported, and other queues continue.
 
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
@@ -20,8 +20,8 @@ use zerocopy::{Immutable, IntoBytes};
 const READ_ONLY: u64 = 0x4000_0000;
 const UNMAPPED: u64 = READ_ONLY + 0x2000;
 
-/// Runs the packet behind a `NOP` on a queue of its own, and checks what is reported and that
-/// another queue of the same process and node goes on.
+/// Runs the packets behind a `NOP` on a separate queue. Checks the reported fault, and that another queue of the
+/// process on this node continues.
 #[track_caller]
 fn check(node: u32, packets: Packets, reason: FaultReason, opcode: Opcode, address: u64) {
     let gpu = start();
@@ -34,7 +34,7 @@ fn check(node: u32, packets: Packets, reason: FaultReason, opcode: Opcode, addre
     let fault = guest.run_into_fault(&mut queue, &all);
     assert_eq!(fault, Fault { reason, opcode, address, read_pointer: 8 });
     guest.run(&mut neighbour, Packets::new());
-    // The dead queue does nothing more, however it is rung.
+    // The lost queue executes nothing more, even after a ring and a kick.
     guest.submit_with_progress(&mut queue, Packets::new());
     gpu.kick(queue.id).unwrap();
     guest.run(&mut neighbour, Packets::new());
@@ -74,7 +74,7 @@ fn a_write_to_a_page_that_is_not_mapped() {
 fn a_write_to_a_read_only_page() {
     let fill = one(Fill::new(READ_ONLY + 4, 4, 0));
     check(COPY, fill, FaultReason::WRITE_PROTECTION_FAULT, Opcode::FILL, READ_ONLY + 4);
-    // Also when the translation is remembered from a read.
+    // Also when the engine remembers the translation from a read.
     let copy = one(Copy::new(READ_ONLY, LOCAL, 8)).then(Copy::new(LOCAL, READ_ONLY + 8, 8));
     let mut guest = Guest::start();
     guest.map(READ_ONLY, Segment::Local, 0, 0x2000, false);
@@ -236,7 +236,7 @@ fn a_fence_that_would_go_backwards() {
     let (reason, opcode) = (FaultReason::FENCE_WENT_BACKWARDS, Opcode::SIGNAL_FENCE);
     assert_eq!(fault, Fault { reason, opcode, address: 9, read_pointer: 16 });
     assert_eq!(guest.published(fence), 10);
-    // What the guest writes over the published value changes nothing.
+    // A guest's store over the published value changes nothing.
     guest.word(LAYOUT.fence(fence)).store(1, std::sync::atomic::Ordering::Release);
     assert_eq!(guest.gpu.fence_value(guest.id, fence).unwrap(), 10);
 }
@@ -258,7 +258,7 @@ fn a_write_pointer_that_the_ring_cannot_have() {
     for bad in [4104, 12, u64::MAX] {
         let queue = guest.queue(COPY);
         if guest.doorbell(&queue).ring(bad) == ConnectionStatus::CONNECTED_NOTIFY {
-            // The engine sleeps: what it is told to look at is the ring's own pointer.
+            // The engine sleeps: the kick has it read the ring's own pointer.
             guest.pointers(&queue).publish(bad);
             gpu.kick(queue.id).unwrap();
         }

@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::sync::atomic::Ordering;
 
-/// Executes the bytes as a ring's content or a buffer's, and checks that the engine gets done with
-/// the queue, one way or the other, and that another guest's queue on it still works.
+/// Executes the bytes as the contents of a ring or a buffer. Checks that the engine ends the queue, with a fault or
+/// without, and that another guest's queue on it still works.
 fn execute(bytes: &[u8], in_ring: bool) {
     let gpu = start();
     let mut other = Guest::attach_with(&gpu, 32);
@@ -32,14 +32,14 @@ fn execute(bytes: &[u8], in_ring: bool) {
     }
     guest.submit(&mut queue, &packets);
     other.run(&mut neighbour, Packets::new());
-    // It ends, faults, waits for a fence, or has practically no end: but never outlives this.
+    // The queue ends, faults, waits for a fence or runs practically forever, but never outlives its destruction.
     gpu.destroy_hw_queue(queue.id).unwrap();
     quiesce(&gpu);
     other.run(&mut neighbour, Packets::new());
     wait_until_asleep(&gpu);
 }
 
-/// An address that is good, nearly good, or anything.
+/// An address that is valid, nearly valid, or arbitrary.
 fn address() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => (0..FREE).prop_map(|offset| LOCAL + offset),
@@ -54,7 +54,7 @@ fn length() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0u64..0x4000, 1 => (0u64..64).prop_map(|bit| 1u64 << bit), 1 => any::<u64>()]
 }
 
-/// Packets that are right in form, with arguments that may not be.
+/// Well-formed packets with arguments that may be wrong.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     use zerocopy::IntoBytes;
     let slot = || prop_oneof![3 => 0u32..4, 1 => any::<u32>()];
@@ -175,7 +175,7 @@ fn many_queues_that_all_fault_are_all_reported_once() {
         gpu.submit_kernel_mode(*queue, submission).unwrap();
         gpu.kick(*queue).unwrap();
     }
-    // All of them wait to be taken: more than there is room for.
+    // The interrupts of all queues are pending: more than there is room for.
     let mut reported = Vec::new();
     while reported.len() < queues.len() {
         for interrupt in take_interrupts(&gpu) {

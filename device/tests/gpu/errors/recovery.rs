@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hangs of three degrees, what ends each, and that others lose nothing.
+//! Hangs of three degrees and the recovery from each; other queues lose nothing.
 
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
@@ -25,7 +25,7 @@ fn start_with_kernels() -> Arc<Gpu> {
     start_with(GpuConfig { test_kernels: true, hang: HANG, ..GpuConfig::default() })
 }
 
-/// Waits for an interrupt, and forgets others meanwhile.
+/// Waits for an interrupt, and drops others meanwhile.
 fn await_interrupt<R>(gpu: &Gpu, mut wanted: impl FnMut(Interrupt) -> Option<R>) -> R {
     loop {
         if let Some(found) = take_interrupts(gpu).into_iter().find_map(&mut wanted) {
@@ -70,13 +70,13 @@ fn a_queue_without_progress_is_reported_again_and_again_and_can_be_preempted() {
         matches!(interrupt, Interrupt::DmaPreempted { preemption_fence: 5, .. }).then_some(())
     });
     wait_until_asleep(&gpu);
-    // It was taken for a hang too early: it loses nothing.
+    // The queue was suspected too early: it loses nothing.
     guest.write(LOCAL, &1u64.to_le_bytes());
     gpu.resume_hw_queues(&[queue.id]).unwrap();
     guest.wait(queue.progress, 1);
 }
 
-/// `DisableGpuTimeout`. It has half of the engine, so another queue that hangs says how long that has been.
+/// `DisableGpuTimeout`. The queue has half of the engine, so the hang of another queue shows how much time passed.
 #[test]
 fn a_queue_whose_timeout_is_off_is_no_hang_and_can_be_preempted() {
     let gpu = start_with_kernels();
@@ -112,7 +112,7 @@ fn a_long_command_that_shows_progress_is_no_hang() {
     let gpu = start_with(GpuConfig { hang, ..GpuConfig::default() });
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COPY);
-    // Some milliseconds each, and more than the time-out together.
+    // Some milliseconds each, and together more than the time-out.
     let fills = |guest: &mut Guest| {
         let fill = Fill::new(LOCAL, FREE, 0);
         guest.buffer(&(0..40).fold(Packets::new(), |packets, _| packets.then(fill)))
@@ -135,7 +135,7 @@ fn a_queue_that_waits_for_a_fence_does_not_hang_however_long_it_waits() {
     let fence = guest.fence(0);
     let (mut waiter, mut busy) = (guest.queue(COMPUTE), guest.queue(COMPUTE));
     guest.submit_with_progress(&mut waiter, Packets::new().then(WaitFence::new(fence, 1)));
-    // The engine is busy for longer than the time-out meanwhile.
+    // Meanwhile the engine is busy for longer than the time-out.
     guest.submit_with_progress(&mut busy, Packets::new().then(spin(LOCAL)));
     hang_of(&gpu, busy.id);
     hang_of(&gpu, busy.id);
@@ -152,8 +152,8 @@ fn a_queue_that_waits_for_a_fence_does_not_hang_however_long_it_waits() {
     guest.wait(waiter.progress, 1);
 }
 
-/// Has an engine hang in a packet that cannot be pre-empted, while another queue of it, in the middle
-/// of a copy, waits for its turn.
+/// Hangs an engine in a packet that cannot be pre-empted, while another of its queues, in the middle of a copy, waits
+/// for its turn.
 fn stuck(gpu: &Arc<Gpu>, kernel: Kernel) -> (Guest, Queue, Queue) {
     let mut guest = Guest::attach(gpu);
     let (mut innocent, mut guilty) = (guest.queue(COMPUTE), guest.queue(COMPUTE));
@@ -181,7 +181,7 @@ fn a_reset_of_the_engine_ends_what_cannot_be_preempted_and_others_lose_nothing()
     });
     let turns = gpu.engine_progress(COMPUTE).unwrap().turns;
     gpu.preempt_hw_queue(guilty.id, 1).unwrap();
-    // Another engine's ticket does not pass, and nothing else of this one does.
+    // The ticket does not complete, and the stuck engine makes no turns.
     let ticket = gpu.quiesce(None);
     assert_eq!(gpu.engine_progress(COMPUTE).unwrap().turns, turns);
     assert!(gpu.quiesced() < ticket);
@@ -208,7 +208,7 @@ fn what_withstands_a_reset_of_its_engine_ends_with_one_of_the_adapter() {
     let (guest, guilty, innocent) = stuck(&gpu, Kernel::HANG_UNTIL_ADAPTER_RESET);
     gpu.reset_engine(COMPUTE).unwrap();
     gpu.reset_engine(COPY).unwrap();
-    // The one that is not stuck is reset at once.
+    // The engine that is not stuck is reset at once.
     await_interrupt(&gpu, |interrupt| {
         assert_ne!(interrupt, Interrupt::EngineReset { node: COMPUTE });
         (interrupt == Interrupt::EngineReset { node: COPY }).then_some(())
@@ -221,7 +221,7 @@ fn what_withstands_a_reset_of_its_engine_ends_with_one_of_the_adapter() {
             seen.extend(take_interrupts(&gpu));
         }
     }
-    // What becomes of the other contexts is the kernel's to say.
+    // The GPU keeps the other contexts: the kernel decides about them.
     guest.wait(innocent.progress, 1);
 }
 
@@ -261,7 +261,7 @@ fn an_always_signaled_fence_holds_no_waiter_and_ignores_signals() {
     guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, 6)));
     guest.run(&mut waiter, Packets::new().then(WaitFence::new(fence, u64::MAX)));
     assert_eq!(guest.published(fence), u64::MAX);
-    // Another fence in its slot is an ordinary one.
+    // The next fence in this slot is an ordinary one.
     gpu.close_fence(guest.id, fence).unwrap();
     quiesce(&gpu);
     create_fence(&gpu, guest.id, fence, guest.space, 3);
@@ -302,14 +302,14 @@ fn only_the_paging_buffer_that_hangs_is_reported_and_given_up() {
             _ => None,
         });
         guest.run(&mut innocent, Packets::new());
-        // Another is not the one: it hangs on.
+        // Abandoning another buffer does not end the hang.
         gpu.abandon_paging(guest.id, if preemption_fence == 1 { next } else { hung }).unwrap();
     }
     let fault = system.wait_into_fault(hung);
     assert_eq!((fault.reason, fault.opcode), (FaultReason::ENGINE_TIMEOUT, Opcode::DISPATCH));
     system.wait(next);
     assert_eq!(guest.read(LOCAL + 64, 4), b"next");
-    // What was done when it is given up has not failed.
+    // A buffer that had completed when it was abandoned has not failed.
     gpu.preempt_hw_queue(queue, 3).unwrap();
     gpu.abandon_paging(guest.id, next).unwrap();
     system.run(write_data(LOCAL_START + 64, b"more"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Calls that name what the GPU does not have: each is refused by the name of what is missing, changes nothing, and
+//! Calls with ids that the GPU does not know: each is refused with the id that is missing, changes nothing, and
 //! disturbs no guest.
 
 use crate::support::rig::{
@@ -126,7 +126,7 @@ fn a_queue_is_made_of_what_exists() {
     assert_eq!(bad(space), UnknownId::AddressSpace(SPACE));
     assert_eq!(bad(HwQueueDescription { node: NODE, ..good }), UnknownId::Node(NODE));
     let queue = gpu.create_hw_queue(good).unwrap();
-    // It has no ring yet, and no log.
+    // The queue has no ring yet, and no log.
     let connected = ConnectionStatus::CONNECTED;
     assert_eq!(gpu.publish_connected(queue, connected), Err(UnknownId::Ring(queue)));
     let log_type = FenceLogType::SIGNALS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two GPUs and a fence that a guest of each has.
+//! Two GPUs and a fence that a guest of each shares.
 
 use crate::support::data::write_data;
 use crate::support::rig::*;
@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 
 /// The slot of the fence in each guest.
 const FENCE: u32 = 40;
-/// Which page the fence has.
+/// The fence's page of cross-adapter memory.
 const PAGE: u64 = PAGE_SIZE;
-/// Where a guest of these tests finds CurrentValue.
+/// The GPU virtual address of CurrentValue in each guest.
 const CURRENT_VALUE: u64 = 0x3000_0000;
 
 /// A GPU with a guest that has the fence.
@@ -29,7 +29,7 @@ fn gpu(memory: &Arc<CrossAdapterMemory>, initial: Option<u64>) -> (Arc<Gpu>, Gue
     (gpu, guest)
 }
 
-/// As the kernel does it.
+/// Gives a guest the fence, as the kernel does.
 fn have_fence(guest: &Guest, initial: Option<u64>) {
     let current = PhysicalAddress { segment: Segment::CrossAdapter, address: PAGE };
     let storage = FenceStorage { current, ..fence_storage(FENCE) };
@@ -44,7 +44,7 @@ fn two() -> ((Arc<Gpu>, Guest), (Arc<Gpu>, Guest)) {
     (gpu(&memory, Some(3)), gpu(&memory, None))
 }
 
-/// What the kernel does: takes a guest's interrupt, and tells the other guest.
+/// Takes a guest's interrupt and tells the other guest, as the kernel does.
 fn propagate(from: &Gpu, signaler: GuestId, to: &Guest) {
     loop {
         let expected = fence_signaled(signaler, FENCE);
@@ -83,7 +83,7 @@ fn packets_of_both_write_one_current_value() {
     two.run(&mut there, write_data(CURRENT_VALUE, &7u64.to_le_bytes()));
     one.run(&mut here, Packets::new().then(Copy::new(CURRENT_VALUE, LOCAL, 8)));
     assert_eq!(one.read_word(LOCAL), 7);
-    // It counts once it is evaluated, and then to both.
+    // The value counts, in both guests, once `CONDITIONAL_INTERRUPT` evaluates it.
     assert_eq!((one.published(FENCE), two.published(FENCE)), (3, 3));
     two.run(&mut there, Packets::new().then(ConditionalInterrupt::new(FENCE)));
     propagate(&second, two.id, &one);
@@ -122,7 +122,7 @@ fn a_released_guest_continues_and_the_other_waits_for_its_signal() {
     first.notify_current_values(one.id, &[FENCE], true).unwrap();
     one.wait(here.progress, here.submitted);
     assert_eq!((one.published(FENCE), second.fence_value(two.id, FENCE).unwrap()), (u64::MAX, 3));
-    // Its signals do nothing.
+    // Signals of the abandoned fence do nothing.
     one.run(&mut here, Packets::new().then(SignalFence::new(FENCE, 5)));
     one.run(&mut here, Packets::new().then(ConditionalInterrupt::new(FENCE)));
     assert_eq!((one.published(FENCE), second.fence_value(two.id, FENCE).unwrap()), (u64::MAX, 3));

@@ -76,7 +76,7 @@ fn a_waiter_that_goes_by_interrupts_alone_is_always_woken() {
     let fence = guest.fence(0);
     for value in 1..=2_000 {
         guest.submit(&mut queue, &Packets::new().then(SignalFence::new(fence, value)));
-        // As the kernel waits: the least waited value minus 1, then a look at CurrentValue.
+        // Waits as the kernel does: store the least waited value minus 1, then load CurrentValue.
         let mut current = monitor(&gpu, guest.id, fence, value - 1);
         while current < value {
             for interrupt in take_interrupts(&gpu) {
@@ -88,7 +88,7 @@ fn a_waiter_that_goes_by_interrupts_alone_is_always_woken() {
     }
 }
 
-/// Counts how often a guest was nudged.
+/// Counts the nudges of a guest.
 #[derive(Debug, Default)]
 struct Nudges(AtomicU32);
 

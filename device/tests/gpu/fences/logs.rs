@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What engines note of fences.
+//! The engines' logs of fences.
 
 use crate::support::data::write_data;
 use crate::support::log_buffers::{LOGS, SIGNALS, WAITS, entries, logged_queue, read};
@@ -65,7 +65,7 @@ fn a_wait_is_logged_with_the_time_when_it_held_the_queue_or_without() {
         .then(Timestamp::new(LOCAL))
         .then(LoggedWait::new(fence, 6))
         .then(Timestamp::new(LOCAL + 8))
-        // Neither is told of right behind the wait that held the queue.
+        // Neither `LOG_FENCE` directly follows the wait that held the queue.
         .then(WaitFence::new(fence, 7))
         .then(NOP)
         .then(LogFence::new(fence, 7, WAIT))
@@ -106,7 +106,7 @@ fn a_log_wraps_and_tells_what_was_overwritten_by_its_count() {
         assert_eq!(values, (value - 82..=value).collect::<Vec<_>>());
         assert!(logged.is_sorted_by_key(|entry| entry.end_timestamp));
     }
-    // What packets see of it is what the reference lays out.
+    // Packets see the log with the reference's layout.
     guest.run(&mut queue, Packets::new().then(Copy::new(LOGS + PAGE_SIZE, LOCAL, PAGE_SIZE)));
     let page = guest.read(LOCAL, PAGE_SIZE as usize);
     let (header, rest) = FenceLogHeader::read_from_prefix(&page).unwrap();

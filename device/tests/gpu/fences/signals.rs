@@ -15,7 +15,7 @@ use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};
 use bellhop_protocol::packet::transfer::Copy;
 
-/// Where a guest of these tests finds the values of its fences.
+/// The GPU virtual addresses of the values of a guest's fences.
 const CURRENT_VALUES: u64 = 0x3000_0000;
 const MONITORED_VALUES: u64 = CURRENT_VALUES + PAGE_SIZE;
 
@@ -88,7 +88,7 @@ fn packets_name_the_global_fence_that_their_process_opened() {
     assert_eq!(gpu.fence_value(guest.id, shared).unwrap(), 9);
     assert_eq!(guest.published(shared), 9);
     assert_eq!(take_interrupts(&gpu), [fence_signaled(guest.id, shared)]);
-    // Its own name for it is nobody else's, and the other's is not its own.
+    // A process may use only its own slot for a shared fence.
     let fault =
         guest.run_into_fault(&mut queue, &Packets::new().then(SignalFence::new(shared, 10)));
     assert_eq!((fault.reason, fault.address), (FaultReason::FENCE_NOT_OWNED, u64::from(shared)));
@@ -104,7 +104,7 @@ fn a_fence_that_one_process_closes_stays_for_the_others() {
     gpu.open_fence(guest.id, local, fence, other).unwrap();
     let mut queue = guest.queue(COPY);
     guest.submit_with_progress(&mut queue, Packets::new().then(WaitFence::new(fence, 1)));
-    // The other process closes it, which is not this one's.
+    // The other process closes its slot, which leaves this process's open.
     gpu.close_fence(guest.id, local).unwrap();
     let mut signaler = guest.queue(COMPUTE);
     guest.run(&mut signaler, Packets::new().then(SignalFence::new(fence, 1)));
@@ -123,7 +123,7 @@ fn a_packet_may_rewind_a_rewindable_fence_and_its_waiters_are_held_until_it_is_r
     let signal = |value| Packets::new().then(SignalFence::new(fence, value));
     guest.run(&mut signaler, signal(2));
     assert_eq!((gpu.fence_value(guest.id, fence).unwrap(), guest.published(fence)), (2, 2));
-    // What it was at once is not there any more, to a CPU that waits as to an engine.
+    // The greater value of before is gone, for a CPU that waits as for an engine.
     monitor(&gpu, guest.id, fence, 8);
     guest.submit_with_progress(&mut waiter, Packets::new().then(WaitFence::new(fence, 9)));
     guest.run(&mut signaler, signal(8));
@@ -132,7 +132,7 @@ fn a_packet_may_rewind_a_rewindable_fence_and_its_waiters_are_held_until_it_is_r
     guest.run(&mut signaler, signal(9));
     guest.wait(waiter.progress, waiter.submitted);
     assert_eq!(take_interrupts(&gpu), [fence_signaled(guest.id, fence)]);
-    // A fence that is not is as it was.
+    // A fence that is not rewindable stays monotonic.
     let monotonic = guest.fence(9);
     let backwards = Packets::new().then(SignalFence::new(monotonic, 2));
     let fault = guest.run_into_fault(&mut signaler, &backwards);
@@ -155,7 +155,7 @@ fn each_signal_of_a_monitored_fence_interrupts_and_a_packet_that_waits_for_it_fa
         assert_eq!(take_interrupts(&gpu), [interrupt]);
         assert_eq!(guest.published(fence), value);
     }
-    // Though its value is there already.
+    // Even though the value is reached already.
     let fault = guest.run_into_fault(&mut queue, &Packets::new().then(WaitFence::new(fence, 1)));
     assert_eq!((fault.reason, fault.address), (FaultReason::FENCE_NOT_NATIVE, u64::from(fence)));
     let mut other = guest.queue(COPY);
@@ -176,7 +176,7 @@ fn signals_of_one_fence_are_all_made_before_a_packet_reads_it_and_before_the_que
         let read = signals(fence, Packets::new()).then(Copy::new(current_value(fence), LOCAL, 8));
         guest.run(&mut queue, read);
         assert_eq!((guest.read_word(LOCAL), guest.published(fence)), (count, count));
-        // The last goes back: what came before counts.
+        // The last signal goes back; earlier ones count.
         let back = signals(other, Packets::new()).then(SignalFence::new(other, count - 1));
         let fault = guest.run_into_fault(&mut queue, &back);
         assert_eq!(fault.reason, FaultReason::FENCE_WENT_BACKWARDS);
@@ -190,7 +190,7 @@ fn signals_of_several_fences_in_turn_are_all_made() {
     let fences: Vec<_> = (0..3).map(|_| guest.fence(0)).collect();
     let mut queue = guest.queue(COPY);
     let signals = (1..=90).fold(Packets::new(), |packets, value: u64| {
-        // Twenty of the first, then each in turn.
+        // Twenty signals of the first fence, then of each in turn.
         let fence = if value <= 20 { fences[0] } else { fences[value as usize % 3] };
         packets.then(SignalFence::new(fence, value))
     });
@@ -255,7 +255,7 @@ fn two_engines_that_wait_for_each_other_go_on_whether_they_poll_or_are_called() 
         };
         guest.submit_with_progress(&mut second, exchange(false));
         if values[0] % 3 == 0 {
-            // It has asked to be called by then.
+            // A sleeping engine has asked to be called.
             wait_until_asleep(&gpu);
         }
         guest.submit_with_progress(&mut first, exchange(true));

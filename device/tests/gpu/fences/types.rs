@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the kernel puts values of fences on this GPU, and who reaches them beside the guest's packets.
+//! Where the kernel puts the values of fences on this GPU, and how the context management processor reaches them.
 
 use crate::support::data::write_data;
 use crate::support::rig::*;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A GPU with the kernel that drives it, and a process of one guest.
+/// A GPU with its kernel, and a process of one guest.
 struct Host {
     gpu: Arc<Gpu>,
     kernel: Kernel,
@@ -66,7 +66,7 @@ impl Host {
         this
     }
 
-    /// How a request ended, and with what.
+    /// Sends a request; returns its status and its reply.
     fn send<T: Request, E: IntoBytes + Immutable>(
         &mut self,
         request: &T,
@@ -129,7 +129,7 @@ impl Host {
         eventually("packets of the system context", || self.local_word(DONE) == mark);
     }
 
-    /// Both values, as that processor reads them.
+    /// Both values, as the context management processor reads them.
     fn values(&mut self, fence: &OpenedFence) -> (u64, u64) {
         let [current, monitored] =
             [fence.mapping.current_value_gpu_va, fence.mapping.monitored_value_gpu_va];
@@ -159,7 +159,7 @@ fn the_context_management_processor_reads_and_writes_both_values_of_each_type_of
         let mut host = Host::new(features);
         let request = CreateNativeFence { fence_type, ..CreateNativeFence::new(host.device, 5) };
         let fence = host.ask(&request);
-        // Processes and the processor find them at the same addresses.
+        // The processor finds the values at the addresses that processes use.
         assert_eq!(host.values(&fence), (5, NOT_MONITORED));
         let offset = fence.mapping.current_value_offset;
         assert_eq!(offset != NOT_PUBLISHED, cpus_reach_it);
@@ -177,7 +177,7 @@ fn the_context_management_processor_reads_and_writes_both_values_of_each_type_of
         assert_eq!(host.values(&fence), (6, 7));
         assert_eq!(host.gpu.fence_value(host.guest, fence.slot).unwrap(), 6);
 
-        // Nothing is mapped there any more when the last fence of the page is gone.
+        // The page is unmapped when its last fence is gone.
         host.ask(&DestroyNativeFence { fence: fence.fence });
         host.gpu.take_interrupts();
         let read = Copy::new(fence.mapping.current_value_gpu_va, LOCAL_START, 8);

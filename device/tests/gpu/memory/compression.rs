@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Compressed memory: plain to engines, encoded to everybody else until it is evicted.
+//! Compressed memory: plain to engines, encoded to CPUs until it is evicted.
 
 use crate::support::data::noise;
 use crate::support::rig::*;
@@ -24,7 +24,7 @@ use bellhop_protocol::packet::transfer::{
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where a guest maps compressed memory, and plain pages of the same size to copy to and from.
+/// Where a guest maps compressed memory, and plain pages of equal size to copy to and from.
 const COMPRESSED: u64 = 0x6000_0000;
 const PLAIN: u64 = LOCAL;
 const PAGES: u64 = 8;
@@ -35,7 +35,7 @@ fn counters(length: u64) -> Vec<u8> {
     (0..length / 8).flat_map(|index| (index * 5).to_le_bytes()).collect()
 }
 
-/// Maps pages of a segment as a compressed allocation is mapped.
+/// Maps pages of a segment as compressed.
 fn map_compressed(guest: &Guest, segment: Segment, address: u64) {
     let protection = DriverProtection { compressed: true };
     let pages =
@@ -44,7 +44,7 @@ fn map_compressed(guest: &Guest, segment: Segment, address: u64) {
     guest.gpu.update_page_table(guest.space, COMPRESSED, PageSize::Small, &entries).unwrap();
 }
 
-/// Evicts pages as dxgkrnl does it: maps them for the paging process, notifies and unmaps.
+/// Evicts pages as dxgkrnl does: maps them for the paging process, notifies and unmaps.
 fn evict(system: &mut System, segment: Segment, address: u64) {
     let pages =
         (0..PAGES).map(|page| PhysicalPage { segment, address: address + page * PAGE_SIZE });
@@ -95,7 +95,7 @@ fn engines_see_plain_bytes_the_cpu_encoded_ones_until_the_eviction_is_notified()
         assert_eq!(guest.read(PLAIN + LENGTH, LENGTH as usize), bytes);
         evict(&mut system, Segment::System, PHYSICAL);
         assert_eq!(guest.read(SYSTEM, LENGTH as usize), bytes);
-        // Under device access again, nothing is lost.
+        // In device access again, the bytes are intact.
         guest.run(&mut queues[1], copy(COMPRESSED, PLAIN + LENGTH));
         assert_eq!(guest.read(PLAIN + LENGTH, LENGTH as usize), bytes);
     }
@@ -130,7 +130,7 @@ fn what_the_cpu_stores_into_a_page_is_never_decoded() {
     let read = guest.read(PLAIN, LENGTH as usize);
     assert_eq!(read[..8192], seen[..8192]);
     assert_eq!(read[8192..], counters(LENGTH)[8192..]);
-    // And a dump of encoded bytes is data as any other.
+    // A dump of encoded bytes is ordinary data.
     guest.run(&mut queue, copy(PLAIN, COMPRESSED));
     let dump = guest.read(SYSTEM, LENGTH as usize);
     guest.write(PLAIN, &dump);
@@ -159,7 +159,7 @@ fn paging_moves_encoded_pages_as_they_are_between_all_segments() {
         })
         .collect();
     system.perform(&[
-        // Something short before, so that a step ends in the middle of a page.
+        // A short operation first, so that a step ends in the middle of a page.
         PagingOperation::Fill { destination: PRIVATE_START, length: PAGE_SIZE, pattern: 0 },
         PagingOperation::MapApertureSegment { offset: 0, pages: &pages },
         transfer(PRIVATE_START + 3 * PAGE_SIZE, APERTURE_START),
@@ -248,7 +248,7 @@ fn a_guest_that_scribbles_over_encoded_pages_only_reads_other_bytes() {
     guest.run(&mut queue, Packets::new().then(NOP));
 }
 
-/// Pages that are the guest's again hold what its CPU sees there, even if that is what an engine wrote.
+/// Engines read pages that are the guest's again as its CPU sees them, even if an engine encoded the bytes.
 #[test]
 fn pages_that_were_unmapped_from_the_iommu_are_not_decoded() {
     let mut guest = Guest::start();
@@ -259,7 +259,7 @@ fn pages_that_were_unmapped_from_the_iommu_are_not_decoded() {
     guest.run(&mut queue, copy(PLAIN, COMPRESSED));
     let seen = guest.read(SYSTEM, LENGTH as usize);
     let kept = 3 * PAGE_SIZE;
-    // The last pages are still in device access; memory that the guest has not got does no harm.
+    // The last pages are still in device access; an extent outside the guest's memory does no harm.
     let none = Extent { address: 1 << 40, length: PAGE_SIZE };
     let pages = [Extent { address: PHYSICAL, length: LENGTH - kept }, none];
     system.perform(&[PagingOperation::NotifyAlloc {
@@ -278,7 +278,7 @@ fn pages_that_were_unmapped_from_the_iommu_are_not_decoded() {
     assert_eq!(still, &counters(LENGTH)[gone.len()..]);
 }
 
-/// Something done to compressed memory.
+/// An action on compressed memory.
 #[derive(Debug, Clone)]
 enum Action {
     Fill { at: u64, length: u64, pattern: u32 },
@@ -356,7 +356,7 @@ proptest! {
                     continue;
                 }
                 Action::CpuStore { at, bytes } => {
-                    // Only a CPU that waited for the eviction may store.
+                    // A CPU may store only after the eviction.
                     evict(&mut system, Segment::System, PHYSICAL);
                     guest.write(SYSTEM + at, &bytes);
                     model[range(at, bytes.len() as u64)].copy_from_slice(&bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! That guests do not see each other, and that nothing is left of one that went.
+//! Guests do not see each other, and nothing is left of a guest that went.
 
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
@@ -98,7 +98,7 @@ fn memory_that_is_gone_faults() {
 fn nothing_is_left_of_a_guest_that_was_detached() {
     let gpu = start_with(GpuConfig { page_table_pages: 256, ..GpuConfig::default() });
     for _ in 0..50 {
-        // Would run out of page-table pages and physical doorbells if any were left.
+        // The GPU would run out of page-table pages and physical doorbells if any were leaked.
         let mut guest = Guest::attach(&gpu);
         let mut queue = guest.queue(COPY);
         guest.run(&mut queue, Packets::new());

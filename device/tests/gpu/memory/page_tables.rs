@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Page tables that paging changes, and what engines remember of them.
+//! Page tables that paging changes, and the engines' translations of them.
 
 use crate::support::data::noise;
 use crate::support::rig::*;
@@ -48,7 +48,7 @@ fn a_page_that_an_engine_accesses_is_noted_once_in_each_walk_of_page_tables() {
         }
         gpu.forget_translations();
     }
-    // The entry is what it was but for that.
+    // Clearing accessed bits left the entries intact: writes reached their page.
     assert_eq!(guest.read(used + 3 * PAGE_SIZE, 8), [7, 0, 0, 0, 7, 0, 0, 0]);
     guest.unmap(used, length);
     assert!(!is_used(used, length));
@@ -67,7 +67,7 @@ fn what_one_guest_has_forgotten_its_neighbour_remembers() {
         (guest, queue)
     });
     let page = LOCAL + SIZE - PAGE_SIZE;
-    // Whether the engine walks page tables for what each writes.
+    // Whether the engine walks page tables for each guest's write.
     let walks = |guests: &mut [(Guest, Queue); 2]| {
         guests.each_mut().map(|(guest, queue)| {
             guest.run(queue, Packets::new().then(Fill::new(page, 8, 7)));
@@ -91,7 +91,7 @@ fn large_update(space: AddressSpaceId, gpu_va: u64, entries: &[Pte]) -> PagingOp
     PagingOperation::UpdatePageTable { space, gpu_va, page_size: PageSize::Large, entries }
 }
 
-/// Where a guest maps what paging moves under it.
+/// Where a guest maps memory that paging moves.
 const MOVING: u64 = 0x5000_0000;
 
 #[test]
@@ -159,7 +159,7 @@ fn pages_of_64_kib_are_translated_whole_protected_and_taken_away() {
     ];
     let space = guest.space;
     system.perform(&[large_update(space, MOVING, &entries)]);
-    // A small page stands beside them, in the same table's reach.
+    // A small page is beside them, in the range of their table.
     guest.map(MOVING + 2 * large, Segment::Local, 8 * PAGE_SIZE, PAGE_SIZE, true);
     let bytes = noise(large as usize + 8);
     guest.write(LOCAL + 16 * PAGE_SIZE, &bytes);
@@ -222,7 +222,7 @@ fn an_update_after_the_end_of_its_address_space_writes_no_other_tables() {
     let fence = system.submit(&update);
     quiesce(&gpu);
     gpu.destroy_address_space(doomed).unwrap();
-    // Takes whatever nodes are free.
+    // Takes the free nodes.
     let heir = gpu.create_address_space(guest.id).unwrap();
     const HEIRS: u64 = 512 * PAGE_SIZE;
     let local = [Pte::new(page(Segment::Local, 0), true)];

@@ -140,7 +140,7 @@ fn a_paging_buffer_that_fails_is_named_and_the_next_is_executed_and_guests_notic
     };
     assert_eq!(std::mem::take(&mut system.faults), [(failed, fault)]);
     assert_eq!(guest.read(LOCAL, 8), [1, 0, 0, 0, 1, 0, 0, 0]);
-    // A signal of a fence that the guest may have is no packet for the host: it owns none.
+    // The host's buffers cannot signal a guest's fence: the host owns none.
     let slot = guest.fence(0);
     let signal = Packets::new().then(SignalFence::new(slot, 1));
     assert_eq!(system.run_into_fault(signal).reason, FaultReason::FENCE_NOT_OWNED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pages that a queue's engine remembers beside its TLB: the ring's, the ring buffer control's, its buffers'. What
-//! has the TLB forget has the engine forget these.
+//! Pages that a queue pins beside the engine's TLB: those of its ring, its ring buffer control and its buffers. A
+//! flush of the TLB revokes the pins.
 
 use crate::support::rig::*;
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -14,7 +14,7 @@ use bellhop_protocol::packet::{Opcode, PacketHeader};
 use std::sync::Arc;
 use vm_memory::GuestMemoryBackend as _;
 
-/// A guest with a queue that has executed a buffer twice: what it uses is remembered.
+/// A guest with a queue that has executed a buffer twice, so that its pages are pinned.
 fn warm() -> (Guest, Queue, IndirectBuffer) {
     let gpu = start();
     let mut guest = Guest::attach(&gpu);

@@ -17,7 +17,7 @@ use bellhop_protocol::packet::flow::NOP;
 use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 
-/// A queue of the guest's process whose addresses are physical.
+/// A queue of the guest's process with physical addresses.
 fn basic_queue(guest: &mut Guest, system: &System, node: u32) -> (HwQueueId, u32) {
     let progress_fence = guest.fence(0);
     let address_space = system.context.address_space;
@@ -26,7 +26,7 @@ fn basic_queue(guest: &mut Guest, system: &System, node: u32) -> (HwQueueId, u32
     (guest.gpu.create_hw_queue(description).unwrap(), progress_fence)
 }
 
-/// Submits packets from this offset of the DMA buffers.
+/// Submits packets at this offset of the DMA buffers.
 fn submit(guest: &Guest, queue: HwQueueId, offset: u64, packets: &Packets, count: u64) {
     guest.gpu.write_dma_buffer(guest.id, offset, &packets.0).unwrap();
     guest.submit_kernel_mode(queue, DMA_BUFFERS_START + offset, packets.0.len() as u32, count);
@@ -37,7 +37,7 @@ fn a_dma_buffer_reaches_what_the_aperture_shows_and_signals_its_process_s_fences
     let mut guest = Guest::start();
     let system = System::of(&guest);
     let space = system.context.address_space;
-    // Two pages that are not next to each other, as one.
+    // Two pages that are not adjacent, mapped as one range.
     for (index, page) in [3, 1].into_iter().enumerate() {
         let address = PHYSICAL + page * PAGE_SIZE;
         let entry = Pte::new(PhysicalPage { segment: Segment::System, address }, true);
@@ -71,7 +71,7 @@ fn a_completion_is_there_before_its_progress_fence_is_signaled() {
     for count in 1..=500 {
         submit(&guest, queue, 0, &Packets::new().then(NOP), count);
         guest.wait(progress, count);
-        // Nothing of it is needed any more: the next goes to the same place.
+        // The buffer is not needed any more: the next one reuses its place.
         assert_eq!(guest.gpu.current_fence(queue).unwrap(), count);
     }
 }
@@ -134,7 +134,7 @@ fn no_process_reaches_dma_buffers_or_physical_addresses() {
         let packets = Packets::new().then(Copy::new(address, LOCAL, 8));
         let fault = guest.run_into_fault(&mut queue, &packets);
         assert_eq!((fault.reason, fault.address), (FaultReason::READ_PAGE_FAULT, address));
-        // Nor are packets fetched from there.
+        // The engine fetches no packets from there either.
         let (queue, _) = guest.kernel_mode_queue(COPY);
         guest.submit_kernel_mode(queue, address, 8, 1);
         let fault = fault_of(&gpu, queue);

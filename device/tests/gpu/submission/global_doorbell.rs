@@ -44,7 +44,7 @@ fn every_queue_of_every_engine_is_rung_through_one_word() {
         let mut queues: Vec<_> =
             [COMPUTE, COPY, COPY + 1, COMPUTE].map(|node| connected(&mut guest, node)).into();
         for _ in 0..200 {
-            // All at once, and only then is anything waited for: most of these overwrite another.
+            // All queues ring before any wait: most rings overwrite another.
             for queue in &mut queues {
                 ring(&guest, queue);
             }

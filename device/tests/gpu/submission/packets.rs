@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What each packet does.
+//! The effect of each packet.
 
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
@@ -64,7 +64,7 @@ fn fill_repeats_its_pattern_over_any_range() {
 fn copies_go_both_ways_between_scattered_pages() {
     let mut guest = Guest::start();
     let mut queue = guest.queue(COPY);
-    // The pages of this range lie backwards, and take turns between local and guest memory.
+    // The pages of this range are in reverse order, and alternate between local and guest memory.
     let scattered = 0x5000_0000;
     for page in 0..64 {
         let address = (63 - page) * 4096;
@@ -232,7 +232,7 @@ fn a_command_buffer_submitted_in_kernel_mode_signals_the_progress_fence() {
     for value in 1..=20 {
         assert_eq!(guest.read_word(SYSTEM + value * 8), value);
     }
-    // Several that are done before anybody looks are told of at once.
+    // One report covers several submissions that complete before the host looks.
     let mut last = 100;
     while last < 120 {
         for interrupt in take_interrupts(&gpu) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[test]
 fn an_engine_lets_the_guest_run_that_shares_its_processor() {
     stay_on_one_processor();
-    // It never sleeps, so that only its own yields and the ends of time slices let the guest run.
+    // The engine never sleeps, so that only its yields and the ends of time slices let the guest run.
     let gpu = start_with(GpuConfig { spin: Duration::from_secs(30), ..GpuConfig::default() });
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COMPUTE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Doorbells whose pages are moved, with a VMM that tests drive by hand.
+//! Doorbells with moved pages, and a VMM that tests drive by hand.
 
 use crate::support::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig, Move, Moved, Page, Rotation, SETTLING};
@@ -45,13 +45,13 @@ impl Moving {
         Self { gpu, guest, rotation, pages }
     }
 
-    /// As the kernel begins to connect: watch, then rotate.
+    /// Begins to connect, as the kernel does: watch, then rotate.
     fn begin(&self, queue: &Queue, doorbell: u32) {
         self.gpu.watch(PhysicalDoorbell(doorbell), queue.id).unwrap();
         assert_eq!(self.gpu.rotate_to_physical(queue.id).unwrap(), RotationProgress::Pending);
     }
 
-    /// As the kernel disconnects a victim.
+    /// Disconnects a victim, as the kernel does.
     fn disconnect(&self, queue: &Queue, doorbell: u32) {
         self.gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_RETRY).unwrap();
         self.gpu.rotate_to_dummy(queue.id).unwrap();
@@ -59,7 +59,7 @@ impl Moving {
         self.gpu.kick(queue.id).unwrap();
     }
 
-    /// The VMM does what it is asked for next, which is this.
+    /// Takes the next request to the VMM, which must be this move.
     #[track_caller]
     fn expect_move(&self, queue: &Queue, to: Page) -> Move {
         let next = self.rotation.next().unwrap();
@@ -72,7 +72,7 @@ impl Moving {
         self.rotation.moved(self.expect_move(queue, to), Moved::Done);
     }
 
-    /// Waits for what becomes of a doorbell. The thread that asks for moves finds that out.
+    /// Waits for the outcome of a doorbell's move, which the thread that requests moves reports.
     #[track_caller]
     fn outcome(&self) -> (HwQueueId, RotationOutcome) {
         std::thread::scope(|threads| {
@@ -91,7 +91,7 @@ impl Moving {
         })
     }
 
-    /// The words that a queue rings while its page shows this one.
+    /// The words that a queue rings while its doorbell shows this page.
     fn words(&self, queue: &Queue, page: Page) -> DoorbellWords<'_> {
         let slot = queue.binding.slot;
         let offset = self.gpu.doorbell_page(self.guest.id, page).unwrap();
@@ -119,7 +119,7 @@ impl Moving {
 #[test]
 fn the_move_of_a_page_is_reported_and_later_that_it_has_settled() {
     let mut moving = Moving::new(Duration::from_micros(50));
-    // A guest whose pages nobody moves: its doorbells are watched where they are.
+    // A guest without moved pages: engines watch its doorbells in place.
     let mut guest = Guest::attach(&moving.gpu);
     let mut elsewhere = guest.disconnected_queue(COMPUTE);
     assert_eq!(moving.gpu.rotate_to_physical(elsewhere.id).unwrap(), RotationProgress::Done);
@@ -167,7 +167,7 @@ fn a_ring_of_the_physical_page_is_seen_and_one_of_the_dummy_page_is_not() {
     moving.submit(&mut queue, Page::Dummy);
     quiesce(&moving.gpu);
     assert_eq!(moving.guest.published(queue.progress), 100);
-    // A connect looks at what the ring holds.
+    // A connect has the engine look at the ring.
     moving.begin(&queue, 1);
     moving.move_to(&queue, Page::Physical(1));
     moving.gpu.publish_connected(queue.id, ConnectionStatus::CONNECTED_NOTIFY).unwrap();
@@ -188,7 +188,7 @@ fn what_an_earlier_owner_stores_late_neither_runs_nor_hides_anything() {
         let word = moving.pages.get_atomic_ref::<AtomicU64>(word as usize).unwrap();
         let done = &AtomicBool::new(false);
         std::thread::scope(|threads| {
-            // All of it values that the word has had: the worst that can come late.
+            // Stale values of the word are the worst late stores.
             threads.spawn(move || {
                 let mut late = 0;
                 while !done.load(Ordering::Relaxed) {
@@ -247,7 +247,7 @@ fn a_doorbell_goes_to_the_dummy_page_before_another_gets_its_physical_one() {
     let [first, second, third] = &queues;
     moving.begin(first, 0);
     moving.move_to(first, Page::Physical(0));
-    // In one go, as the kernel does it.
+    // Without waiting in between, as the kernel does it.
     moving.disconnect(first, 0);
     moving.begin(second, 0);
     moving.begin(third, 1);
@@ -260,7 +260,7 @@ fn a_doorbell_goes_to_the_dummy_page_before_another_gets_its_physical_one() {
         left.remove(at.unwrap());
         moving.rotation.moved(next, Moved::Done);
     }
-    // Two that want each other's: one must make way first.
+    // Two queues that want each other's doorbells: one must make way first.
     moving.disconnect(second, 0);
     moving.disconnect(third, 1);
     moving.begin(second, 1);
@@ -280,7 +280,7 @@ fn a_move_that_is_no_longer_wanted_is_undone_and_not_reported() {
     let queue = moving.guest.disconnected_queue(COMPUTE);
     moving.begin(&queue, 0);
     let begun = moving.expect_move(&queue, Page::Physical(0));
-    // The VMM takes its time, and meanwhile the doorbell is a victim and is connected again.
+    // The VMM is slow; meanwhile the doorbell becomes a victim and is connected again.
     moving.disconnect(&queue, 0);
     moving.rotation.moved(begun, Moved::Done);
     moving.begin(&queue, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When engines sleep, wake, wait, take turns and let go.
+//! When engines sleep, wake, wait, take turns and release queues.
 
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
@@ -31,7 +31,7 @@ fn an_idle_engine_sleeps_and_wakes_when_it_is_notified() {
 
 #[test]
 fn no_ring_is_lost_however_it_meets_falling_asleep() {
-    // Without a spin the engine is forever arming and sleeping.
+    // Without a spin the engine arms and sleeps all the time.
     let gpu = start_with(GpuConfig { spin: Duration::ZERO, ..GpuConfig::default() });
     let mut guest = Guest::attach(&gpu);
     let mut queue = guest.queue(COMPUTE);
@@ -48,7 +48,7 @@ fn no_ring_is_lost_however_it_meets_disconnecting_and_connecting() {
     let (id, doorbell) = (queue.id, guest.physical_doorbell(&queue));
     for round in 1..=2_000 {
         std::thread::scope(|scope| {
-            // As the kernel does: the status first, then the watch, then one last look.
+            // Disconnects as the kernel does: the status first, then the watch, then one last look.
             scope.spawn(|| {
                 gpu.publish_disconnected(id, ConnectionStatus::DISCONNECTED_RETRY).unwrap();
                 gpu.unwatch(doorbell).unwrap();
@@ -137,7 +137,7 @@ fn a_queue_can_wait_for_another_of_its_own_engine() {
     guest.wait(waiter.progress, 1);
 }
 
-/// Packets that take an engine practically forever: nested buffers full of buffers.
+/// Packets that keep an engine busy practically forever: nested buffers full of buffers.
 fn endless(guest: &mut Guest) -> IndirectBuffer {
     let mut buffer = guest.buffer(&Packets::new().then(Fill::new(LOCAL, FREE, 0)));
     for _ in 0..3 {
@@ -208,7 +208,7 @@ fn unmapping_takes_effect_with_the_next_quiesce_and_mapping_at_once() {
     let mut queue = guest.queue(COPY);
     guest.write(SYSTEM, &[7; 16]);
     guest.run(&mut queue, Packets::new().then(Copy::new(SYSTEM, LOCAL, 8)));
-    // The same address, another page.
+    // Another page at this address.
     use bellhop_host_kmd::hardware::Segment;
     guest.map(SYSTEM, Segment::System, PHYSICAL + 0x1000, 0x1000, true);
     quiesce(&guest.gpu);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A buffer that fits a cache line is executed without a window. Held against the general way, which a buffer takes
-//! that crosses a page: the same packets have the same effects and the same faults.
+//! A buffer that fits into a cache line is executed without a window. The tests compare it with the general path,
+//! which a buffer takes that crosses a page: effects and faults must be equal.
 
 use crate::support::rig::*;
 use bellhop_device::gpu::Gpu;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Bytes of the longest of these buffers.
 const SMALL: usize = 64;
-/// Fences that the packets name; one more belongs to nobody.
+/// Fences that the packets name; one more slot has no owner.
 const FENCES: u32 = 2;
 const NOBODYS: u32 = FENCES;
 
@@ -33,7 +33,7 @@ enum Step {
     /// A buffer of one NOP.
     Nested,
     Unknown,
-    /// A header that says another length than the opcode's.
+    /// A header with a length that does not match its opcode.
     BadLength(u16),
 }
 
@@ -53,7 +53,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..7)
 }
 
-/// What the packets did.
+/// The effects of the packets.
 #[derive(Debug, PartialEq)]
 struct Effects {
     fences: [u64; FENCES as usize],
@@ -62,8 +62,8 @@ struct Effects {
     fault: Fault,
 }
 
-/// Executes the steps in a buffer, whose first byte is `before_page_end` bytes before a page's end, and then a
-/// packet that does not exist: so each run ends with a fault, the buffer's or that one.
+/// Executes the steps in a buffer, which begins `before_page_end` bytes before a page's end, and then an unknown
+/// packet: so each run ends with a fault, of the buffer or of that packet.
 fn effects(gpu: &Arc<Gpu>, steps: &[Step], before_page_end: u64) -> Effects {
     let mut guest = Guest::attach(gpu);
     let fences: Vec<_> = (0..FENCES).map(|_| guest.fence(0)).collect();
@@ -123,7 +123,7 @@ fn a_small_buffer_does_what_it_does_where_it_crosses_a_page() {
             Ok(())
         })
         .unwrap();
-    // The comparison means something: buffers end, and buffers fault.
+    // The comparison covers both: buffers that end, and buffers that fault.
     for (steps, reason) in [
         (vec![Step::Nop, Step::Signal(0, 3), Step::Signal(0, 5)], FaultReason::UNKNOWN_PACKET),
         (vec![Step::Signal(1, 3), Step::Signal(1, 2)], FaultReason::FENCE_WENT_BACKWARDS),

@@ -6,7 +6,7 @@ use super::rig::Packets;
 use bellhop_protocol::packet::dispatch::xor_stream;
 use bellhop_protocol::packet::transfer::WriteData;
 
-/// Bytes without a pattern that a copy of the wrong piece could have too.
+/// Bytes without a pattern, so that a copy of the wrong piece shows.
 pub fn noise(length: usize) -> Vec<u8> {
     (0..length as u64).map(|index| xor_stream(length as u64, index) as u8).collect()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Queues with fence logs, and what the control plane reads of them.
+//! Queues with fence logs, and the control plane's reads of them.
 
 use super::rig::*;
 use bellhop_device::gpu::Gpu;
@@ -16,7 +16,7 @@ pub const WAITS: FenceLogType = FenceLogType::WAITS;
 /// The log of signals.
 pub const SIGNALS: FenceLogType = FenceLogType::SIGNALS;
 
-/// Where a guest of these tests finds the logs of its queue.
+/// The GPU virtual address of the logs of a guest's queue.
 pub const LOGS: u64 = 0x3000_0000;
 
 /// A queue with logs, which its packets find at [`LOGS`].
@@ -31,7 +31,7 @@ pub fn logged_queue(guest: &mut Guest, node: u32) -> Queue {
     queue
 }
 
-/// What the control plane reads of a log that it has not looked at, and what it has lost.
+/// The entries that the control plane reads of a new log, and the number of lost ones.
 pub fn read(gpu: &Gpu, queue: HwQueueId, log_type: FenceLogType) -> (Vec<FenceLogEntry>, u64) {
     let (mut entries, mut lost) = (Vec::new(), 0);
     gpu.with_fence_log(QueueLog { queue, log_type }, &mut |log| {
@@ -43,7 +43,7 @@ pub fn read(gpu: &Gpu, queue: HwQueueId, log_type: FenceLogType) -> (Vec<FenceLo
     (entries, lost)
 }
 
-/// What the control plane reads of a log of which nothing is lost.
+/// The entries that the control plane reads of a log without losses.
 pub fn entries(gpu: &Gpu, queue: HwQueueId, log_type: FenceLogType) -> Vec<FenceLogEntry> {
     let (entries, lost) = read(gpu, queue, log_type);
     assert_eq!(lost, 0);

@@ -4,7 +4,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps this thread, and those that it starts, on one of its processors.
+/// Pins this thread, and those that it starts, to one of its processors.
 pub fn stay_on_one_processor() {
     let allowed = sched_getaffinity(None).unwrap();
     let first = (0..CpuSet::MAX_CPU).find(|processor| allowed.is_set(*processor)).unwrap();

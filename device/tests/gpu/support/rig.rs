@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A GPU with guests that behave, for tests to make misbehave.
+//! A GPU with well-behaved guests, which tests make misbehave.
 
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -32,9 +32,9 @@ pub const LOCAL: u64 = 0x1000_0000;
 pub const SYSTEM: u64 = 0x2000_0000;
 /// Guest-physical address of a guest's own memory.
 pub const PHYSICAL: u64 = 0x10_0000;
-/// Bytes of each.
+/// Bytes of each of the two memories.
 pub const SIZE: u64 = 8 << 20;
-/// Bytes of either that tests may use as they like; rings and buffers come after.
+/// Bytes of either that tests may use freely; rings and buffers follow.
 pub const FREE: u64 = 4 << 20;
 /// The compute node, and a node for copies.
 pub const COMPUTE: u32 = 0;
@@ -42,14 +42,14 @@ pub const COPY: u32 = 1;
 
 pub const LAYOUT: BarLayout = BarLayout { doorbell_count: 32, fence_count: 64, local_memory: SIZE };
 
-/// What a guest has beside its BAR.
+/// The sizes of a guest's segments beside its BAR.
 pub const SEGMENTS: SegmentSizes =
     SegmentSizes { private: 4 << 20, backing: 16 << 20, aperture: 1 << 20 };
 
-/// How long something may take before a test calls it a hang.
+/// How long a step may take before a test calls it a hang.
 const HANG: Duration = Duration::from_secs(30);
 
-/// Waits until `done`, or panics over what did not happen.
+/// Waits until `done`, or panics and names what did not happen.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -68,13 +68,13 @@ pub fn fence_storage(slot: u32) -> FenceStorage {
     FenceStorage { current, monitored, published: true, native: true, rule }
 }
 
-/// Puts a fence that `owner` can name into a slot.
+/// Creates a fence in a slot, for packets of `owner`.
 pub fn create_fence(gpu: &Gpu, guest: GuestId, slot: u32, owner: AddressSpaceId, initial: u64) {
     gpu.create_fence(guest, slot, fence_storage(slot), Some(initial)).unwrap();
     gpu.open_fence(guest, slot, slot, owner).unwrap();
 }
 
-/// Has a fence monitored; returns CurrentValue as a waiter then samples it.
+/// Sets a fence's MonitoredValue; returns CurrentValue as a waiter then loads it.
 pub fn monitor(gpu: &Gpu, guest: GuestId, slot: u32, value: u64) -> u64 {
     gpu.update_monitored_values(guest, &[SlotValue { slot, value }]).unwrap();
     gpu.fence_value(guest, slot).unwrap()
@@ -130,7 +130,7 @@ pub fn guest_memory() -> Arc<GuestMemoryMmap> {
 }
 
 impl Guest {
-    /// A guest of a GPU of its own.
+    /// A guest on a new GPU.
     pub fn start() -> Self {
         Self::attach(&start())
     }
@@ -139,7 +139,7 @@ impl Guest {
         Self::attach_with(gpu, 0)
     }
 
-    /// A guest whose queues are watched by the physical doorbells from this one on.
+    /// A guest with queues that the physical doorbells from this one on watch.
     pub fn attach_with(gpu: &Arc<Gpu>, first_physical_doorbell: u32) -> Self {
         let memory = guest_memory();
         let id = gpu.attach_guest(LAYOUT, SEGMENTS, Arc::clone(&memory)).unwrap();
@@ -206,7 +206,7 @@ impl Guest {
         u64::from_le_bytes(self.read(va, 8).try_into().unwrap())
     }
 
-    /// Local memory for a buffer; its GPU virtual address.
+    /// Allocates local memory for a buffer; returns its GPU virtual address.
     pub fn allocate(&mut self, size: u64) -> u64 {
         let at = self.allocated;
         self.allocated += size.next_multiple_of(PAGE_SIZE);
@@ -233,7 +233,7 @@ impl Guest {
         slot
     }
 
-    /// What the guest sees of a fence.
+    /// The value of a fence that is published to the guest.
     pub fn published(&self, slot: u32) -> u64 {
         self.word(LAYOUT.fence(slot)).load(Ordering::Acquire)
     }
@@ -248,12 +248,12 @@ impl Guest {
         (self.queue_with_progress(node, progress_fence), progress_fence)
     }
 
-    /// A queue without a ring that signals a fence which there is already.
+    /// A queue without a ring that signals an existing fence.
     pub fn queue_with_progress(&self, node: u32, progress_fence: u32) -> HwQueueId {
         self.gpu.create_hw_queue(self.description(node, progress_fence)).unwrap()
     }
 
-    /// What [`Self::queue_with_progress`] makes.
+    /// The description for [`Self::queue_with_progress`].
     pub fn description(&self, node: u32, progress_fence: u32) -> HwQueueDescription {
         HwQueueDescription {
             guest: self.id,
@@ -267,7 +267,7 @@ impl Guest {
         }
     }
 
-    /// Submits `size` bytes of packets to a queue without a ring; `value` is that of both fences.
+    /// Submits `size` bytes of packets to a queue without a ring; both fences get `value`.
     pub fn submit_kernel_mode(&self, queue: HwQueueId, gpu_va: u64, size: u32, value: u64) {
         let (progress_fence_value, submission_fence) = (value, value);
         let submission = KernelSubmission { gpu_va, size, progress_fence_value, submission_fence };
@@ -281,7 +281,7 @@ impl Guest {
         self.with_ring(id, progress)
     }
 
-    /// A queue that does not hang for making no progress.
+    /// A queue without a time-out.
     pub fn queue_without_timeout(&mut self, node: u32) -> Queue {
         let progress = self.fence(0);
         let description = self.description(node, progress);
@@ -347,7 +347,7 @@ impl Guest {
         self.pointers(queue).publish(queue.written);
     }
 
-    /// Rings, and notifies if asked to.
+    /// Rings, and notifies if the status asks for it.
     pub fn ring(&self, queue: &Queue) -> ConnectionStatus {
         let status = self.doorbell(queue).ring(queue.written);
         if status == ConnectionStatus::CONNECTED_NOTIFY {
@@ -361,7 +361,7 @@ impl Guest {
         self.ring(queue);
     }
 
-    /// Submits, with a signal of the progress fence behind.
+    /// Submits packets with a signal of the progress fence behind them.
     pub fn submit_with_progress(&self, queue: &mut Queue, packets: Packets) {
         queue.submitted += 1;
         self.submit(queue, &packets.then(SignalFence::new(queue.progress, queue.submitted)));
@@ -373,7 +373,7 @@ impl Guest {
         self.wait(queue.progress, queue.submitted);
     }
 
-    /// Submits what will fault and waits until it did.
+    /// Submits packets that fault, and waits for the fault.
     pub fn run_into_fault(&self, queue: &mut Queue, packets: &Packets) -> Fault {
         self.submit(queue, packets);
         fault_of(&self.gpu, queue.id)
@@ -386,7 +386,7 @@ impl Guest {
         self.detach_global(queues.iter().copied());
     }
 
-    /// The same where no physical doorbell watches the queues.
+    /// Detaches a guest with queues that no physical doorbell watches.
     pub fn detach_global<'q>(self, queues: impl IntoIterator<Item = &'q Queue>) {
         for queue in queues {
             self.gpu.destroy_hw_queue(queue.id).unwrap();
@@ -397,7 +397,7 @@ impl Guest {
     }
 }
 
-/// A queue as its guest knows it.
+/// A queue, from its guest's side.
 #[derive(Debug)]
 pub struct Queue {
     pub id: HwQueueId,
@@ -438,16 +438,16 @@ pub fn fault_of(gpu: &Gpu, queue: HwQueueId) -> Fault {
     }
 }
 
-/// Waits until every engine has forgotten.
+/// Waits until every engine has quiesced.
 pub fn quiesce(gpu: &Gpu) -> Ticket {
     let ticket = gpu.quiesce(None);
     eventually("a quiesce", || gpu.quiesced() >= ticket);
     ticket
 }
 
-/// Waits until every engine sleeps, having attended to everything that was asked before.
+/// Waits until every engine sleeps and has handled all earlier calls.
 pub fn wait_until_asleep(gpu: &Gpu) {
-    // An engine that was just called still counts as asleep: not so after a quiesce.
+    // An engine that was just called still counts as asleep, but not after a quiesce.
     quiesce(gpu);
     let nodes = 0..gpu.nodes().len() as u32;
     eventually("sleep", || nodes.clone().all(|node| gpu.engine_progress(node).unwrap().is_asleep));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest's system context, for tests to page with.
+//! A guest's system context, with which tests page.
 
 use super::rig::*;
 use bellhop_device::gpu::Gpu;
@@ -15,7 +15,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::power::EnginePowerState;
 use std::sync::Arc;
 
-/// A guest's system context, as dxgkrnl knows it.
+/// A guest's system context, from dxgkrnl's side.
 pub struct System {
     gpu: Arc<Gpu>,
     guest: GuestId,
@@ -49,7 +49,7 @@ impl System {
         self.run(packets);
     }
 
-    /// Submits packets; the fence that they are submitted with.
+    /// Submits packets; returns their fence.
     pub fn submit(&mut self, packets: &Packets) -> u64 {
         self.submitted += 1;
         self.gpu.submit_paging(self.guest, &packets.0, self.submitted).unwrap();
@@ -88,7 +88,7 @@ impl System {
         self.wait_into_fault(fence)
     }
 
-    /// Waits until what was submitted with this fence, and nothing else, has failed.
+    /// Waits until the submission with this fence, and no other, has failed.
     pub fn wait_into_fault(&mut self, fence: u64) -> Fault {
         self.wait(fence);
         let (faulted, fault) = self.faults.pop().unwrap();
@@ -111,7 +111,7 @@ impl System {
     }
 }
 
-/// Takes an engine's power, and waits until it has none.
+/// Takes an engine's power, and waits until it is in F1.
 pub fn power_down(gpu: &Gpu, node: u32) {
     gpu.set_engine_power(node, EnginePowerState::F1, 1).unwrap();
     quiesce(gpu);

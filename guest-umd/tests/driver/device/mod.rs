@@ -40,7 +40,7 @@ pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::NA
 /// Guest-physical address of the memory that the driver gets.
 const SYSTEM_BASE: u64 = 1 << 32;
 const SYSTEM_SIZE: usize = 8 << 20;
-/// How long a thing may take before a test calls it a hang.
+/// How long a step may take before a test calls it a hang.
 pub const HANG: Duration = Duration::from_secs(30);
 
 /// What a device reports about itself.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a fuzzer begins: for each packet that a burst executes, each way out of a burst and each fault, an input
-//! that has it.
+//! The fuzzer's first inputs: one for each packet that a burst executes, each way out of a burst and each fault.
 //!
-//! Random bytes seldom are a ring of good packets with one thing wrong. Each seed is a file of the corpus, and the
-//! test here says what it does. After a change of seeds, or of what an [`Action`] is,
+//! Random bytes seldom form a ring of valid packets with one error. Each seed is a file of the corpus, and the test
+//! here says what it does. After a change of seeds, or of [`Action`],
 //! `BELLHOP_WRITE_SEEDS=1 cargo test -p bellhop-fuzz seeds` writes the files anew.
 
 use super::{Action, At, Packet, compare};
@@ -16,7 +15,7 @@ use std::path::Path;
 const PACKETS: u64 = 11;
 const ACTIONS: u64 = 5;
 
-/// Writes what [`arbitrary`] reads.
+/// Writes bytes that [`arbitrary`] reads.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
@@ -32,7 +31,7 @@ impl Bytes {
         self.put(&choice.to_le_bytes())
     }
 
-    /// A list: before each element, that there is one more.
+    /// A list: before each element, a flag that one more follows.
     fn list<T>(&mut self, elements: &[T], mut each: impl FnMut(&mut Self, &T)) -> &mut Self {
         for element in elements {
             self.put(&[1]);
@@ -98,7 +97,7 @@ impl Bytes {
     }
 }
 
-/// What a guest does, and the fault that it ends with.
+/// The actions of a guest, and the fault that they end with.
 struct Seed {
     name: &'static str,
     actions: Vec<Action>,
@@ -127,7 +126,7 @@ fn signals(fence: u8, values: impl IntoIterator<Item = u8>) -> Vec<Packet> {
     values.into_iter().map(|value| Packet::Signal(fence, value)).collect()
 }
 
-/// What has no fault.
+/// Seeds without a fault.
 fn fine() -> Vec<Seed> {
     use Packet::{Fill, LongNop, Nop, Signal, Write, WriteData};
     let seed = |name, actions| Seed { name, actions, fault: None };
@@ -254,11 +253,11 @@ fn fine() -> Vec<Seed> {
     ]
 }
 
-/// What ends with a fault.
+/// Seeds that end with a fault.
 fn faulty() -> Vec<Seed> {
     use Packet::{AnyBuffer, AnySignal, Header, Nop, Signal};
     let seed = |name, actions, fault| Seed { name, actions, fault: Some(fault) };
-    // What was done before the fault is done.
+    // Packets before the fault take effect.
     let after = |packet| vec![submit(vec![Signal(1, 1), Signal(1, 2), Nop, packet, Signal(1, 3)])];
     let within = |packet| {
         vec![place(1, vec![Nop, Signal(1, 1), packet]), submit(vec![buffer(1, 5), Signal(1, 2)])]

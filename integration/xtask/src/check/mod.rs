@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `cargo xtask check` asks of the sources, beyond what cargo's own tools do.
+//! The checks of `cargo xtask check` beyond those of cargo's own tools.
 
 pub mod deny;
 pub mod orderings;

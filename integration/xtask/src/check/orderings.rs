@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where memory orderings stand.
+//! Memory orderings outside the hand-offs.
 //!
-//! The hand-offs of `bellhop_protocol::handoff` have models and mutants, and an ordering elsewhere has
-//! neither. So this lists every ordering stronger than relaxed outside that room, and fails on one that
-//! `orderings.toml` does not give a reason for, and on a reason for what is not there any more.
+//! The hand-offs of `bellhop_protocol::handoff` have models and mutants; an ordering elsewhere has neither. So
+//! this lists every ordering stronger than relaxed outside that room. It fails on an ordering without a reason in
+//! `orderings.toml`, and on a reason without its ordering.
 //!
-//! Tests are left out: what they do to the product's words stands for another program, a guest or a driver,
-//! and nothing of the product relies on it.
+//! Tests are left out: their accesses to the product's words stand for another program, a guest or a driver, and
+//! the product does not rely on their orderings.
 
 use crate::workspace::root;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
-/// What the list of reasons is called, from the workspace's root.
+/// The list of reasons, from the workspace's root.
 const LIST: &str = "integration/xtask/orderings.toml";
 
 /// The room whose orderings the models and the mutants check.
@@ -32,19 +32,19 @@ struct List {
     allowed: Vec<Allowed>,
 }
 
-/// Orderings that stand outside the room, and why.
+/// Allowed orderings outside the room, and why.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
     /// The file, from the workspace's root.
     file: String,
-    /// The items that they stand in, as [`Place::item`] names them, and how many in each.
+    /// The items with the orderings, as [`Place::item`] names them, and the count in each.
     items: BTreeMap<String, usize>,
     /// Why they are not in a hand-off's type.
     reason: String,
 }
 
-/// Where an ordering stands.
+/// The place of an ordering.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     /// The file, from the workspace's root.
@@ -77,7 +77,7 @@ pub fn check() -> Result<(), String> {
     ))
 }
 
-/// What the sources and the list do not agree on.
+/// The differences between the sources and the list.
 fn differences(found: &BTreeMap<Place, usize>, list: &List) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut allowed = BTreeMap::new();
@@ -138,7 +138,7 @@ impl Finder<'_> {
         self.within.pop();
     }
 
-    /// Notes what is written as `Ordering::Acquire` in the arguments of a macro.
+    /// Notes orderings such as `Ordering::Acquire` in the arguments of a macro.
     fn look_into(&mut self, tokens: proc_macro2::TokenStream) {
         use proc_macro2::TokenTree;
         let mut last = [const { String::new() }; 3];
@@ -218,7 +218,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         visit::visit_path(self, path);
     }
 
-    /// An ordering that is brought into scope under a name of its own could be used unseen.
+    /// Notes an ordering that `use` brings into scope, which could then be used unseen.
     fn visit_use_path(&mut self, path: &'ast syn::UsePath) {
         if path.ident == "Ordering" {
             self.note();
@@ -237,7 +237,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Whether an item is there for tests alone.
+/// Whether an item is compiled for tests only.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -246,7 +246,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// All sources that need reasons: those in a folder `src`, but for the modelled room and modules of tests.
+/// All sources that need reasons: those in a folder `src`, except the modelled room and modules of tests.
 fn sources(root: &Path) -> Result<Vec<(String, String)>, String> {
     let mut paths = Vec::new();
     list(root, root, &mut paths)?;
@@ -265,7 +265,7 @@ fn sources(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(sources)
 }
 
-/// Adds the Rust files of a folder that stand in some `src`.
+/// Adds a folder's Rust files that are below a `src`.
 fn list(root: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
     let failed = |error| format!("cannot list {}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -287,7 +287,7 @@ fn list(root: &Path, folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Stri
     Ok(())
 }
 
-/// The modules that a file keeps in files of their own for tests alone, without an ending.
+/// Paths, without an ending, of a file's modules that are compiled for tests only.
 fn test_modules(path: &Path, file: &syn::File) -> Vec<PathBuf> {
     let folder = match path.file_stem() {
         Some(stem) if stem != "mod" && stem != "lib" && stem != "main" => path.with_extension(""),

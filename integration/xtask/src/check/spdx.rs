@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Every source file names its licence.
+//! Checks that every source file names its licence.
 
 use crate::command::output;
 use crate::workspace::root;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// The comment that a source file begins with, behind a `#!` line if it has one.
 const LINE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
-/// What git calls source files.
+/// Git's patterns for source files.
 const SOURCES: [&str; 4] = ["*.rs", "*.c", "*.h", "*.sh"];
 
 /// Checks the source files that git tracks, and new ones that it does not ignore.
@@ -23,7 +23,7 @@ pub fn check() -> Result<(), String> {
     let mut files = 0;
     let mut missing = Vec::new();
     for file in listed.lines() {
-        // Git still lists a file that was just removed.
+        // Git still lists a file that was removed but not committed.
         let Ok(text) = fs::read_to_string(root().join(file)) else { continue };
         files += 1;
         if !names_licence(&text) {

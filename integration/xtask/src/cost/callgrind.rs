@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What callgrind writes: instructions, by address.
+//! Callgrind's output: instructions by address.
 //!
 //! The files have neither compressed names nor compressed positions: see [`OPTIONS`].
 
 use std::collections::BTreeMap;
 
-/// How callgrind is to write what [`instructions`] reads.
+/// Options with which callgrind writes the format that [`instructions`] reads.
 pub const OPTIONS: [&str; 3] = ["--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"];
 
-/// The instructions that were executed at each address of a program. What the program calls in a library
-/// counts at the address of the call. Calls that were made before anything was collected are none of it: they
-/// are those that cost all of it.
+/// The instructions that were executed at each address of a program. Calls into a library count at the address of
+/// the call. Calls from before the collection are left out: their cost is the whole sum.
 ///
 /// # Errors
-/// When this is no such file, or its instructions do not add up to the sum that it names.
+/// When the text is not callgrind's, or its instructions do not add up to the sum that it states.
 pub fn instructions(text: &str, program: &str) -> Result<BTreeMap<u64, u64>, String> {
     let mut costs = BTreeMap::new();
     let (mut is_program, mut calls_library, mut is_call) = (false, false, false);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Instructions a submission, made from what was counted in sections of batches.
+//! Instructions a submission, computed from the counts of sections of batches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is counted.
+/// The subject of a count.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Figure {
     /// `engine` or `driver`.
     pub side: String,
-    /// How was submitted.
+    /// The way of submitting.
     pub load: String,
 }
 
@@ -22,14 +22,14 @@ pub struct Row {
     pub function: String,
 }
 
-/// A section of the counted program: batches that are alike.
+/// A section of the counted program: batches of one kind.
 #[derive(Debug)]
 pub struct Section {
-    /// What was counted.
+    /// The subject.
     pub figure: Figure,
-    /// How often.
+    /// The number of batches.
     pub batches: u32,
-    /// Submissions in each batch. With none, this is what a batch costs before the first submission: the round
+    /// Submissions in each batch. With none, the section counts the cost of a batch without submissions: the round
     /// in which an engine finds no more work.
     pub depth: u32,
     /// The instructions of all batches.

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What submitting may cost, and what a count means beside it: `cost.toml`.
+//! The budgets of submitting (`cost.toml`), and the comparison of counts with them.
 
 use super::counts::{Counts, Figure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the list of budgets is called, from the workspace's root.
+/// The list of budgets, from the workspace's root.
 pub const LIST: &str = "integration/xtask/cost.toml";
 
-/// What of a budget must be used for it to stay as it is.
+/// The share of a budget that must be used, or the budget can come down.
 const USED: f64 = 0.95;
 
 /// The list of budgets.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Limits {
-    /// Of each side: the engine and the driver.
+    /// The budgets of each side: the engine and the driver.
     sides: BTreeMap<String, Side>,
 }
 
-/// What one side may cost.
+/// The budgets of one side.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Side {
-    /// By load.
+    /// Budgets by load.
     pub budgets: BTreeMap<String, Budget>,
     /// The files and folders of each part.
     pub parts: BTreeMap<String, Vec<String>>,
@@ -34,18 +34,18 @@ pub struct Side {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// More fail.
+    /// The limit: more fail the check.
     pub budget: f64,
-    /// What is wanted.
+    /// The goal.
     pub target: f64,
 }
 
-/// What the comparison of counts with budgets found.
+/// The result of comparing counts with budgets.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Budgets that can come down.
     pub slack: Vec<String>,
-    /// What fails.
+    /// Failures.
     pub wrong: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ impl Limits {
     /// Reads the list.
     ///
     /// # Errors
-    /// When it is no such list.
+    /// When the text is no such list.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|error| format!("{LIST}: {error}"))
     }
@@ -63,7 +63,7 @@ impl Limits {
         self.sides.get(&figure.side)?.budgets.get(&figure.load)
     }
 
-    /// The part that a file of the workspace is in: the one that names most of its path.
+    /// The part of a file of the workspace: the one with the longest matching path.
     pub fn part(&self, side: &str, file: &str) -> Option<&str> {
         let parts = self.sides.get(side)?.parts.iter();
         let listed = parts.flat_map(|(part, paths)| paths.iter().map(move |path| (path, part)));

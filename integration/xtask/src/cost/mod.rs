@@ -2,8 +2,8 @@
 
 //! `cargo xtask cost`: the instructions that a submission costs, and whether they are within budget.
 //!
-//! `bellhop-cost` runs driver and engine in turns, and callgrind counts what they execute. Counts depend on the
-//! compiler and the sources, and not on what else the machine does.
+//! `bellhop-cost` runs driver and engine in turns, and callgrind counts their instructions. Counts depend on the
+//! compiler and the sources, and not on other load of the machine.
 
 mod callgrind;
 mod counts;
@@ -47,7 +47,7 @@ pub struct Arguments {
 /// Counts, prints, and compares with the budgets.
 ///
 /// # Errors
-/// When something cannot be built or counted, or costs more than its budget.
+/// When the program cannot be built or counted, or a count exceeds its budget.
 pub fn command(arguments: &Arguments) -> Result<(), String> {
     let limits = fs::read_to_string(root().join(LIST));
     let limits = Limits::parse(&limits.map_err(|error| format!("cannot read {LIST}: {error}"))?)?;
@@ -62,10 +62,10 @@ pub fn command(arguments: &Arguments) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// The same as a step of `cargo xtask test`.
+/// Checks the budgets as a step of `cargo xtask test`.
 ///
 /// # Errors
-/// As [`command`], and without valgrind where nothing may be skipped.
+/// As [`command`], and when valgrind is absent where nothing may be skipped.
 pub fn check() -> Result<(), String> {
     if exists("valgrind") {
         return command(&Arguments { functions: false, json: false });
@@ -108,7 +108,7 @@ fn count(limits: &Limits) -> Result<Vec<Section>, String> {
         .collect()
 }
 
-/// A section as the program names it, without costs.
+/// A section from the program's line about it, without costs.
 fn section(line: &str) -> Option<Section> {
     let mut words = line.split(' ');
     let figure = Figure { side: words.next()?.to_owned(), load: words.next()?.to_owned() };

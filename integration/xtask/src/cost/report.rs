@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Names that are worth a line of a table by function.
+/// Instructions a submission from which a function gets a line.
 const WORTH_A_LINE: f64 = 0.5;
 
 /// A table for each side: a line for each part, or for each function.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which function of which source file an instruction comes from, through all that was inlined.
+//! The source function of an instruction, through inlining.
 
 use addr2line::Loader;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Function {
-    /// Its file, from the workspace's root; none of another crate's.
+    /// Its file, from the workspace's root; `None` for other crates.
     pub file: Option<String>,
     /// Its name.
     pub name: String,
@@ -21,17 +21,17 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Of a program with line tables, built in the workspace at `root`.
+    /// The symbols of a program with line tables, built in the workspace at `root`.
     ///
     /// # Errors
-    /// When the program has none.
+    /// When the program has no line tables.
     pub fn of(program: &Path, root: &Path) -> Result<Self, String> {
         let failed = |error| format!("{} has no line tables: {error}", program.display());
         Ok(Self { loader: Loader::new(program).map_err(failed)?, root: root.to_owned() })
     }
 
-    /// The innermost function of the workspace that was inlined at an address: what `core` and other crates
-    /// do there, they do for it. Where there is none, the function that the symbol table names.
+    /// The innermost function of the workspace at an address, inlined or not: it is charged for inlined code of
+    /// `core` and other crates. If there is none, the function that the symbol table names.
     ///
     /// # Errors
     /// When the symbols cannot be read.
@@ -59,7 +59,7 @@ impl Symbols {
     }
 }
 
-/// A function's name without what stands for its types.
+/// A function's name without its type parameters.
 fn without_types(mut name: String) -> String {
     if let Some(types) = name.find('<').filter(|place| *place > 0) {
         name.truncate(types);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Circles of files, and the edges that it takes least to cut.
+//! Circles of files, and the cheapest edges to cut.
 
 use crate::check::rooms::edges::Graph;
 use crate::check::rooms::modules::FileId;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 
-/// Files that may depend on each other in a circle.
+/// Most files that may depend on each other in a circle.
 pub const MOST_IN_CIRCLE: usize = 3;
 
 /// An edge.
 pub type Edge = (FileId, FileId);
 
-/// Files of which each reaches every other.
+/// Files that all reach each other.
 #[derive(Debug)]
 pub struct Circle {
     /// The files.
@@ -43,7 +43,7 @@ fn components(edges: &[Edge]) -> Vec<Vec<FileId>> {
     found
 }
 
-/// Takes one edge after another away, each time the one that leaves the smallest circles.
+/// Removes one edge after another, each time the one that leaves the smallest circles.
 fn cuts(graph: &Graph, mut edges: Vec<Edge>) -> Vec<Edge> {
     let mut cuts = Vec::new();
     loop {

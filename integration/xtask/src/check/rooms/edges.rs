@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The graph of files: who names what of whom.
+//! The graph of files: which file names which definition of another.
 
 use crate::check::rooms::modules::{Binding, FileId, Module, ModuleId, Modules};
 use crate::check::rooms::scan::Named;
@@ -24,7 +24,7 @@ enum Target<'a> {
     Item(ModuleId, &'a str),
 }
 
-/// What is looked up, so that imports that lead to each other end.
+/// Names whose look-up is in progress, so that imports in a circle terminate.
 type Asked<'a> = BTreeSet<(ModuleId, &'a str)>;
 
 impl Graph {
@@ -39,7 +39,7 @@ impl Graph {
         Ok(Self { files: modules.files, edges })
     }
 
-    /// Names the files as seen from a folder, where they are in it.
+    /// Makes the paths of files in a folder relative to it.
     pub fn shorten(&mut self, folder: &Path) {
         for file in &mut self.files {
             if let Ok(short) = file.strip_prefix(folder) {
@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
         edges
     }
 
-    /// The files that define what a module names.
+    /// The files that define a path that a module names.
     fn definers(&self, id: ModuleId, module: &Module, named: &Named) -> BTreeSet<FileId> {
         if let Some(name) = named.path.last().and_then(|name| name.strip_suffix('!')) {
             return self.modules.macros.get(name).copied().into_iter().collect();
@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
             path.splice(..1, this.iter().cloned());
         }
         for (target, rest) in self.resolve(id, &path) {
-            // A module that is named as such stands for what is named through it.
+            // A path that ends at a module makes no edge: the items that are named through it do.
             if let Target::Item(owner, _) = target {
                 files.insert(self.modules.all[owner].file);
             }
@@ -111,7 +111,7 @@ impl<'a> Resolver<'a> {
         files
     }
 
-    /// What a path of a module leads to, and the segments that are left behind a definition.
+    /// The targets of a path in a module, each with the segments that follow the definition.
     fn resolve<'p>(&self, id: ModuleId, path: &'p [String]) -> Vec<(Target<'a>, &'p [String])> {
         self.resolve_asking(id, path, &mut Asked::new())
     }
@@ -146,7 +146,7 @@ impl<'a> Resolver<'a> {
         vec![(Target::Module(id), rest)]
     }
 
-    /// What a name means in a module.
+    /// The targets of a name in a module.
     fn look_up(&self, id: ModuleId, name: &str, asked: &mut Asked<'a>) -> Vec<Target<'a>> {
         let module = &self.modules.all[id];
         if let Some((own, bindings)) = module.names.get_key_value(name) {
@@ -178,7 +178,7 @@ impl<'a> Resolver<'a> {
         .collect()
     }
 
-    /// What an import means: only a path that leads to its end.
+    /// The targets of an import, whose whole path must resolve.
     fn whole(&self, id: ModuleId, path: &[String], asked: &mut Asked<'a>) -> Vec<Target<'a>> {
         let found = self.resolve_asking(id, path, asked);
         // `use Enum::Variant` means the enumeration.

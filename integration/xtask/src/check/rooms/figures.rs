@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is measured in a crate.
+//! The figures of a crate.
 
 use crate::check::rooms::circles::{self, Circle};
 use crate::check::rooms::edges::Graph;
@@ -8,10 +8,10 @@ use crate::check::rooms::floors::{FILE, Floors};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Source files that may stand beside each other in a folder.
+/// Most source files beside each other in a folder.
 pub const MOST_IN_FOLDER: usize = 20;
 
-/// What was measured in one crate.
+/// The figures of one crate.
 pub struct Figures {
     /// The crate.
     pub name: String,
@@ -19,14 +19,14 @@ pub struct Figures {
     pub graph: Graph,
     /// The circles of more than one file, largest first.
     pub circles: Vec<Circle>,
-    /// How many source files stand in each folder, fullest first.
+    /// The number of source files in each folder, fullest first.
     pub folders: Vec<(PathBuf, usize)>,
-    /// What is wrong with the floors.
+    /// Violations of the floors.
     pub floors: Vec<String>,
 }
 
 impl Figures {
-    /// Measures a crate that has its sources in `folder`.
+    /// Measures a crate with its sources in `folder`.
     pub fn of(
         name: &str,
         folder: &Path,
@@ -49,12 +49,12 @@ impl Figures {
         Ok(Self { name: name.to_owned(), graph, circles, folders, floors })
     }
 
-    /// The files of the largest circle; 1 where there is none.
+    /// The number of files in the largest circle; 1 if there is none.
     pub fn largest_circle(&self) -> usize {
         self.circles.first().map_or(1, |circle| circle.files.len())
     }
 
-    /// The files of the fullest folder.
+    /// The number of files in the fullest folder.
     pub fn largest_folder(&self) -> usize {
         self.folders.first().map_or(0, |(_, files)| *files)
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The file with the floors of all crates.
 pub const FILE: &str = "integration/xtask/rooms.toml";
 
-/// What [`FILE`] says.
+/// The contents of [`FILE`].
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Table {
@@ -37,7 +37,7 @@ impl Table {
     /// Reads the table of a workspace.
     ///
     /// # Errors
-    /// When it is missing or says something that it cannot say.
+    /// When it is missing or malformed.
     pub fn read(root: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(root.join(FILE)).map_err(|error| error.to_string());
         text.and_then(|text| toml::from_str(&text).map_err(|error| error.to_string()))
@@ -55,7 +55,7 @@ impl Floor {
 }
 
 impl Floors {
-    /// The floor and the room of a file. What no room has, but the crate's roots, has none.
+    /// The floor and the room of a file; `None` for a file in no room, such as a crate's root.
     fn place(&self, file: &Path) -> Option<(usize, &str)> {
         let stem = file.with_extension("");
         let rooms = self.0.iter().enumerate();
@@ -65,7 +65,7 @@ impl Floors {
         Some((floor, room))
     }
 
-    /// What is wrong: edges that point up or aside, files without a room and rooms without a file.
+    /// Violations: edges that point up or aside, files without a room and rooms without a file.
     pub fn broken_by(&self, graph: &Graph) -> Vec<String> {
         let mut broken = Vec::new();
         let roof = self.0.len();
@@ -74,7 +74,7 @@ impl Floors {
             let root = is_root(file).then_some((roof, "the root"));
             self.place(file).or(root)
         };
-        // A file that another crate lends, by `#[path]`, has its rooms there.
+        // A file of another crate, by `#[path]`, has its room there.
         let own = graph.files.iter().filter(|file| file.is_relative());
         let homeless = own.filter(|file| place(file).is_none());
         broken.extend(

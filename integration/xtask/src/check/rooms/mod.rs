@@ -2,9 +2,9 @@
 
 //! `cargo xtask rooms`: how the files of each crate depend on each other.
 //!
-//! Files are the nodes of a graph. An edge points from a file to the file that defines what the first
-//! one names. Re-exports on the way, `mod` declarations and code for tests make no edges. Three rules hold
-//! for every crate, with the floors of `rooms.toml`:
+//! Files are the nodes of a graph. An edge points from a file that names an item to the file that defines it.
+//! Re-exports on the way, `mod` declarations and code for tests make no edges. Three rules hold for every crate,
+//! with the floors of `rooms.toml`:
 //!
 //! - no circle of more than [`MOST_IN_CIRCLE`](circles::MOST_IN_CIRCLE) files,
 //! - no folder with more than [`MOST_IN_FOLDER`](figures::MOST_IN_FOLDER) source files beside each other,
@@ -23,11 +23,10 @@ use figures::Figures;
 use floors::Table;
 use std::path::{Path, PathBuf};
 
-/// Prints the figures of all crates, or everything about those that are named, with all arrows if
-/// that is wanted.
+/// Prints the figures of all crates, or everything about the named ones, with all arrows if `with_arrows`.
 ///
 /// # Errors
-/// When a crate cannot be read, or there is none of a name.
+/// When a crate cannot be read, or no crate has a name.
 pub fn print(names: &[String], with_arrows: bool) -> Result<(), String> {
     let figures = measure(&crate::workspace::root())?;
     for name in names {
@@ -48,14 +47,14 @@ pub fn print(names: &[String], with_arrows: bool) -> Result<(), String> {
 /// Checks every crate.
 ///
 /// # Errors
-/// When a rule is broken; it says which and where.
+/// When a rule is broken; the error says which and where.
 pub fn check() -> Result<(), String> {
     let figures = measure(&crate::workspace::root())?;
     let broken: String = figures.iter().map(report::broken_rules).collect();
     if broken.is_empty() { Ok(()) } else { Err(format!("\n{broken}")) }
 }
 
-/// A crate's name without what all names of the workspace begin with.
+/// A crate's name without the workspace's common prefix.
 fn short(name: &str) -> &str {
     name.strip_prefix("bellhop-").unwrap_or(name)
 }

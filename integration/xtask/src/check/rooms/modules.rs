@@ -13,7 +13,7 @@ pub type ModuleId = usize;
 /// A file's place among [`Modules::files`].
 pub type FileId = usize;
 
-/// What a name of a module stands for.
+/// The meaning of a name in a module.
 #[derive(Clone, Debug)]
 pub enum Binding {
     /// A module below.
@@ -27,15 +27,15 @@ pub enum Binding {
 /// One module.
 #[derive(Debug)]
 pub struct Module {
-    /// The file that has it.
+    /// The file that contains it.
     pub file: FileId,
     /// The module around it; a root has none.
     pub parent: Option<ModuleId>,
     /// Its names. One may stand for a module, a type and a value.
     pub names: BTreeMap<String, Vec<Binding>>,
-    /// What it imports all names of.
+    /// The paths of its glob imports.
     pub globs: Vec<Vec<String>>,
-    /// What its code names.
+    /// The paths that its code names.
     pub named: Vec<Named>,
     /// The methods and constants of its `impl` blocks: the path of the type, and the name.
     pub associated: Vec<(Vec<String>, String)>,
@@ -46,9 +46,9 @@ pub struct Module {
 pub struct Modules {
     /// The files, in the order in which they were found.
     pub files: Vec<PathBuf>,
-    /// The modules, each behind the one around it.
+    /// The modules, each after its parent.
     pub all: Vec<Module>,
-    /// Where `macro_rules!` define a macro.
+    /// The files that define macros with `macro_rules!`.
     pub macros: BTreeMap<String, FileId>,
 }
 
@@ -150,7 +150,7 @@ fn explicit_path(attributes: &[Attribute]) -> Option<String> {
     })
 }
 
-/// Whether something is compiled for tests only.
+/// Whether an item is compiled for tests only.
 pub fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What people read: the table of all crates, and what breaks a rule in one.
+//! Text for people: the table of all crates, and the broken rules of one.
 
 use crate::check::rooms::circles::{Circle, Edge, MOST_IN_CIRCLE};
 use crate::check::rooms::edges::Graph;
@@ -49,7 +49,7 @@ pub fn arrows(figures: &Figures) -> String {
     edges.map(|edge| arrow(&figures.graph, *edge) + "\n").collect()
 }
 
-/// The rules that a crate breaks; nothing when it breaks none.
+/// The rules that a crate breaks; empty if it breaks none.
 pub fn broken_rules(figures: &Figures) -> String {
     let mut text = String::new();
     for circle in figures.circles.iter().filter(|circle| circle.files.len() > MOST_IN_CIRCLE) {
@@ -66,14 +66,14 @@ pub fn broken_rules(figures: &Figures) -> String {
     if text.is_empty() { text } else { format!("{}:\n{text}", figures.name) }
 }
 
-/// A folder below `src`, which is the empty path.
+/// A folder as text; the empty path is `src`.
 fn shown(folder: &Path) -> String {
     let inner = folder.components();
     let path: std::path::PathBuf = Path::new("src").components().chain(inner).collect();
     path.display().to_string()
 }
 
-/// A circle's files, and what to cut.
+/// A circle's files, and the edges to cut.
 fn explained(graph: &Graph, circle: &Circle) -> String {
     let files: Vec<_> =
         circle.files.iter().map(|file| graph.files[*file].display().to_string()).collect();

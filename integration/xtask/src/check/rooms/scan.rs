@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the code of one module names, read from its syntax.
+//! The paths that the code of one module names, read from its syntax.
 
 use crate::check::rooms::modules::{Binding, Module, is_test};
 use proc_macro2::{TokenStream, TokenTree};
@@ -15,11 +15,11 @@ use syn::{
 pub struct Named {
     /// Its segments, without generic arguments.
     pub path: Vec<String>,
-    /// What `Self` stands for there.
+    /// The meaning of `Self` there.
     pub this: Option<Vec<String>>,
 }
 
-/// Notes what the items of a module define, import and name; `defines_macro` hears of the macros.
+/// Notes the names that the items of a module define, import and use; calls `defines_macro` with each macro.
 pub fn items(items: &[Item], module: &mut Module, defines_macro: impl FnMut(String)) {
     let mut scanner = Scanner { module, this: None, defines_macro };
     for item in items {
@@ -75,7 +75,7 @@ impl<F: FnMut(String)> Scanner<'_, F> {
         }
     }
 
-    /// Imports what a tree of a `use` names. A re-export is a door: to pass a name on is not to use it.
+    /// Imports the names of a `use` tree. A re-export is a door: it passes a name on and does not use it.
     fn import(&mut self, prefix: &[String], tree: &UseTree, is_door: bool) {
         let mut path = prefix.to_vec();
         match tree {
@@ -115,8 +115,8 @@ impl<F: FnMut(String)> Scanner<'_, F> {
         self.bind(name, Binding::Import(path));
     }
 
-    /// Names the paths in a macro's tokens. A lone word counts as a path if `keeps_words`, which the rules of
-    /// a macro do not: their words mean something only where the macro is called.
+    /// Notes the paths in a macro's tokens. A lone word counts as a path if `keeps_words`. In the rules of a macro
+    /// it does not: such a word has a meaning only where the macro is called.
     fn tokens(&mut self, tokens: TokenStream, keeps_words: bool) {
         for path in paths(tokens) {
             let begins_anywhere = matches!(path[0].as_str(), "crate" | "super" | "self");
@@ -147,7 +147,7 @@ impl<'ast, F: FnMut(String)> Visit<'ast> for Scanner<'_, F> {
     }
 
     fn visit_item_mod(&mut self, _: &'ast ItemMod) {
-        // Read as another module.
+        // The module is read separately.
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
@@ -198,11 +198,11 @@ impl<'ast, F: FnMut(String)> Visit<'ast> for Scanner<'_, F> {
     }
 
     fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {
-        // Who may name a thing is not what the thing names.
+        // An item's visibility does not use the path.
     }
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {
-        // Derives and the like name what other crates define.
+        // Derives and other attributes name items of other crates.
     }
 }
 
@@ -227,7 +227,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The names that follow a keyword of an item in what a macro is given.
+/// The names that follow an item's keyword in a macro's arguments.
 fn defined_by_macro(tokens: TokenStream) -> Vec<String> {
     const KEYWORDS: [&str; 7] = ["struct", "enum", "union", "trait", "type", "fn", "const"];
     let mut names = Vec::new();
@@ -249,7 +249,7 @@ fn defined_by_macro(tokens: TokenStream) -> Vec<String> {
 fn paths(tokens: TokenStream) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut path = Vec::<String>::new();
-    // What stands before the next word: colons carry a path on, a dot makes a word a field.
+    // Punctuation before the next word: colons continue a path, a dot makes the word a field.
     let (mut colons, mut dots) = (0, 0);
     for token in tokens {
         match token {

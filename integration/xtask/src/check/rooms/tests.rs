@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Small made-up crates.
+//! The rules of rooms on small made-up crates.
 
 use super::edges::Graph;
 use super::figures::MOST_IN_FOLDER;
@@ -137,7 +137,7 @@ fn a_circle_is_reported_with_the_cut_that_opens_it() {
 
 #[test]
 fn a_cut_leaves_the_smallest_circles() {
-    // Two circles of three that one edge each way joins: one cut opens one of them, too.
+    // One edge each way joins two circles of three: one cut also opens one of those.
     let figures = crate_of(
         &[
             ("lib.rs", "mod a; mod b; mod c; mod d; mod e; mod f;"),
