@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which processors programs run on.
+//! The processors that programs run on.
 
 use anyhow::Context as _;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -33,7 +33,7 @@ pub struct Host {
     pub(super) selinux: bool,
 }
 
-/// Where images and containers are in a folder.
+/// The subfolder with images and containers.
 const STORAGE: &str = "storage";
 /// The runtime that can use every kind of cgroup.
 const OTHER_RUNTIME: &str = "runc";
@@ -166,7 +166,7 @@ pub async fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Where version 2 is mounted beside version 1.
+/// The mount point of cgroup version 2 beside version 1.
 const HYBRID_TREE: &str = "/sys/fs/cgroup/unified";
 
 #[derive(Deserialize)]

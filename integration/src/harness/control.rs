@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The host of a run.
 pub(super) struct Control {
     kernel: KernelHandle,
-    /// Where each guest is served.
+    /// The served socket of each guest.
     sockets: Vec<Served>,
 }
 

@@ -25,9 +25,9 @@ enum Fault {
     Ignores(RequestCode),
     /// It refuses fences like this with `NOT_SUPPORTED`.
     RefusesFences(fn(&CreateNativeFence) -> bool),
-    /// It says that it has no intra-GPU fences, and has them.
+    /// It denies having intra-GPU fences, but has them.
     HidesIntraGpuFences,
-    /// It says that no CPU reads CurrentValues of monitored fences.
+    /// It denies that CPUs read CurrentValues of monitored fences.
     HidesMonitoredFences,
     /// No fault.
     None,

@@ -119,13 +119,13 @@ fn waiters_for_a_fence_learn_that_its_process_died_or_its_guest_went() {
             if dies {
                 gone.process.terminate_abnormally().unwrap();
             } else {
-                // As a reboot does, without destroying anything.
+                // Resets like a reboot, which destroys no object first.
                 guest.reset().unwrap();
             }
             waiter.join().unwrap().unwrap();
         });
         waiting.finish(value).unwrap();
-        // What it had is gone, and is not to be destroyed.
+        // These objects went with their owner; dropping them would destroy them again.
         std::mem::forget((fence, gone));
     }
 }
@@ -135,7 +135,7 @@ fn waiters_for_a_fence_learn_that_its_process_died_or_its_guest_went() {
 enum End {
     Process,
     ProcessAbnormally,
-    /// As a reboot does, without destroying anything.
+    /// A reset like a reboot, which destroys no object first.
     Reset,
     Guest,
 }
@@ -194,7 +194,7 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
             _ => guest.clone(),
         };
         warm(&mut support::client_of(&next, Shape::default()));
-        // What it had is gone, and is not to be destroyed.
+        // These objects went with their owner; dropping them would destroy them again.
         std::mem::forget((queue, endless, commands, context, idle, memory, device, process));
     }
 }

@@ -100,7 +100,7 @@ fn a_guest_that_reboots_with_submissions_of_every_model_leaves_nothing() {
         for pattern in 0..10 {
             worker.submit(pattern);
         }
-        // As a reboot does, without destroying anything.
+        // Resets like a reboot, which destroys no object first.
         std::mem::forget((worker, fence));
         guest.reset().unwrap();
         neighbour.work(round << 8);

@@ -128,7 +128,7 @@ fn a_guest_that_reboots_with_everything_in_use_starts_again() {
     for round in 0..10 {
         let mut worker = Worker::new(Arc::clone(&guest), round);
         worker.work();
-        // As a reboot does, without destroying anything.
+        // Resets like a reboot, which destroys no object first.
         std::mem::forget(worker);
         guest.reset().unwrap();
     }

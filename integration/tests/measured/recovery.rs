@@ -164,7 +164,7 @@ fn a_guest_that_hangs_too_often_is_refused_until_it_is_reset_and_others_keep_wor
     }
     innocent.work();
     let guest = Arc::clone(&guilty.guest);
-    // As a reboot does, without destroying anything.
+    // Resets like a reboot, which destroys no object first.
     std::mem::forget(guilty);
     guest.reset().unwrap();
     Party::of(guest).work();

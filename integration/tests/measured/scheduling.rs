@@ -181,7 +181,7 @@ fn shares_are_the_guests_whatever_kinds_of_queue_they_have_and_how_many() {
 
 #[test]
 fn guests_that_page_without_end_take_no_more_than_their_share() {
-    // With that many threads in one test.
+    // Longer, because this test has that many threads.
     assert_shares([PAGING, KERNEL_MODE, PAGING], 2 * SEVENTH);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a report goes.
+//! The delivery of a report: standard output and files.
 
 use super::compare::Comparison;
 use super::plot;
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub compare: Option<PathBuf>,
 }
 
-/// Where a report goes once there is one.
+/// The open files that a report will go to.
 #[derive(Debug)]
 pub struct Delivery {
     json: bool,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What can be measured.
+//! The suites of measurements.
 
 use clap::ValueEnum;
 
-/// What a suite measures.
+/// A suite of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
     /// One null command buffer, from submission to fence: through a doorbell, through the control

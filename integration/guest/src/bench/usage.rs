@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much processor time a process uses.
+//! The processor time of a process.
 
 use anyhow::Context as _;
 use std::fs;
@@ -10,7 +10,7 @@ use std::fs;
 pub struct Usage {
     /// Nanoseconds that they ran.
     pub cpu_ns: u64,
-    /// How often a thread was given a processor.
+    /// How often a thread got a processor.
     pub wakeups: u64,
 }
 

@@ -41,9 +41,9 @@ impl Default for Shape {
 /// A process with a device, a context, a queue, a command buffer and some memory.
 pub struct Client {
     // Dropped in this order.
-    /// For user-mode submission.
+    /// A queue for user-mode submission.
     pub queue: UserModeQueue,
-    /// What the queue submits next.
+    /// The commands that the queue submits next.
     pub commands: CommandBuffer,
     /// Memory that the GPU may write.
     pub memory: GpuMapping,

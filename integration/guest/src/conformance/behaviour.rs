@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a behaviour is, and why it may fail.
+//! Behaviours, and the reasons for which one may fail.
 
 use super::scene::Scene;
 
@@ -10,7 +10,7 @@ pub(super) struct Behaviour {
     pub(super) id: &'static str,
     /// What it shows, in one sentence.
     pub(super) shows: &'static str,
-    /// Where the behaviour comes from.
+    /// The section of a reference that it comes from.
     pub(super) section: &'static str,
     /// Tries the behaviour; the error says what was seen instead.
     pub(super) check: fn(&Scene) -> Result<(), Mismatch>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Check {
     /// The behaviour's name.
     pub id: &'static str,
-    /// Where it comes from.
+    /// The section of a reference that it comes from.
     pub section: &'static str,
     /// Whether it was seen.
     pub outcome: Outcome,

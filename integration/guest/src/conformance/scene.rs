@@ -86,7 +86,7 @@ impl Scene {
     }
 }
 
-/// What most behaviours are tried with.
+/// The client with which most behaviours are tried.
 pub(super) use crate::client::Client as Bench;
 
 impl Bench {

@@ -46,7 +46,7 @@ const SIZE: u16 = 64;
 /// Most descriptors of a message.
 const MOST_DESCRIPTORS: usize = 8;
 
-/// Where a region of memory is.
+/// A region of memory, as the VMM announces it.
 #[derive(Debug, Clone, Copy)]
 pub struct Region {
     /// Guest-physical address.

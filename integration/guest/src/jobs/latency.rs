@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How long the smallest submission takes, through a doorbell and through the control queue.
+//! The latency of the smallest submission, through a doorbell and through the control queue.
 
 use crate::machine::{Disturbances, Watch};
 use crate::timing::{Latency, WARM_UP, times};
@@ -21,7 +21,7 @@ pub(super) struct Timed {
     pub(super) submissions: u64,
     pub(super) doorbells: DoorbellCounters,
     pub(super) user_mode: Latency,
-    /// Those that found the engine asleep.
+    /// Submissions through a doorbell that found the engine asleep.
     pub(super) notified: Option<Latency>,
     pub(super) kernel_mode: Latency,
     pub(super) kernel_mode_submissions: u64,

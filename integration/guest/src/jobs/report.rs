@@ -50,7 +50,7 @@ pub struct Report {
     pub packets: u64,
     /// A null command buffer, from submission to fence, through a doorbell, polled.
     pub submit_to_fence_ns: Latency,
-    /// Those that found the engine asleep and had to notify it; null if none did.
+    /// Null command buffers that found the engine asleep and had to notify it; null if there were none.
     pub notified_submit_to_fence_ns: Option<Latency>,
     /// A null command buffer through the control queue.
     pub kernel_mode_submit_to_fence_ns: Latency,
@@ -262,7 +262,7 @@ mod tests {
         Latency { samples, p50, p90, p99, p99_9, max: 60_000_000_000, curve: Vec::new() }
     }
 
-    /// What a run with these medians says.
+    /// The report of a run with these medians.
     fn report(doorbell: u64, control: u64, notified: u64, disturbances: Disturbances) -> Report {
         let streamed = Streamed {
             bytes: u64::MAX >> 14,

@@ -50,9 +50,9 @@ pub(in crate::harness) enum Message {
 
 /// The result of a guest.
 pub(in crate::harness) struct Result {
-    /// By lane.
+    /// Results by queue.
     pub(in crate::harness) tallies: Vec<(Arc<Lane>, Tally)>,
-    /// By row.
+    /// Times by row of the report.
     pub(in crate::harness) measures: Vec<Option<Measure>>,
     pub(in crate::harness) victims: u64,
     pub(in crate::harness) violations: Vec<String>,

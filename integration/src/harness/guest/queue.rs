@@ -52,7 +52,7 @@ pub(in crate::harness) struct Shared<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) board: &'a Board,
     pub(in crate::harness) process: &'a Process,
-    /// By row.
+    /// Times by row of the report.
     pub(in crate::harness) measures: Vec<Option<Measure>>,
     /// Command buffers that are not in use.
     pub(in crate::harness) pool: Vec<CommandBuffer>,

@@ -24,7 +24,7 @@ pub(in crate::harness) struct Report {
     pub(in crate::harness) tallies: Vec<(Arc<Lane>, Tally)>,
     /// Queues of a halted process, still open.
     pub(in crate::harness) open: Vec<Queue>,
-    /// By row.
+    /// Times by row of the report.
     pub(in crate::harness) measures: Vec<Option<Measure>>,
     /// Why it ended before its queues did.
     pub(in crate::harness) error: Option<String>,

@@ -39,9 +39,9 @@ impl Check {
 pub(in crate::harness) struct Outcomes<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) layout: &'a Layout,
-    /// By lane.
+    /// Results by queue.
     pub(in crate::harness) tallies: &'a [Tally],
-    /// By row.
+    /// Times by row of the report.
     pub(in crate::harness) measures: &'a [Option<Measure>],
     pub(in crate::harness) events: &'a Events,
     pub(in crate::harness) victims: u64,
@@ -81,7 +81,7 @@ fn number(what: impl Into<String>, bounds: Bounds, seen: u64) -> Check {
     Check::new(what, bounds.to_string(), seen.to_string(), bounds.contain(seen))
 }
 
-/// How often a status was read, by rings.
+/// The number of rings that read a status.
 pub(in crate::harness) fn seen(tally: &Tally, status: Status) -> u64 {
     let counters = tally.counters;
     match status {

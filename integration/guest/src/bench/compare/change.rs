@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How much a figure changed, and how sure that is.
+//! The change of a figure, with its confidence interval.
 
 use distrs::StudentsT;
 use serde::Serialize;

@@ -28,7 +28,7 @@ pub enum Verdict {
     Better,
     /// It moved by more than `MARGIN`, beyond noise, and no direction is the better one.
     Moved,
-    /// It did not move by more than `MARGIN`, as far as noise lets one see.
+    /// No move by more than `MARGIN` shows beyond noise.
     Same,
     /// A side measured it once, or it is 0, so that its noise is not known.
     Unknown,
@@ -74,11 +74,11 @@ pub struct Comparison {
     pub regressed: bool,
     /// Differences of machine or configuration, which change figures although the program is unchanged.
     pub differences: Vec<String>,
-    /// What only the earlier report has.
+    /// Names that only the earlier report has.
     pub only_before: Vec<String>,
-    /// What only this report has.
+    /// Names that only this report has.
     pub only_now: Vec<String>,
-    /// What both have, in the order in which it was measured.
+    /// Figures and ratios of both reports, in the order of measuring.
     pub rows: Vec<Row>,
 }
 
@@ -117,7 +117,7 @@ fn verdict(interval: Option<[f64; 2]>, better: Option<Better>) -> Verdict {
     }
 }
 
-/// What differs between two machines or configurations.
+/// The differences between two machines and configurations.
 fn differences(before: &Report, now: &Report) -> Vec<String> {
     let mut found = Vec::new();
     let mut compare = |what: &str, before: String, now: String| {

@@ -50,7 +50,7 @@ fn values(fences: &[(&Fence, u64)]) -> Vec<FenceValue> {
     fences.iter().map(value).collect()
 }
 
-/// How a request to wait ends.
+/// Sends a request to wait, and returns its status.
 fn ask(
     scene: &Scene,
     bench: &Bench,
@@ -65,7 +65,7 @@ fn ask(
     Ok(ended.0)
 }
 
-/// How a request to signal ends.
+/// Sends a request to signal, and returns its status and detail.
 fn signal(
     scene: &Scene,
     bench: &Bench,

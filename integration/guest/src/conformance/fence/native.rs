@@ -196,7 +196,7 @@ fn thousand(scene: &Scene) -> Result<(), Mismatch> {
         queues.push((queue, held));
         wait.push((fence, commands));
     }
-    // Its doorbell's status tells when the engine sleeps.
+    // The status of this queue's doorbell shows when the engine sleeps.
     let mut doorbell = context.create_user_mode_queue(4096)?;
     bench.commands.nop()?;
     let connected = doorbell.submit(&mut bench.commands)?;

@@ -147,7 +147,7 @@ fn lock_stays(scene: &Scene) -> Result<(), Mismatch> {
     let last = size as usize - 8;
     locked.write(last, &[1; 8])?;
     allocation.make_resident()?;
-    // It shares local memory with a process that wants all of it.
+    // Another process wants all of the local memory.
     let greedy = bench.device.allocation(local(&bench)?).create()?;
     greedy.make_resident()?;
     bench.commands.copy(mapping.gpu_va() + last as u64, bench.memory.gpu_va(), 8)?;
@@ -375,7 +375,7 @@ fn accessed_physically(scene: &Scene) -> Result<(), Mismatch> {
     };
     allocation.make_resident()?;
     exchange(&mut bench, 1)?;
-    // It has the lowest priority, and not all fit.
+    // The allocation has the lowest priority, and not all allocations fit.
     let others = [SegmentSet::LOCAL | SegmentSet::SYSTEM, SegmentSet::LOCAL]
         .map(|segments| bench.device.allocation(most).segments(segments).create());
     let others = others.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -16,7 +16,7 @@ pub struct Graph {
     pub edges: BTreeMap<(FileId, FileId), BTreeSet<String>>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Target<'a> {
     Module(ModuleId),
