@@ -27,7 +27,7 @@ pub(in crate::harness) struct Tally {
     /// Wrong results.
     pub(in crate::harness) problems: Vec<String>,
     pub(in crate::harness) ended: Option<Ended>,
-    /// When it last submitted.
+    /// When the next batch is due, if think time must pass first.
     pub(in crate::harness) due: Option<Instant>,
     choices: Option<Choices>,
 }
