@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The command processor (CP): ring, indirect buffers, packets.
+//! The command processor (CP): executes the packets of rings and indirect buffers.
 //!
-//! The progress of a queue is kept here between its turns, in host memory. A turn is bounded in packets and
-//! in bytes, so that no queue holds its engine for long.
+//! Between its turns, a queue's progress is kept here, in host memory. A turn is bounded in packets and in bytes,
+//! so that no queue holds its engine for long.
 //!
 //! Source: "Ring Buffers and the CP" of the Windows KMD overview.
 
@@ -31,9 +31,9 @@ use burst::Burst;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Packets in a turn.
+/// The most packets in a turn.
 const TURN_PACKETS: u32 = 256;
-/// Bytes in a turn, which is also the longest that a step can take.
+/// The most bytes in a turn. A step takes no longer.
 const TURN_BYTES: usize = 512 << 10;
 
 /// A window for the ring and one for each depth of indirect buffers.
@@ -42,18 +42,18 @@ pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
 /// What an engine needs to execute packets of any queue.
 #[derive(Debug)]
 pub struct Unit {
-    /// Its translations.
+    /// Cached translations.
     pub tlb: Tlb,
-    /// Its buffers.
+    /// Scratch buffers.
     pub scratch: Scratch,
-    /// Its codec's buffers.
+    /// The codec's buffers.
     pub blocks: Blocks,
-    /// What is fetched of a queue's packets.
+    /// Windows for fetching packets.
     pub windows: Windows,
 }
 
 impl Unit {
-    /// A unit that remembers nothing.
+    /// A unit with empty caches.
     pub fn new() -> Self {
         Self {
             tlb: Tlb::new(),
@@ -64,24 +64,24 @@ impl Unit {
     }
 }
 
-/// A ring as its engine knows it.
+/// A ring as its engine sees it.
 #[derive(Debug)]
 pub struct Ring {
-    /// Where it is.
+    /// Where the ring is.
     pub binding: Arc<RingBinding>,
-    /// Its position is the read pointer, its end the write pointer.
+    /// Its position is the read pointer and its end is the write pointer.
     pub stream: Stream,
-    /// What the guest was told of the read pointer.
+    /// The read pointer that the guest was last told.
     published: u64,
 }
 
 impl Ring {
-    /// A ring that nothing was read from.
+    /// A ring from which no packet was read.
     pub fn new(binding: Arc<RingBinding>) -> Self {
         Self { stream: Stream::ring(&binding), binding, published: 0 }
     }
 
-    /// The pointers in the ring buffer control, of which the one that this accesses is used.
+    /// The pointers in the ring buffer control. `access` says which of the two the caller uses.
     fn pointers<'a>(
         &self,
         context: &mut Context<'a>,
@@ -90,7 +90,7 @@ impl Ring {
         let (control, offsets) =
             (self.binding.control_va, [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET]);
         let [write, read] = match context.mmu.page(Use::Control, control, access) {
-            // A ring buffer control has a page of its own.
+            // A ring buffer control has its own page.
             Some(page) => offsets.map(|offset| page.word(control.wrapping_add(offset))),
             None => context.mmu.two_words(control, offsets, access)?,
         };
@@ -101,20 +101,20 @@ impl Ring {
 /// What a queue does after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It has no work left.
+    /// The queue has no work left.
     Idle,
-    /// It wants another turn.
+    /// The queue wants another turn.
     Runnable,
-    /// It waits for a fence or a flush.
+    /// The queue waits for a fence or a flush.
     Blocked,
 }
 
 /// How far a turn got with bursts alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShortTurn {
-    /// It is over.
+    /// The turn is over.
     Over(Turn),
-    /// It goes on, after so many packets.
+    /// The turn continues after this many packets.
     GoesOn(u32),
 }
 
@@ -123,43 +123,43 @@ pub enum ShortTurn {
 pub struct Execution {
     /// The queue's ring.
     pub ring: Option<Ring>,
-    /// The buffers that are being executed, outermost first.
+    /// The buffers in execution, outermost first.
     stack: [Stream; MAX_INDIRECT_DEPTH],
     depth: usize,
-    /// The packet that is being executed; `NOP` when none is.
+    /// The packet in execution; `NOP` if there is none.
     opcode: Opcode,
-    /// Where in the ring that packet, or the buffer that it is in, stands.
+    /// Position in the ring of that packet, or of the packet that named its buffer.
     packet_start: u64,
-    /// What that packet left to do.
+    /// The work that the packet left.
     left: Left,
-    /// What the packet before its next turn was.
+    /// What the next packet must know of the last one.
     before: Before,
-    /// The kernel-mode submission that is done when the stack is empty.
+    /// The kernel-mode submission that is complete when the stack is empty.
     submission: Option<Submission>,
-    /// The number of kernel-mode submissions that were begun.
+    /// The number of kernel-mode submissions that were started.
     submissions: u64,
-    /// Whether others may wait in `queue.submissions`: the control plane kicks the queue after it adds one.
+    /// Whether `queue.submissions` may hold more: the control plane kicks the queue after it adds one.
     may_have_submissions: bool,
-    /// Where the queue stood when it was seen to have moved last.
+    /// The queue's state when it was last seen to make progress.
     mark: Mark,
-    /// Engine time since then, of turns after which it was still runnable.
+    /// Engine time since then, in turns after which the queue was still runnable.
     stalled: Duration,
-    /// Where the buffers are that its ring names.
+    /// The addresses of the buffers that the ring names.
     buffers: Stride,
 }
 
-/// What moves while a queue makes progress.
+/// The values that change while a queue makes progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Mark {
     read_pointer: u64,
-    /// Of the packet, in the host's own buffers: none of them takes long.
+    /// The position of the packet, in the host's own buffers only: none of their packets takes long.
     packet: u64,
     submissions: u64,
     progress_fence: u64,
 }
 
 impl Execution {
-    /// A queue that has executed nothing.
+    /// A queue that has executed no packets.
     pub fn new() -> Self {
         Self {
             ring: None,
@@ -178,22 +178,22 @@ impl Execution {
         }
     }
 
-    /// Whether there is something to do. What waits in `queue.submissions` is not counted.
+    /// Whether there is work, beside what `queue.submissions` holds.
     #[inline]
     pub fn has_work(&self) -> bool {
         self.has_ring_work() || self.is_busy()
     }
 
-    /// Whether a packet was begun that takes several turns.
+    /// Whether the engine is in the middle of a packet that takes several turns.
     #[inline]
     pub fn is_in_packet(&self) -> bool {
         self.left.operation.is_some()
     }
 
-    /// Charges the queue for a turn after which it was still runnable. Waits for fences and for other queues'
-    /// turns do not count. Returns a hang when the charge is more than `limit` and meanwhile the read pointer
-    /// and the progress fence stood still, none of its kernel-mode submissions started, and no packet of a
-    /// paging buffer did.
+    /// Charges the queue for a turn after which it was still runnable. The time that it waits for fences and for
+    /// other queues' turns does not count. Returns a hang if the charge exceeds `limit` and meanwhile the read
+    /// pointer and the progress fence did not move, no kernel-mode submission of the queue started, and no packet
+    /// of a paging buffer did.
     pub fn charge(&mut self, queue: &HwQueue, time: Duration, limit: Duration) -> Option<Fault> {
         let progress_fence = queue
             .progress_fence()
@@ -213,12 +213,12 @@ impl Execution {
             return None;
         }
         let milliseconds = u64::try_from(self.stalled.as_millis()).unwrap_or(u64::MAX);
-        // The hang is reported again after `limit`.
+        // Report the hang again after `limit`.
         self.stalled = Duration::ZERO;
         Some(self.fault(Violation::new(FaultReason::ENGINE_TIMEOUT, milliseconds)))
     }
 
-    /// Whether something was begun.
+    /// Whether the engine has started work that is not finished.
     #[inline]
     fn is_busy(&self) -> bool {
         self.depth != 0
@@ -227,20 +227,20 @@ impl Execution {
             || self.submission.is_some()
     }
 
-    /// The fault that a violation is, where the queue stands now.
+    /// The fault that reports a violation at the queue's current packet.
     pub fn fault(&self, Violation { reason, address }: Violation) -> Fault {
         Fault { reason, opcode: self.opcode, address, read_pointer: self.packet_start }
     }
 
-    /// Looks at the write pointer in the ring buffer control, and for kernel-mode submissions; true when there is
-    /// something to do.
+    /// Reads the write pointer in the ring buffer control, and checks for kernel-mode submissions. Returns whether
+    /// there is work.
     ///
     /// # Errors
     /// A page fault, or a pointer that the ring cannot have.
     pub fn look(&mut self, queue: &HwQueue, context: &mut Context<'_>) -> Result<bool, Violation> {
         self.may_have_submissions |= !queue.submissions.is_empty();
         if let Some(ring) = &mut self.ring {
-            // Acquires the packets before the write pointer.
+            // Acquires the packets that were written before the write pointer.
             let written = ring.pointers(context, Access::Read).map(|pointers| pointers.written());
             if let Err(violation) = written.and_then(|written| ring.stream.extend(written)) {
                 self.leave_unless_busy();
@@ -250,7 +250,7 @@ impl Execution {
         Ok(self.has_work() || !queue.submissions.is_empty())
     }
 
-    /// The doorbell was rung with a write pointer; true when there is something to do.
+    /// The doorbell rang with a write pointer. Returns whether there is work.
     ///
     /// # Errors
     /// A pointer that the ring cannot have.
@@ -264,16 +264,16 @@ impl Execution {
         Ok(self.has_work())
     }
 
-    /// What it is about to read, after it was rung for: the ring's next packet and, as a guess, the buffer
-    /// that this names.
+    /// The addresses that the engine is about to read after a ring: the ring's next packet and, as a guess, the
+    /// buffer that this packet names.
     #[inline]
     pub fn foreseen(&self) -> Option<[u64; 2]> {
         let ring = self.ring.as_ref()?;
         Some([ring.stream.next_packet(), self.buffers.next()])
     }
 
-    /// Executes packets as far as a burst gets, which needs less than [`Self::turn`] does. The turn is over then, or
-    /// goes on with what this returns: the number of packets.
+    /// Executes packets as far as a burst gets, which needs less state than [`Self::turn`]. Then the turn is over,
+    /// or it continues after the returned number of packets.
     ///
     /// # Errors
     /// As [`Self::turn`].
@@ -298,7 +298,7 @@ impl Execution {
             Ok(Burst::Limit) => Ok(Turn::Runnable),
             Err(violation) => Err(violation),
         };
-        // What came before a fault is done.
+        // Make the signals of the packets before a fault.
         if let Err(violation) = signals.make_held() {
             if turn.is_ok() {
                 self.leave_packet();
@@ -320,11 +320,11 @@ impl Execution {
         Ok(ShortTurn::Over(turn))
     }
 
-    /// Executes packets, until there are none left, the queue must wait, or the turn is over. The turn has executed
-    /// so many `packets` before.
+    /// Executes packets until there are none left, the queue must wait, or the turn is over. `packets` is the
+    /// number that the turn has already executed.
     ///
     /// # Errors
-    /// What the queue did wrong: nothing more of it is executed.
+    /// The rule that the queue broke: no more of its packets are executed.
     pub fn turn(
         &mut self,
         queue: &HwQueue,
@@ -334,7 +334,7 @@ impl Execution {
     ) -> Result<Turn, Violation> {
         context.before = std::mem::take(&mut self.before);
         let turn = self.execute(queue, context, windows, packets);
-        // What came before a fault is done.
+        // Make the signals of the packets before a fault.
         context.signals.make_held()?;
         let turn = turn?;
         self.before = context.before;
@@ -395,14 +395,14 @@ impl Execution {
                     _ => {}
                 }
                 if self.depth > 0 {
-                    // The window may hold another buffer of this depth.
+                    // The window may hold bytes of another buffer at this depth.
                     windows[self.depth].clear();
                 }
             }
-            // What follows may take long.
+            // The next packets may take long.
             context.time_turn();
             if !std::mem::replace(&mut has_windows, true) {
-                // They may hold another queue's packets.
+                // The windows may hold another queue's packets.
                 windows.iter_mut().for_each(Window::clear);
             }
             match self.next_packet(queue, context, windows)? {
@@ -412,7 +412,7 @@ impl Execution {
         }
     }
 
-    /// Goes on with what the last packet left to do. `Idle` when that is done.
+    /// Continues the work that the last packet left. Returns `Idle` when it is done.
     #[inline(never)]
     fn go_on(&mut self, context: &mut Context<'_>, moved: &mut usize) -> Result<Turn, Violation> {
         context.time_turn();
@@ -443,14 +443,14 @@ impl Execution {
         Ok(Turn::Idle)
     }
 
-    /// A fault that follows is of no packet: the next packet is the ring's.
+    /// Attributes a later fault to no packet: the next packet is in the ring.
     #[cold]
     fn leave_packet(&mut self) {
         self.opcode = Opcode::NOP;
         self.packet_start = self.ring.as_ref().map_or(0, |ring| ring.stream.position());
     }
 
-    /// The ring is wrong: that is no packet's fault, unless one goes on.
+    /// The ring is invalid: attributes the fault to no packet, unless one is in execution.
     #[cold]
     fn leave_unless_busy(&mut self) {
         if !self.is_busy() {
@@ -464,7 +464,7 @@ impl Execution {
         self.ring.as_ref().is_some_and(|ring| !ring.stream.is_empty())
     }
 
-    /// Executes the next packet, or begins the next submission. Returns how many packets that were; 0 when there
+    /// Executes the next packet, or starts the next submission. Returns the number of packets to count; 0 if there
     /// is none.
     fn next_packet(
         &mut self,
@@ -489,10 +489,10 @@ impl Execution {
             }
         };
         if context.is_system && self.depth == 1 {
-            // It has no ring: its packets stand in their paging buffer.
+            // A system context has no ring: its packets are in its paging buffer.
             self.packet_start = stream.position();
         }
-        // A guest's packet with a privileged opcode is unknown, whatever else is wrong with it.
+        // In a guest's queue, a privileged opcode is unknown, whatever else is wrong with the packet.
         let is_unknown = |opcode: Opcode| opcode.is_privileged() && !context.is_system;
         let unknown =
             |opcode: Opcode| Violation::new(FaultReason::UNKNOWN_PACKET, u64::from(opcode.0));
@@ -516,7 +516,7 @@ impl Execution {
         Ok(1)
     }
 
-    /// Begins to execute the packets of a buffer. The window of the new depth may hold another.
+    /// Starts to execute a buffer's packets. The window of the new depth may hold bytes of another buffer.
     #[inline]
     fn enter(&mut self, buffer: Stream) -> Result<(), Violation> {
         let too_deep = FaultReason::INDIRECT_BUFFER_TOO_DEEP;
@@ -526,8 +526,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Begins the next command buffer that was submitted in kernel mode: it is at the depth of a
-    /// buffer that a ring names.
+    /// Starts the next command buffer that was submitted in kernel mode. It has the depth of a buffer that a ring
+    /// names.
     fn next_submission(
         &mut self,
         queue: &HwQueue,
@@ -548,12 +548,12 @@ impl Execution {
         Ok(1)
     }
 
-    /// The fence of the kernel-mode submission that was begun and is not done.
+    /// The fence of the kernel-mode submission in execution.
     pub fn submission_fence(&self) -> Option<u64> {
         self.submission.map(|submission| submission.submission_fence)
     }
 
-    /// Drops the submission that is being executed. Returns its fence.
+    /// Drops the submission in execution. Returns its fence.
     pub fn abandon(&mut self) -> Option<u64> {
         let submission = self.submission.take();
         *self = Self { ring: self.ring.take(), ..Self::new() };
@@ -561,7 +561,7 @@ impl Execution {
     }
 }
 
-/// What is left to do of a kernel-mode submission when its packets are executed.
+/// What the engine does after the packets of a kernel-mode submission.
 #[derive(Debug, Clone, Copy)]
 struct Submission {
     progress_fence_value: u64,
@@ -569,8 +569,8 @@ struct Submission {
 }
 
 impl Submission {
-    /// Signals the progress fence, and interrupts for the submission fence; in a system context tells
-    /// that the paging buffer is done.
+    /// Signals the progress fence and interrupts for the submission fence. In a system context, reports that the
+    /// paging buffer is complete.
     fn complete(self, queue: &HwQueue, context: &mut Context<'_>) -> Result<(), Violation> {
         match queue.role {
             Role::System => {
@@ -578,8 +578,8 @@ impl Submission {
                 context.partition.paging().complete(self.submission_fence, interrupts);
             }
             Role::Guest { progress_fence, .. } => {
-                // First: a guest that sees its progress fence may ask at once for what the submission
-                // held, and the control plane then looks here.
+                // First: as soon as a guest sees its progress fence, it may ask for what the submission held, and
+                // the control plane then looks here.
                 let is_news = queue.complete(self.submission_fence);
                 let signaled = signal_progress(context, progress_fence, self.progress_fence_value);
                 if is_news {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The part of an engine that executes: what it gives a queue a turn with.
+//! The part of an engine that executes packets.
 
 use super::command_processor::{Execution, ShortTurn, Turn, Unit, Windows};
 use super::others::Others;
@@ -19,27 +19,27 @@ use crate::gpu::shared::uses::Rings;
 use bellhop_protocol::control::adapter::EngineType;
 use std::sync::Arc;
 
-/// The part of an engine that executes.
+/// The part of an engine that executes packets.
 #[derive(Debug)]
 pub struct Core {
-    /// The GPU that it is a part of.
+    /// The GPU of the engine.
     pub chip: Arc<Chip>,
-    /// Its node, and its place among the chip's ports.
+    /// The engine's node, which is also its index among the chip's ports.
     pub index: u32,
-    /// What it is made for.
+    /// The engine's type.
     engine_type: EngineType,
-    /// Its working memory.
+    /// The engine's working memory.
     pub unit: Unit,
     rings: Rings,
 }
 
 impl Core {
-    /// The executing part of the engine of a node.
+    /// The executing part of a node's engine.
     pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType) -> Self {
         Self { chip, index, engine_type, unit: Unit::new(), rings: Rings::default() }
     }
 
-    /// Does something with a queue's execution and what its packets can reach.
+    /// Calls `act` with a queue's execution and the context of its packets.
     pub fn with<R>(
         &mut self,
         entry: &mut Entry,
@@ -55,7 +55,7 @@ impl Core {
         act(execution, queue, &mut context)
     }
 
-    /// Gives a queue its turn. Returns also what is known of the turn's time.
+    /// Gives a queue its turn. Also returns what is known of the turn's time.
     #[inline]
     pub fn turn(
         &mut self,
@@ -85,7 +85,7 @@ impl Core {
         (turn, timing)
     }
 
-    /// Asks for what a queue reads next.
+    /// Prefetches what a queue reads next.
     #[inline(never)]
     pub fn prefetch(&mut self, entry: &mut Entry) {
         let Some([packet, buffer]) = entry.execution.foreseen() else { return };
@@ -94,7 +94,7 @@ impl Core {
         pinned.prefetch(Use::Buffer, buffer);
     }
 
-    /// Looks once at what a queue's ring and its kernel-mode submissions hold, and puts it in line.
+    /// Looks once at a queue's ring and its kernel-mode submissions, and lines the queue up if it has work.
     pub fn look_at_ring(&mut self, run_list: &mut RunList, index: u32) {
         let Some(entry) = run_list.get(index) else { return };
         if entry.is_dead() {
@@ -111,13 +111,13 @@ impl Core {
         }
     }
 
-    /// A queue used its doorbell.
+    /// Notes that a queue used its doorbell.
     #[inline]
     pub fn note_use(&mut self, queue: &HwQueue) {
         queue.use_doorbell(self.rings.another(&self.chip.connects));
     }
 
-    /// A ring after which a queue has nothing to do, or with a write pointer that cannot be.
+    /// Handles a ring after which the queue has no work, or that carried an invalid write pointer.
     #[cold]
     pub fn rung_in_vain(&self, entry: &mut Entry, violation: Option<Violation>) {
         entry.count_doorbells(self.index);
@@ -126,15 +126,14 @@ impl Core {
         }
     }
 
-    /// The queue broke a rule: nothing more of it is executed, and the host is told.
+    /// The queue broke a rule: no more of it is executed, and the host is told.
     #[cold]
     pub fn fault(&self, entry: &mut Entry, violation: Violation) {
         let fault = entry.execution.fault(violation);
         let (guest, hw_queue) = (entry.queue.partition.id().0, entry.queue.id.0);
         tracing::debug!(guest, hw_queue, opcode = %fault.opcode, %violation, "HW queue fault");
         if entry.queue.is_system() {
-            // Only the buffer is lost. Its fence is reached all the same, or those after it never
-            // would be.
+            // Only the buffer is lost. Its fence must still be reached, or later ones never would be.
             if let Some(fence) = entry.execution.abandon() {
                 let paging = entry.queue.partition.paging();
                 paging.fail(fence, fault);
@@ -148,13 +147,13 @@ impl Core {
     }
 }
 
-/// Does what is rarer: its registers and its stack are no burden to what is not.
+/// Runs the rare case in a function of its own, so that its registers and its stack do not burden the common case.
 #[inline(never)]
 fn apart<R>(act: impl FnOnce() -> R) -> R {
     act()
 }
 
-/// What the packets of a queue can reach beside an engine.
+/// What a queue's packets reach, except the engine.
 struct Reached<'a> {
     queue: &'a HwQueue,
     pinned: Pinned<'a>,
@@ -165,7 +164,7 @@ struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
-    /// All of what they can reach by an engine, and the windows that they are fetched into.
+    /// Adds the engine: everything that the packets reach, and the windows that they are fetched into.
     fn by(
         self,
         engine: u32,

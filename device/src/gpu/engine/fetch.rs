@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fetching packets. The engine copies packets from guest memory to host memory once, and looks at the copy.
+//! Fetches packets. The engine copies packets from guest memory to host memory once, and decodes the copy.
 
 use crate::gpu::memory::mmu::{Mmu, check_range};
 use crate::gpu::memory::violation::Violation;
@@ -12,7 +12,7 @@ use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, Packet, PacketError, Pac
 use bellhop_protocol::ring::{RingPointerError, pending};
 use zerocopy::FromBytes;
 
-/// Bytes fetched at once, and what a window holds.
+/// The size of a window, and the most bytes that are fetched at once.
 const WINDOW: usize = 1024;
 const _: () = assert!(WINDOW >= MAX_PACKET_SIZE);
 
@@ -20,7 +20,7 @@ const _: () = assert!(WINDOW >= MAX_PACKET_SIZE);
 #[derive(Debug, Clone, Copy)]
 pub struct Stream {
     base: u64,
-    /// A byte's place is its position modulo this, a power of two; 0 when nothing wraps.
+    /// A byte's offset is its position modulo this power of two; 0 if the stream does not wrap.
     ring_size: u64,
     position: u64,
     end: u64,
@@ -30,7 +30,7 @@ impl Stream {
     /// No packets.
     pub const EMPTY: Self = Self { base: 0, ring_size: 0, position: 0, end: 0 };
 
-    /// A ring that nothing was read from.
+    /// A ring from which no packet was read.
     pub fn ring(ring: &RingBinding) -> Self {
         Self { base: ring.ring_va, ring_size: ring.ring_size, position: 0, end: 0 }
     }
@@ -58,20 +58,20 @@ impl Stream {
         self.base
     }
 
-    /// Whether there is nothing left.
+    /// Whether no packets are left.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.position == self.end
     }
 
-    /// How far packets were read: of a ring, its read pointer.
+    /// How far packets were read. In a ring, this is the read pointer.
     #[inline]
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The ring has been written up to `write`. A pointer that is behind, because the packets
-    /// before it were seen another way, changes nothing.
+    /// The ring was written up to `write`. A stale pointer changes nothing: the packets before it were already seen
+    /// another way.
     ///
     /// # Errors
     /// `RING_POINTER_OUT_OF_RANGE` for a pointer that the ring cannot have.
@@ -107,21 +107,21 @@ impl Stream {
         self.locate(self.position).0
     }
 
-    /// Bytes that are left.
+    /// The number of bytes left.
     #[inline]
     pub fn left(&self) -> u64 {
         self.end.wrapping_sub(self.position)
     }
 
-    /// GPU virtual address of the packet at the position, and how many bytes from there on are packets and stand
-    /// one behind another in one page.
+    /// GPU virtual address of the packet at the position, and the number of bytes of packets that are contiguous
+    /// from there in one page.
     #[inline]
     pub fn in_page(&self) -> (u64, u64) {
         let (gpu_va, until_wrap) = self.locate(self.position);
         (gpu_va, self.left().min(until_wrap).min(PAGE_SIZE - gpu_va % PAGE_SIZE))
     }
 
-    /// Where the byte at `position` is, and how many follow it without a wrap.
+    /// The address of the byte at `position`, and the number of bytes from there to the wrap or the end.
     #[inline]
     fn locate(&self, position: u64) -> (u64, u64) {
         if self.ring_size == 0 {
@@ -132,7 +132,7 @@ impl Stream {
     }
 }
 
-/// The host's copy of a piece of a stream.
+/// The host's copy of a part of a stream.
 #[derive(Debug)]
 pub struct Window {
     bytes: Box<[u8; WINDOW]>,
@@ -185,24 +185,24 @@ impl From<PacketError> for BadPacket {
 }
 
 impl Window {
-    /// A window that holds nothing.
+    /// An empty window.
     pub fn new() -> Self {
         Self { bytes: Box::new([0; WINDOW]), start: 0, length: 0 }
     }
 
-    /// Empties the window: another stream is read through it next.
+    /// Empties the window, before another stream is read through it.
     #[inline]
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Where in it the stream's position is, or behind its end.
+    /// Offset of the stream's position in the window, or past its end.
     #[inline]
     fn place(&self, stream: &Stream) -> usize {
         usize::try_from(stream.position.wrapping_sub(self.start)).unwrap_or(usize::MAX)
     }
 
-    /// The bytes that it holds from a position on, and no further than the stream goes.
+    /// The bytes that the window holds from the stream's position.
     #[inline]
     fn held(&self, stream: &Stream) -> &[u8] {
         self.bytes.get(self.place(stream)..self.length).unwrap_or_default()
@@ -211,7 +211,7 @@ impl Window {
     /// The packet at the stream's position, which is not its end.
     ///
     /// # Errors
-    /// When the packet cannot be read or is none.
+    /// If the packet cannot be read or decoded.
     #[inline]
     pub fn packet(&mut self, mmu: &mut Mmu<'_>, stream: &Stream) -> Result<Fetched<'_>, BadPacket> {
         if self.held(stream).len() < UNIT {
@@ -219,7 +219,7 @@ impl Window {
         }
         let held = self.held(stream);
         let header = PacketHeader::read_from_prefix(held).map_or(NOP, |(header, _)| header);
-        // A packet that is longer than any can be is refused by `decode`, from its header alone.
+        // `decode` refuses a packet that is longer than the maximum from its header alone.
         if header.size() > held.len() && header.size() <= MAX_PACKET_SIZE {
             self.fetch(mmu, stream, header.size())?;
         }
@@ -227,8 +227,8 @@ impl Window {
         Ok(Fetched { packet, opcode: header.opcode, size })
     }
 
-    /// Copies from the stream's position: at least `need` bytes if it has so many, and as many
-    /// more as are on the same page, so that bytes which are not needed cannot fault.
+    /// Copies from the stream's position: at least `need` bytes, if the stream has them, and the rest of the page,
+    /// so that bytes which are not needed cannot fault.
     fn fetch(&mut self, mmu: &mut Mmu<'_>, stream: &Stream, need: usize) -> Result<(), Violation> {
         let available = stream.end.wrapping_sub(stream.position);
         let limit = usize::try_from(available).unwrap_or(usize::MAX).min(WINDOW);

@@ -2,36 +2,36 @@
 
 //! Which of a guest's contexts gets the next turn.
 //!
-//! The *system context* is next: it pages, and its time is charged to the guest. Then comes the highest
-//! *priority*. While lower priorities wait, one turn in every [`PATIENCE`] goes to one of them, in rotation, so that
-//! none starves.
+//! The *system context* goes first: it pages, and its time is charged to the guest. Then comes the highest
+//! *priority*. While lower priorities wait, one turn in every [`PATIENCE`] goes to one of them, in rotation, so
+//! that none starves.
 
 use super::index_queue::{End, Line, Links};
 use crate::gpu::shared::rank::{LINES, SYSTEM};
 use bellhop_host_kmd::hardware::GuestId;
 
-/// While lower priorities wait, one of them gets one turn in this many.
+/// While lower priorities wait, one turn in this many goes to one of them.
 pub const PATIENCE: u32 = 8;
 
-/// A guest that has queues.
+/// A guest with queues on the engine.
 #[derive(Debug)]
 pub struct GuestLines {
     /// The guest.
     pub id: GuestId,
-    /// How many of its queues are known.
+    /// The number of its queues.
     pub members: u32,
-    /// Its contexts.
+    /// Its waiting contexts, by line.
     lines: [Line; LINES],
-    /// Which lines are not empty.
+    /// Bit set of the lines that are not empty.
     waiting: u32,
-    /// Turns in a row that the highest priority got while lower ones waited.
+    /// Turns in a row that went to the highest priority while lower ones waited.
     passed_over: u32,
-    /// The lower priority that got a turn last.
+    /// The lower priority that last got a turn.
     served: u32,
 }
 
 impl GuestLines {
-    /// None of its contexts waits.
+    /// A guest without a waiting context.
     pub fn new(id: GuestId) -> Self {
         Self { id, members: 0, lines: [Line::EMPTY; LINES], waiting: 0, passed_over: 0, served: 0 }
     }
@@ -42,14 +42,14 @@ impl GuestLines {
         self.waiting == 0
     }
 
-    /// Puts a context in one of the lines.
+    /// Puts a context in a line.
     #[inline]
     pub fn push(&mut self, links: &mut Links, line: usize, context: u32, end: End) {
         self.waiting |= 1 << line;
         self.lines[line].push(links, context, end);
     }
 
-    /// Takes the context whose turn it is out of line.
+    /// Takes the context that gets the next turn out of its line.
     pub fn pop(&mut self, links: &mut Links) -> Option<u32> {
         if self.is_empty() {
             return None;
@@ -60,7 +60,7 @@ impl GuestLines {
         context
     }
 
-    /// Takes contexts out of line.
+    /// Takes the contexts for which `stays` is false out of their lines.
     pub fn retain(&mut self, links: &mut Links, mut stays: impl FnMut(u32) -> bool) {
         for (line, index) in self.lines.iter_mut().zip(0..) {
             line.retain(links, &mut stays);
@@ -68,7 +68,7 @@ impl GuestLines {
         }
     }
 
-    /// The line whose turn it is; one is not empty.
+    /// The line that gets the next turn. At least one is not empty.
     fn choose(&mut self) -> usize {
         let highest = self.waiting.ilog2();
         let lower = self.waiting & !(1 << highest);

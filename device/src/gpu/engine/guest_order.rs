@@ -2,21 +2,21 @@
 
 //! Which guest gets the next turn.
 //!
-//! Each guest has a virtual time that advances by the engine time it consumed, divided by its weight, and the guest
-//! with the least virtual time is next (start-time fair queueing). A guest that was idle continues at the virtual time
-//! of the others: idling saves nothing up.
+//! A guest's virtual time advances by the engine time that it consumed, divided by its weight. The guest with the
+//! least virtual time goes next (start-time fair queueing). A guest that was idle continues at the virtual time of
+//! the others: it does not save time up.
 //!
-//! A guest that loses its last waiting queue before its turn keeps its place in the order, and is passed over when the
-//! place comes up. So what one guest destroys is not searched for among all others.
+//! A guest that loses its last waiting queue before its turn keeps its place in the order, and is skipped when the
+//! place comes up. So, when a guest destroys a queue, the engine does not search the other guests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// A unit of weight: a guest of this weight is charged the time as it is.
+/// A guest of this weight is charged the time as it is.
 const UNIT_WEIGHT: u128 = 1 << 20;
 
-/// Where a guest is.
+/// A guest's place in the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// It has no work, or is being served.
@@ -37,26 +37,26 @@ struct GuestTime {
 #[derive(Debug, Default)]
 pub struct GuestOrder {
     guests: Vec<GuestTime>,
-    /// Places, least virtual time first: one for each guest that is not out. Empty when nobody waits.
+    /// Places, least virtual time first: one for each guest that is not out. Empty if no guest waits.
     order: BinaryHeap<Reverse<(u128, u32)>>,
-    /// Guests that wait.
+    /// The number of guests that wait.
     waiting: usize,
-    /// The virtual time of the guest that was served last.
+    /// The virtual time of the last guest that was served.
     clock: u128,
 }
 
 impl GuestOrder {
-    /// Makes a guest known whose index has no place in the order.
+    /// Adds a guest. Its index has no place in the order.
     pub fn add(&mut self, guest: u32) {
         while self.guests.len() <= guest as usize {
             self.guests.push(GuestTime { virtual_time: 0, place: Place::Out });
         }
         self.guests[guest as usize].virtual_time = 0;
-        // Room for all guests, so that no turn allocates.
+        // Room for all guests, so that turns do not allocate.
         self.order.reserve(self.guests.len() - self.order.len());
     }
 
-    /// Whether the index has a place in the order, which no other guest may get.
+    /// Whether the index still has a place in the order. No other guest may get it then.
     pub fn has_place(&self, guest: u32) -> bool {
         self.guests.get(guest as usize).is_some_and(|known| known.place != Place::Out)
     }
@@ -67,7 +67,7 @@ impl GuestOrder {
         self.order.is_empty()
     }
 
-    /// A guest has work. It may have had before.
+    /// A guest has work. It may have had some before.
     #[inline]
     pub fn enter(&mut self, guest: u32) {
         let Some(known) = self.guests.get_mut(guest as usize) else { return };
@@ -83,7 +83,7 @@ impl GuestOrder {
         self.waiting += 1;
     }
 
-    /// A guest that may wait has no work any more.
+    /// A guest, which may wait, has no more work.
     pub fn leave(&mut self, guest: u32) {
         let Some(known) = self.guests.get_mut(guest as usize) else { return };
         if known.place == Place::Waits {
@@ -93,7 +93,7 @@ impl GuestOrder {
         }
     }
 
-    /// Takes the guest whose turn it is out of the order.
+    /// Takes the guest with the next turn out of the order.
     pub fn next(&mut self) -> Option<u32> {
         loop {
             let Reverse((virtual_time, guest)) = self.order.pop()?;
@@ -107,17 +107,17 @@ impl GuestOrder {
         }
     }
 
-    /// A guest consumed engine time; its weight is not 0.
+    /// A guest consumed engine time. Its weight is not 0.
     #[inline]
     pub fn charge(&mut self, guest: u32, time: Duration, weight: u32) {
         if let Some(known) = self.guests.get_mut(guest as usize) {
-            // A guest that comes later continues from here, also when this one was alone.
+            // A guest that comes later continues from here, even if this guest was alone.
             self.clock = self.clock.max(known.virtual_time);
             known.virtual_time += time.as_nanos() * UNIT_WEIGHT / u128::from(weight.max(1));
         }
     }
 
-    /// Gives up the places of guests that left: each leave gave one, so this is no more than what leaves paid for.
+    /// Releases the places of guests that left. Each leave left one, so the cost is proportional to the leaves.
     fn clear_if_nobody_waits(&mut self) {
         if self.waiting > 0 {
             return;

@@ -2,10 +2,9 @@
 
 //! Doorbells whose word is a hint: see [`bellhop_protocol::handoff::hint`].
 //!
-//! When a word changes, the engine looks at the rings of all queues that may have rung it: at the ring of
-//! the queue that the value names at once, and at a few of the others in each round, so that no round is
-//! long. At intervals the engine looks at a ring without a hint. Before the engine sleeps, it looks at all
-//! rings.
+//! When a word changes, the engine looks at the rings of all queues that may have rung it: at once at the ring of
+//! the queue that the value names, and at a few of the others in each round, so that rounds stay short. At
+//! intervals, the engine looks at a ring without a hint. Before the engine sleeps, it looks at all rings.
 //!
 //! Source: user-mode work submission, "Global doorbells".
 
@@ -30,36 +29,36 @@ const ROUNDS_PER_DOUBT: u32 = 64;
 pub struct Hinted {
     /// The queue.
     pub queue: Arc<HwQueue>,
-    /// The ring that it had when the engine began to watch.
+    /// The queue's ring when the engine began to watch.
     pub ring: Arc<RingBinding>,
-    /// Its index on the run list.
+    /// The queue's index on the run list.
     pub index: u32,
     /// The word that the queue rings.
     pub at: WatchedAt,
 }
 
 impl Hinted {
-    /// The doorbell's words: the engine changes the status when it falls asleep and when it wakes.
+    /// The doorbell's words, if the engine changes the status when it falls asleep and when it wakes.
     fn armable(&self) -> Option<DoorbellWords<'_>> {
         self.queue.doorbell(&self.ring).filter(|_| !self.ring.notify_each)
     }
 }
 
-/// A word, and the queues that may ring it: a guest's queues ring its global doorbell's word, and one queue rings a
-/// physical doorbell's.
+/// A word and the queues that may ring it: all queues of a guest for its global doorbell, one queue for a physical
+/// doorbell.
 #[derive(Debug)]
 struct Group {
     partition: Arc<Partition>,
     at: WatchedAt,
-    /// Slot of the first queue that it had.
+    /// Slot of the first queue in the group.
     slot: u32,
-    /// By slot.
+    /// Sorted by slot.
     queues: Vec<Hinted>,
     /// The word's value at the last look.
     last: u64,
-    /// Index, among the queues, of the one that the engine looks at next.
+    /// Index of the next queue that the engine looks at.
     next: usize,
-    /// Queues that the engine has not looked at since the word changed.
+    /// The number of queues that the engine has not looked at since the word changed.
     left: usize,
 }
 
@@ -73,7 +72,7 @@ impl Group {
         }
     }
 
-    /// Whether [`Self::has_changed`] would say so.
+    /// Returns what [`Self::has_changed`] would, and changes nothing.
     #[inline]
     fn has_news(&self) -> bool {
         let mut last = self.last;
@@ -94,13 +93,13 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Hints {
     groups: Vec<Group>,
-    /// Where in `groups` each word is.
+    /// Index in `groups` of each word.
     places: HashMap<(GuestId, WatchedAt), usize>,
     rounds: u32,
 }
 
 impl Hints {
-    /// Watches the word of one more queue; the next rounds look at the rings of all queues that may ring it.
+    /// Watches the word of one more queue. The next rounds look at the rings of all queues that may ring it.
     pub fn add(&mut self, hinted: Hinted) {
         let partition = &hinted.queue.partition;
         let place = *self.places.entry((partition.id(), hinted.at)).or_insert_with(|| {
@@ -113,7 +112,7 @@ impl Hints {
                 next: 0,
                 left: 0,
             };
-            // What it holds now comes before the looks that all of them get.
+            // The current value needs no look: the next rounds look at all queues.
             let _ = group.has_changed();
             self.groups.push(group);
             self.groups.len() - 1
@@ -124,7 +123,7 @@ impl Hints {
         group.left = group.queues.len();
     }
 
-    /// Watches the word for a queue no more, which rang it with the ring of this slot.
+    /// Stops watching the word for a queue, which rang it with the ring of this slot.
     pub fn remove(&mut self, queue: &Arc<HwQueue>, at: WatchedAt, slot: u32) {
         let word = (queue.partition.id(), at);
         let Some(place) = self.places.get(&word).copied() else { return };
@@ -151,7 +150,7 @@ impl Hints {
         }
     }
 
-    /// For tests: how many queues may ring its words.
+    /// For tests: the number of queues that may ring its words.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.queues().count()
@@ -163,13 +162,13 @@ impl Hints {
         self.groups.is_empty()
     }
 
-    /// Whether the next round looks at a ring for which there is a hint.
+    /// Whether the next round looks at a ring because of a hint.
     #[inline]
     pub fn are_there(&self) -> bool {
         self.groups.iter().any(|group| group.left > 0 || group.has_news())
     }
 
-    /// One round: `rang` for each guest that rang, `scan` for each queue whose ring to look at.
+    /// One round: calls `rang` for each guest that rang and `scan` for each queue that needs a look at its ring.
     #[inline]
     pub fn look(&mut self, mut rang: impl FnMut(&Partition), mut scan: impl FnMut(&Hinted)) {
         self.rounds += 1;
@@ -196,13 +195,13 @@ impl Hints {
         }
     }
 
-    /// Before the engine sleeps: asks all guests to notify. [`DoorbellWords::after_arming`] and
-    /// [`Self::scan_all`] must follow.
+    /// Asks all guests to notify, before the engine sleeps. [`DoorbellWords::after_arming`] and [`Self::scan_all`]
+    /// must follow.
     pub fn arm(&self) {
         self.queues().filter_map(Hinted::armable).for_each(|words| words.arm());
     }
 
-    /// After arming: `scan` for every queue.
+    /// Calls `scan` for every queue, after arming.
     pub fn scan_all(&mut self, scan: impl FnMut(&Hinted)) {
         self.groups.iter_mut().for_each(|group| group.left = 0);
         self.queues().for_each(scan);
@@ -212,7 +211,7 @@ impl Hints {
         self.groups.iter().flat_map(|group| &group.queues)
     }
 
-    /// The engine is awake: guests need not notify any more, but where pages settle.
+    /// The engine is awake: guests need not notify, except where pages settle.
     pub fn disarm(&self) {
         let settled = self.queues().filter(|hinted| !hinted.queue.is_settling());
         settled.filter_map(Hinted::armable).for_each(|words| words.disarm());

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What an engine does while it has nothing to do.
+//! What an engine does while it has no work.
 
 use bellhop_protocol::polling::Yields;
 use std::time::{Duration, Instant};
 
-/// Rounds without work between two looks at the clock: a few microseconds.
+/// Rounds without work between two reads of the clock: a few microseconds.
 const ROUNDS_IN_A_SPELL: u32 = 64;
-/// The same where those who ring share the engine's processor.
+/// As `ROUNDS_IN_A_SPELL`, where the submitting threads share the engine's processor.
 const ROUNDS_BEFORE_SHARING: u32 = 8;
-/// What a round without work was.
+/// A kind of round without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Round {
-    /// There was work a moment ago: the next ring is likely to come soon, and a pause would only let it
-    /// wait.
+    /// There was work a moment ago: the next ring is likely to come soon, and a pause would only delay it.
     Fresh,
-    /// One of a longer while.
+    /// A round of a longer idle time.
     Idle,
     /// The last of a spell.
     EndOfSpell,
@@ -23,7 +22,7 @@ pub enum Round {
     Last,
 }
 
-/// How long an engine has had nothing to do.
+/// How long an engine has had no work.
 #[derive(Debug, Default)]
 pub struct Idleness {
     rounds: u32,
@@ -31,8 +30,8 @@ pub struct Idleness {
 }
 
 impl Idleness {
-    /// One more round without work; the last when they have lasted for `limit`. The clock is looked at
-    /// once in a spell, and not at all between two rings that come close upon each other.
+    /// One more round without work; the last when these have lasted for `limit`. The clock is read once in a spell,
+    /// and not at all between two rings in close succession.
     #[inline]
     pub fn another_round(&mut self, limit: Duration, yields: &Yields) -> Round {
         self.rounds += 1;

@@ -2,8 +2,8 @@
 
 //! FIFO queues of indices, for a schedule.
 //!
-//! The links from an index to the next are kept apart from the queues, by index. An index is therefore in
-//! one queue at most, and only [`Links::add`] allocates.
+//! The links between indices are stored by index, outside the queues. Therefore an index is in one queue at most,
+//! and only [`Links::add`] allocates.
 
 /// No index.
 pub const NONE: u32 = u32::MAX;
@@ -11,13 +11,13 @@ pub const NONE: u32 = u32::MAX;
 /// The end of the queue at which an index enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It is served next: it continues what it began.
+    /// The index is served next: it continues what it began.
     Front,
-    /// It is served after all that are in the queue.
+    /// The index is served after all others in the queue.
     Back,
 }
 
-/// The index behind each index.
+/// The successor of each index.
 #[derive(Debug, Default)]
 pub struct Links(Vec<u32>);
 
@@ -42,7 +42,7 @@ impl Links {
     }
 }
 
-/// A FIFO of indices. All its methods take one and the same [`Links`].
+/// A FIFO of indices. All methods of one queue take one and the same [`Links`].
 #[derive(Debug, Clone, Copy)]
 pub struct Line {
     first: u32,
@@ -50,16 +50,16 @@ pub struct Line {
 }
 
 impl Line {
-    /// No index is in it.
+    /// An empty queue.
     pub const EMPTY: Self = Self { first: NONE, last: NONE };
 
-    /// Whether no index is in it.
+    /// Whether the queue is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.first == NONE
     }
 
-    /// Adds an index that has its link and is in no queue.
+    /// Adds an index, which has a link and is in no queue.
     #[inline]
     pub fn push(&mut self, links: &mut Links, number: u32, end: End) {
         let Self { first, last } = *self;

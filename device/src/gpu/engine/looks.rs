@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! For tests: what an engine looks at, counted.
+//! For tests: counts what an engine looks at.
 
 use std::cell::Cell;
 
@@ -8,12 +8,12 @@ thread_local! {
     static LOOKS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The engine of this thread looks at an entry of its run list, of its doorbells or of its order of guests.
+/// Counts a look of this thread's engine at an entry of its run list, its doorbells or its order of guests.
 pub fn note() {
     LOOKS.set(LOOKS.get() + 1);
 }
 
-/// How often the engine of this thread did while `act` lasted.
+/// The number of looks of this thread's engine during `act`.
 pub fn during(act: impl FnOnce()) -> u64 {
     let before = LOOKS.get();
     act();

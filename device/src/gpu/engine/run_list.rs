@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An engine's run list: which queues it knows, and which of them have something to do.
+//! An engine's run list: the queues that it knows, and which of them have work.
 //!
-//! Only the engine touches it. Taking a queue onto the list may allocate; giving turns does not.
+//! Only the engine uses it. Adding a queue to the list may allocate; giving turns does not.
 //!
 //! Source: user-mode work submission, "Hardware context suspension" (the HW scheduler's list).
 
@@ -18,10 +18,10 @@ use bellhop_host_kmd::hardware::RingBinding;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a queue on the list does.
+/// The state of a queue on the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
-    /// It has nothing to do.
+    /// It has no work.
     Idle,
     /// It waits for a turn.
     Runnable,
@@ -36,30 +36,30 @@ enum Condition {
 pub struct Entry {
     /// The queue.
     pub queue: Arc<HwQueue>,
-    /// Its guest's memory, as it was at the queue's last turn or the last change.
+    /// The guest's memory, as of the queue's last turn or the last change.
     pub view: View,
-    /// The fence that its packets signaled last.
+    /// The fence that the queue's packets signaled last.
     pub fence: FenceHandle,
-    /// The fence that its packets waited for last.
+    /// The fence that the queue's packets waited for last.
     pub waited: FenceHandle,
-    /// Rings that the guest's counters have yet to get.
+    /// Rings that are not yet in the guest's counters.
     pub doorbells: u64,
-    /// Which of its turns are timed.
+    /// Which of the queue's turns are timed.
     pub sampling: Sampling,
-    /// How far its packets are executed.
+    /// The progress of the queue's packets.
     pub execution: Execution,
-    /// Its doorbell's last value.
+    /// The doorbell's last value.
     pub last_rung: u64,
-    /// Where the engine looks for its rings, and the ring that it then had.
+    /// Where the engine watches for the queue's rings, and the ring at that time.
     pub watched: Option<(WatchedAt, Arc<RingBinding>)>,
     condition: Condition,
-    /// Where it is in `RunList::blocked`, while it is.
+    /// Index in `RunList::blocked`, while the queue is blocked.
     blocked_at: usize,
 }
 
 impl Entry {
     fn new(queue: &Arc<HwQueue>) -> Self {
-        // Read before the memory, so that the memory is never older than this count says.
+        // Read before the memory, so that the memory is never older than this count.
         let flushes = queue.partition.flushes();
         let mut entry = Self {
             queue: Arc::clone(queue),
@@ -78,7 +78,7 @@ impl Entry {
         entry
     }
 
-    /// Before the queue reaches memory: forgets what was flushed since it last did.
+    /// Catches up with the guest's flushes, before the queue accesses memory.
     #[inline]
     pub fn catch_up(&mut self) {
         let flushes = self.queue.partition.flushes();
@@ -87,15 +87,15 @@ impl Entry {
         }
     }
 
-    /// Engine `engine`: has the guest's counters count the rings now, where no turn follows that would.
+    /// Adds the rings to the guest's counters of engine `engine` now, since no turn follows that would do it.
     #[cold]
     pub fn count_doorbells(&mut self, engine: u32) {
         let doorbells = std::mem::take(&mut self.doorbells);
         self.queue.partition.counters().add(engine, Tally { doorbells, ..Tally::default() });
     }
 
-    /// Takes over another ring, or the loss of the ring. Drops what was begun of the old ring, which its
-    /// owner took away.
+    /// Takes over another ring, or the loss of the ring. Drops started work of the old ring, which its owner took
+    /// away.
     pub fn refresh_ring(&mut self) {
         let bound = self.queue.ring.load_full();
         let unchanged = match &bound {
@@ -112,17 +112,17 @@ impl Entry {
         self.last_rung = 0;
     }
 
-    /// Whether this is the ring that the queue has now.
+    /// Whether `binding` is the queue's current ring.
     pub fn has_ring(&self, binding: &Arc<RingBinding>) -> bool {
         self.execution.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.binding, binding))
     }
 
-    /// Whether the queue is not executed any more.
+    /// Whether the queue is never executed again.
     pub fn is_dead(&self) -> bool {
         self.condition == Condition::Dead
     }
 
-    /// Drops what the queue has begun; it is never executed again.
+    /// Drops the queue's started work. The queue is never executed again.
     pub fn kill(&mut self) {
         self.condition = Condition::Dead;
         self.execution = Execution::new();
@@ -132,17 +132,17 @@ impl Entry {
 /// The list.
 #[derive(Debug)]
 pub struct RunList {
-    /// By index; an index is in use until its queue is forgotten.
+    /// By index. An index is in use until its queue is forgotten.
     entries: Vec<Option<Box<Entry>>>,
     free: Vec<u32>,
-    /// Queues that wait for a turn, each at most once, as its condition says.
+    /// Queues that wait for a turn, each once at most, in keeping with its condition.
     schedule: Schedule,
     blocked: Vec<u32>,
 }
 
 impl RunList {
-    /// No queues. `quantum` is how long a context keeps the engine while others of its guest and its
-    /// priority wait.
+    /// An empty list. `quantum` is how long a context keeps the engine while others of equal priority in its guest
+    /// wait.
     pub fn new(quantum: Duration) -> Self {
         Self {
             entries: Vec::new(),
@@ -152,11 +152,10 @@ impl RunList {
         }
     }
 
-    /// The index of a queue, which is taken onto the list if it is not there; `None` when it is
-    /// destroyed.
+    /// The index of a queue. Adds the queue if it is not on the list; returns `None` if it is destroyed.
     pub fn index_of(&mut self, queue: &Arc<HwQueue>) -> Option<u32> {
         if let Some(index) = queue.run_list_index() {
-            // The queue may be forgotten, and its index another queue's.
+            // The queue may be forgotten, and another queue may have its index.
             let entry = self.get(index).filter(|entry| Arc::ptr_eq(&entry.queue, queue));
             return entry.map(|_| index);
         }
@@ -169,7 +168,7 @@ impl RunList {
             None => {
                 let index = u32::try_from(self.entries.len()).ok()?;
                 self.entries.push(None);
-                // Room for all queues, so that no turn allocates.
+                // Room for all queues, so that turns do not allocate.
                 let count = self.entries.len();
                 self.blocked.reserve(count - self.blocked.len());
                 self.free.reserve(count - self.free.len());
@@ -190,8 +189,8 @@ impl RunList {
         self.entries.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// The doorbell of a queue on the list rang. Has the queue wait for a turn if it is idle and `look` finds that it
-    /// has something to do. Returns a queue that has, and that waits for a turn already, or for a fence.
+    /// The doorbell of a queue on the list rang. If `look` finds work and the queue is idle, makes the queue
+    /// runnable. Returns the queue if it has work but was not idle.
     #[inline(always)]
     pub fn ring(
         &mut self,
@@ -210,26 +209,25 @@ impl RunList {
         Some(entry)
     }
 
-    /// Whether some queue is in line.
+    /// Whether a queue is in line.
     #[inline]
     pub fn is_runnable(&self) -> bool {
         !self.schedule.is_empty()
     }
 
-    /// Whether a queue waits for a turn or for a fence. A suspended queue counts until its turn would have
-    /// come.
+    /// Whether a queue waits for a turn or for a fence. A suspended queue counts until its turn would have come.
     pub fn has_work(&self) -> bool {
         self.is_runnable() || !self.blocked.is_empty()
     }
 
-    /// Has an idle queue wait for a turn; false when it is not idle.
+    /// Makes an idle queue runnable. Returns false if it is not idle.
     #[inline]
     pub fn make_runnable(&mut self, index: u32) -> bool {
         self.change(index, Condition::Idle, Condition::Runnable)
     }
 
-    /// Picks the queue that gets the next turn. The queue is idle until the turn ends; the engine calls
-    /// [`Self::end_turn`] then, before anything else here.
+    /// Picks the queue that gets the next turn. The queue is idle until the turn ends: the engine then calls
+    /// [`Self::end_turn`], before anything else here.
     #[inline]
     pub fn next(&mut self) -> Option<(Pick, Option<&mut Entry>)> {
         let pick = self.schedule.next()?;
@@ -242,8 +240,8 @@ impl RunList {
         Some((pick, entry))
     }
 
-    /// The turn that [`Self::next`] gave to a queue is over, and it waits for the next, for a fence or
-    /// for work. `time` is what it took, as far as that was measured.
+    /// Ends the turn that [`Self::next`] gave to a queue, which then waits for the next, for a fence or for work.
+    /// `time` is the turn's time, if it was measured.
     #[inline]
     pub fn end_turn(&mut self, index: u32, next: Turn, time: Option<Duration>) {
         if next != Turn::Idle || time.is_some() || !self.schedule.end_alone(index) {
@@ -251,7 +249,7 @@ impl RunList {
         }
     }
 
-    /// Ends a turn that has a time, or that others wait for.
+    /// Ends a turn that was timed, or while other queues wait.
     #[inline(never)]
     fn end_turn_beside(&mut self, index: u32, next: Turn, time: Option<Duration>) {
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return };
@@ -267,7 +265,7 @@ impl RunList {
         }
     }
 
-    /// Has all queues that wait for fences wait for a turn: each looks at its fence first.
+    /// Makes all queues that wait for fences runnable: each checks its fence first.
     pub fn unblock_all(&mut self) {
         while let Some(index) = self.blocked.pop() {
             self.change(index, Condition::Blocked, Condition::Runnable);
@@ -300,7 +298,7 @@ impl RunList {
         let mut may_run = |index: &u32| {
             let Some(Some(entry)) = entries.get_mut(*index as usize) else { return false };
             let may_run = entry.queue.membership.may_run();
-            // A dead queue stays dead: its ring must not start again.
+            // A dead queue stays dead, so that its ring cannot start again.
             if !may_run && entry.condition != Condition::Dead {
                 entry.condition = Condition::Idle;
             }
@@ -315,12 +313,12 @@ impl RunList {
         }
     }
 
-    /// Forgets a destroyed queue, at a cost that does not grow with what other guests have.
+    /// Forgets a destroyed queue. The cost does not grow with the queues of other guests.
     pub fn forget(&mut self, index: u32) {
         let Some(entry) = self.entries.get_mut(index as usize).and_then(Option::take) else {
             return;
         };
-        // A queue that died while it waited is still among the blocked.
+        // A queue that died while it waited is still in `blocked`.
         if self.blocked.get(entry.blocked_at) == Some(&index) {
             self.blocked.swap_remove(entry.blocked_at);
             let moved = self.blocked.get(entry.blocked_at).copied();
@@ -332,8 +330,7 @@ impl RunList {
         self.free.push(index);
     }
 
-    /// After a change of some guest's memory: lets go of the old memory, also for queues that have no turn
-    /// soon.
+    /// Releases a guest's old memory after a change, also for queues that get no turn soon.
     pub fn catch_up(&mut self) {
         for entry in self.entries.iter_mut().flatten() {
             #[cfg(test)]

@@ -2,28 +2,28 @@
 
 //! Which of a queue's short turns an engine times.
 //!
-//! A guest that submits one command buffer and waits for it has a turn for each, which takes hardly longer than
-//! two looks at the clock. Of such turns the engine times one in [`PERIOD`], which stands for those before it.
-//! All others are timed: those that follow another turn, that other queues wait for, or that execute anything
-//! but bursts.
+//! When a guest submits one command buffer at a time and waits for it, each gets a turn that takes hardly longer
+//! than two reads of the clock. The engine times one such turn in [`PERIOD`], as a sample for the turns before it.
+//! It times all other turns: those that follow another turn, those that other queues wait for, and those that
+//! execute more than bursts.
 
-/// One in so many is timed.
+/// One turn in this many is timed.
 const PERIOD: u32 = 16;
-/// Nanoseconds that a turn that was not timed counts for at most. It has executed one burst; what is measured
-/// beyond it the engine's thread did not run for.
+/// The most nanoseconds that an untimed turn is counted for. Such a turn executed one burst; if a sample took
+/// longer, the engine's thread was not running.
 const LONGEST: u64 = 10_000;
 
 /// The short turns of one queue.
 #[derive(Debug, Default)]
 pub struct Sampling {
-    /// Turns that need not be timed before the next that is.
+    /// Turns left that need not be timed.
     free: u32,
-    /// Turns since the last that was timed.
+    /// Turns since the last timed one.
     skipped: u32,
 }
 
 impl Sampling {
-    /// Whether the next turn is to be timed.
+    /// Whether the next turn must be timed.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.free == 0
@@ -36,7 +36,7 @@ impl Sampling {
         self.skipped += 1;
     }
 
-    /// A turn that was due took so many nanoseconds. Returns the time of those that were skipped before it.
+    /// A turn that was due took `time` nanoseconds. Returns the time of the turns that were skipped before it.
     #[inline]
     pub fn sample(&mut self, time: u64) -> u64 {
         let skipped = u64::from(std::mem::take(&mut self.skipped));

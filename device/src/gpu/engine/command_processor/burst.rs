@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The packets that every submission has, executed from where they stand: `NOP`, `INDIRECT_BUFFER` and
-//! `SIGNAL_FENCE` in the ring, and in a buffer of a cache line that the ring names.
+//! Executes, from guest memory, the packets that every submission has: `NOP`, `INDIRECT_BUFFER` and `SIGNAL_FENCE`
+//! in the ring, and `NOP` and `SIGNAL_FENCE` in a buffer of at most a cache line that the ring names.
 //!
-//! Each word of such a packet is read once, into a register, and what was read is checked and used: nobody can
-//! change it in between. Everything else is left to the general way at a packet's boundary, as if it had
-//! stood there from the start: other packets, those that are wrong in form, a ring or buffer that cannot be
-//! read. The fuzz target `burst` holds the two ways against each other.
+//! A word of such a packet is read once, into a register, which is then checked and used: no guest can change it in
+//! between. Everything else is left to the slow path, at a packet's boundary, as if it had been there from the
+//! start: other packets, malformed ones, and a ring or buffer that cannot be read. The fuzz target `burst` compares
+//! the two paths.
 
 use super::Execution;
 use crate::gpu::engine::fetch::Stream;
@@ -20,19 +20,19 @@ use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::packet::{Opcode, UNIT};
 use std::sync::atomic::Ordering;
 
-/// Bytes of a buffer that is executed from where it stands: a cache line's.
+/// The most bytes of a buffer that is executed from guest memory: a cache line.
 const SMALL: u32 = 64;
 /// Bytes of a cache line.
 const LINE: u64 = 64;
-/// Bytes of the ring that are asked for ahead of what is executed.
+/// Bytes of the ring that are prefetched ahead of execution.
 const AHEAD: u64 = 8 * LINE;
-/// Bytes of these packets.
+/// The sizes of these packets.
 const UNIT_SIZE: u64 = UNIT as u64;
 const PAIR: u64 = 2 * UNIT_SIZE;
 const _: () = assert!(size_of::<IndirectBuffer>() as u64 == PAIR);
 const _: () = assert!(size_of::<SignalFence>() as u64 == PAIR);
 
-/// The lower half of these packets' headers, as it is in memory: opcode and length.
+/// The lower half of these packets' headers, as in memory: opcode and length.
 const NOP: u32 = half(Opcode::NOP, UNIT_SIZE);
 const INDIRECT_BUFFER: u32 = half(Opcode::INDIRECT_BUFFER, PAIR);
 const SIGNAL_FENCE: u32 = half(Opcode::SIGNAL_FENCE, PAIR);
@@ -41,10 +41,10 @@ const fn half(opcode: Opcode, size: u64) -> u32 {
     opcode.0 as u32 | ((size / UNIT_SIZE) as u32) << 16
 }
 
-/// The only read of a word that a packet is executed from.
+/// The only read of a packet's word.
 #[inline]
 fn read(page: HostPage<'_>, gpu_va: u64) -> u64 {
-    // Relaxed: the write pointer was acquired, and hands over what stands before it.
+    // Relaxed: the write pointer was acquired, which hands over the packets before it.
     u64::from_le(page.word(gpu_va).load(Ordering::Relaxed))
 }
 
@@ -54,25 +54,25 @@ const fn argument(header: u64) -> u32 {
     (header >> 32) as u32
 }
 
-/// Why a burst is over.
+/// Why a burst ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Burst {
     /// The ring is empty, or there is none.
     Empty,
-    /// It has executed about as many packets as it may.
+    /// About as many packets as allowed were executed.
     Limit,
-    /// Something else is next.
+    /// The next packet is not for a burst.
     Other,
-    /// It needs this page to go on.
+    /// The burst needs this page to continue.
     Missing(Use, u64),
 }
 
 impl Execution {
-    /// Executes packets of the ring as far as they are these, and about until `packets`, which counts them, is
+    /// Executes packets of the ring while they are of these kinds, until `packets`, which counts them, is about
     /// `most`. The caller tallies them.
     ///
     /// # Errors
-    /// What a packet did wrong that only its execution shows.
+    /// If a packet broke a rule that only its execution checks.
     #[inline(always)]
     pub(super) fn burst(
         &mut self,
@@ -91,7 +91,7 @@ impl Execution {
             let Some(page) = pinned.get(Use::Ring, at, false) else {
                 return Ok(Burst::Missing(Use::Ring, at));
             };
-            // A submission or two are in the line that is read now.
+            // The line that is read now holds a submission or two.
             let asks_until = if length > LINE { prefetch_ring(page, at, end) } else { 0 };
             while at < end {
                 if *packets >= most {
@@ -132,7 +132,7 @@ impl Execution {
                         if end - at >= 2 * PAIR {
                             prefetch_named(pinned, page, at + PAIR);
                         }
-                        // Twice for a line of two submissions, which takes fewer instructions than to know of it.
+                        // Twice for a line of two submissions: that takes fewer instructions than checking for it.
                         if at < asks_until {
                             page.prefetch(at + AHEAD);
                         }
@@ -164,7 +164,7 @@ impl Execution {
         Ok(Burst::Empty)
     }
 
-    /// Leaves the last bytes of a buffer to the general way.
+    /// Leaves the last bytes of a buffer to the slow path.
     #[cold]
     fn enter_rest(&mut self, gpu_va: u64, size: u32, left: u32) -> Result<Burst, Violation> {
         let mut buffer = Stream::indirect_buffer(gpu_va, size)?;
@@ -174,9 +174,9 @@ impl Execution {
     }
 }
 
-/// Prefetches lines of the ring that hold packets up to `end`, all of which the guest has announced: it writes them
-/// no more, so that no line is taken from it. They come beside each other, and not each when the one before was
-/// executed. Returns the address up to which one more is to be asked for, [`AHEAD`] of each packet.
+/// Prefetches lines of the ring with packets up to `end`. The guest has announced all of these and writes them no
+/// longer, so no line is taken from it. The lines arrive in parallel, not one after another. Returns the address up
+/// to which each packet prefetches one more line, [`AHEAD`] of itself.
 #[inline(never)]
 fn prefetch_ring(ring: HostPage<'_>, at: u64, end: u64) -> u64 {
     for line in (at + LINE..end.min(at + AHEAD)).step_by(LINE as usize) {
@@ -185,7 +185,7 @@ fn prefetch_ring(ring: HostPage<'_>, at: u64, end: u64) -> u64 {
     end.saturating_sub(AHEAD)
 }
 
-/// Prefetches the buffer that a packet names, if the packet at this address does. A guess: there may be no packet.
+/// Prefetches the buffer that the packet at this address names. A guess: there may be no packet.
 #[inline]
 fn prefetch_named(pinned: &Pinned<'_>, ring: HostPage<'_>, gpu_va: u64) {
     if read(ring, gpu_va) as u32 == INDIRECT_BUFFER {
@@ -193,7 +193,7 @@ fn prefetch_named(pinned: &Pinned<'_>, ring: HostPage<'_>, gpu_va: u64) {
     }
 }
 
-/// Whether a buffer is small, and as it must be: aligned, in one page and in the address space.
+/// Whether a buffer is small and valid: aligned, in one page and in the address space.
 #[inline]
 fn is_small(gpu_va: u64, size: u32) -> bool {
     let size_of = u64::from(size);
@@ -204,7 +204,7 @@ fn is_small(gpu_va: u64, size: u32) -> bool {
         && size > 0
 }
 
-/// Executes packets of a small buffer as far as they are `NOP` and `SIGNAL_FENCE`. Returns how many bytes are left.
+/// Executes the `NOP` and `SIGNAL_FENCE` packets at the start of a small buffer. Returns how many bytes are left.
 #[inline]
 fn execute_small(
     page: HostPage<'_>,

@@ -13,10 +13,10 @@ use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// Bytes of one of an engine's buffers: small enough for two to stay in its L1 cache.
+/// The size of each of an engine's buffers: small enough for two to stay in its L1 cache.
 pub const BUFFER: usize = 8192;
 
-/// An engine's own buffers, for bytes that it computes with.
+/// An engine's own buffers, for computing.
 #[derive(Debug)]
 pub struct Scratch {
     /// The first buffer.
@@ -36,27 +36,27 @@ impl Scratch {
 pub struct Context<'a> {
     /// The rest of the GPU.
     pub chip: &'a Chip,
-    /// The engine that executes it.
+    /// The engine that executes the packet.
     pub engine: u32,
-    /// What that engine is made for.
+    /// The engine's type.
     pub engine_type: EngineType,
-    /// The guest whose packet it is.
+    /// The guest that submitted the packet.
     pub partition: &'a Partition,
-    /// The process whose packet it is.
+    /// The process that submitted the packet.
     pub space: AddressSpaceId,
-    /// Whether it is the host's own, in the guest's system context.
+    /// Whether the packet is the host's own, in the guest's system context.
     pub is_system: bool,
-    /// Its queue.
+    /// The packet's queue.
     pub queue: &'a HwQueue,
     /// What the packet before was.
     pub before: Before,
-    /// What its signals reach.
+    /// What the packet's signals reach.
     pub signals: Signals<'a>,
     /// The fence that the queue's packets waited for last.
     pub waited: &'a mut FenceHandle,
-    /// What else the engine may have to do, if it has nothing to do that it knows of, and may poll.
+    /// What else the engine may have to do, if it may poll because it knows of no other work.
     pub others: Option<Others<'a>>,
-    /// What is known of the time of the queue's turn.
+    /// What is known of the turn's time.
     pub timing: Timing,
     /// The process's memory.
     pub mmu: Mmu<'a>,
@@ -67,14 +67,14 @@ pub struct Context<'a> {
 /// What is known of the time of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// When it began on the adapter's clock, as far as the clock was looked at.
+    /// When the turn began on the adapter's clock, if the clock was read.
     pub began: Option<u64>,
-    /// It has executed nothing that may take long.
+    /// Whether the turn has executed nothing that may take long.
     pub is_short: bool,
 }
 
 impl Context<'_> {
-    /// The turn is about to do what may take long: it is timed from here on, unless it is timed already.
+    /// Called before work that may take long: times the turn from here on, unless it is already timed.
     #[inline]
     pub fn time_turn(&mut self) {
         if std::mem::take(&mut self.timing.is_short) && self.timing.began.is_none() {
@@ -100,29 +100,30 @@ pub enum Before {
     Other,
     /// A wait that held the queue.
     Held(Wait),
-    /// It has logged a signal of the fence in this slot.
+    /// It logged a signal of the fence in this slot.
     Logged(u32),
 }
 
-/// What holds a queue.
+/// A queue's wait for a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     /// The fence's slot.
     pub slot: u32,
-    /// The value that it waits for.
+    /// The value that the queue waits for.
     pub value: u64,
-    /// When the engine saw that the queue must wait, on the adapter's clock.
+    /// The time on the adapter's clock when the engine saw that the queue must wait.
     pub since: u64,
 }
 
-/// Nanoseconds for which an engine that has nothing else to do polls a fence before it asks to be called: what
-/// that takes, and another engine's call. Who signals at once is seen for a line that moves instead.
+/// Nanoseconds for which an engine without other work polls a fence before it registers as a waiter: the cost of
+/// registering and of the wake-up by another engine. If the signal comes within this time, it costs the move of one
+/// cache line.
 const POLL: u64 = 3_000;
-/// Looks at a fence between two looks at the clock.
+/// Looks at a fence between two reads of the clock.
 const LOOKS_PER_CLOCK: u32 = 8;
 
 impl Wait {
-    /// Whether the fence is at the value. Nobody calls the engine when it is.
+    /// Whether the fence has reached the value. Does not register the engine as a waiter.
     ///
     /// # Errors
     /// `FENCE_NOT_OWNED` or `FENCE_NOT_NATIVE`.
@@ -131,8 +132,9 @@ impl Wait {
         context.waited.has_reached(self.slot, self.value)
     }
 
-    /// Polls the fence for a moment, as long as the engine has nothing else to do; whether the fence came to be at
-    /// the value. If not, [`Self::is_over`] must follow: only that asks to be called, and looks once more then.
+    /// Polls the fence briefly, as long as the engine has no other work. Returns whether the fence has reached the
+    /// value. If not, [`Self::is_over`] must follow: only that registers the engine as a waiter, and looks once
+    /// more.
     ///
     /// # Errors
     /// As [`Self::has_reached`].
@@ -157,7 +159,7 @@ impl Wait {
     /// Whether the wait is over. If not, a signal of the fence will raise the engine's attention.
     ///
     /// # Errors
-    /// `FENCE_NOT_OWNED`, also when the fence went while the queue waited.
+    /// `FENCE_NOT_OWNED`, also if the fence was destroyed while the queue waited.
     pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
         let (fences, bar) = (context.partition.fences(), context.partition.bar());
         fences.wait(self.slot, context.space, bar, context.engine, self.value)

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const WORD: usize = size_of::<u64>();
 
-/// `DISPATCH`: begins a kernel.
+/// `DISPATCH`: starts a kernel.
 ///
 /// # Errors
 /// `NOT_SUPPORTED_BY_NODE`, or the error of the kernel's arguments.
@@ -63,8 +63,8 @@ impl KernelRun {
     }
 }
 
-/// `XOR_STREAM` of bytes that begin with this word, compiled for several kinds of processors: where one can multiply
-/// eight words at a time, it takes a tenth of the time.
+/// `XOR_STREAM` of bytes from this word on, compiled for several kinds of processors: one that multiplies eight
+/// words at a time needs a tenth of the time.
 #[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
 fn transform(bytes: &mut [u8], key: u64, first: u64) {
     apply_xor_stream(bytes, key, first);
@@ -94,7 +94,7 @@ impl XorStream {
         })
     }
 
-    /// See `Operation::step`. All ends being multiples of 8, steps are whole words.
+    /// See `Operation::step`. Lengths and limits are multiples of 8, so steps are whole words.
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
         let Some(next) = self.cursor.next(limit.min(BUFFER)) else { return Ok(Progress::Finished) };
         let done = self.cursor.done;
@@ -130,7 +130,7 @@ impl SpinUntil {
         Ok(Self { source, destination, least, is_over: false })
     }
 
-    /// See `Operation::step`. A look that finds nothing takes all that the turn has left.
+    /// See `Operation::step`. If the value is not there yet, the step uses up the rest of the turn.
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
         if self.is_over {
             return Ok(Progress::Finished);
@@ -148,17 +148,17 @@ impl SpinUntil {
 /// `HANG_UNTIL_ENGINE_RESET` or `HANG_UNTIL_ADAPTER_RESET` in progress.
 #[derive(Debug)]
 pub struct Hang {
-    /// The weakest [`reset`] that ends it.
+    /// The weakest [`reset`] that ends the kernel.
     ends_with: u64,
 }
 
 impl Hang {
-    /// See `Operation::step`; against its rules, this step ends only with a reset.
+    /// See `Operation::step`. Against the rules there, this step ends only with a reset.
     ///
     /// # Errors
-    /// `ENGINE_TIMEOUT`, once a reset has ended it.
+    /// `ENGINE_TIMEOUT`, after a reset has ended it.
     pub fn step(&mut self, context: &Context<'_>) -> Result<Progress, Violation> {
-        /// Between two looks at whether it is reset.
+        /// Between two checks for a reset.
         const PAUSE: Duration = Duration::from_millis(1);
         let began = Instant::now();
         let Some(port) = context.chip.engines.get(context.engine as usize) else {

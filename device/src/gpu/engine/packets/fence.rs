@@ -20,22 +20,22 @@ use bellhop_protocol::packet::fence::{
     ConditionalInterrupt, LogFence, LoggedSignal, WaitFence, WriteFence,
 };
 
-/// What the signals of a queue's turn reach, and what the last of them was.
+/// What the signals of a queue's turn reach, and the last of these signals.
 #[derive(Debug)]
 pub struct Signals<'a> {
     /// The rest of the GPU.
     pub chip: &'a Chip,
-    /// The guest whose queue it is.
+    /// The guest of the queue.
     pub partition: &'a Partition,
     /// The fence that the queue's packets named last.
     pub fence: &'a mut FenceHandle,
-    /// What to count.
+    /// The turn's counts.
     pub tally: &'a mut Tally,
     last: LastSignal,
 }
 
 impl<'a> Signals<'a> {
-    /// Before the first signal of a turn.
+    /// The state before the first signal of a turn.
     #[inline]
     pub fn new(
         chip: &'a Chip,
@@ -46,7 +46,7 @@ impl<'a> Signals<'a> {
         Self { chip, partition, fence, tally, last: LastSignal::NONE }
     }
 
-    /// Makes `value` a fence's CurrentValue. Tells whether later signals of the fence may be held back.
+    /// Sets a fence's CurrentValue to `value`. Returns whether later signals of the fence may be held back.
     ///
     /// # Errors
     /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
@@ -56,13 +56,13 @@ impl<'a> Signals<'a> {
         if let Some(signaled) = change(fence, || fence.cell.signal(fence.published, value))? {
             self.chip.deliver(self.partition, fence, signaled, self.tally);
         }
-        // Each signal of a monitored fence interrupts, a rewindable fence has each of its values, and what others
-        // signal too is theirs to order.
+        // Each signal of a monitored fence interrupts, a rewindable fence takes each of its values, and other
+        // guests signal a shared fence too.
         Ok(fence.is_native && !fence.is_shared && fence.cell.rule == SignalRule::Monotonic)
     }
 
-    /// `SIGNAL_FENCE`: holds the signal back where the packets before signaled the same fence. False where it has
-    /// to be made: [`Self::signal`] does.
+    /// `SIGNAL_FENCE`: holds the signal back if the packets before signaled this fence too. Returns false if the
+    /// signal must be made with [`Self::signal`].
     #[inline]
     pub fn hold(&mut self, slot: u32, value: u64) -> bool {
         let last = &mut self.last;
@@ -87,10 +87,10 @@ impl<'a> Signals<'a> {
         Ok(())
     }
 
-    /// Makes the signal that [`Self::hold`] has held back, if there is one. The next signal comes at once.
+    /// Makes the signal that [`Self::hold`] has held back, if there is one. The next signal is not held back.
     ///
     /// # Errors
-    /// `FENCE_NOT_OWNED`: the process closed the fence meanwhile.
+    /// `FENCE_NOT_OWNED` if the process closed the fence meanwhile.
     #[inline]
     pub fn make_held(&mut self) -> Result<(), Violation> {
         if self.last.is_held { self.make_accepted() } else { Ok(()) }
@@ -108,9 +108,9 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// Changes a CurrentValue. A fence that is always signaled stays as it is, and so does a fence that another
-/// guest, with a view of it, signaled further: the greater value stands, and no guest loses a queue over what
-/// another guest does.
+/// Changes a CurrentValue. A fence that is always signaled stays as it is. So does a fence that another guest, with
+/// a view of it, signaled further: the greater value stands, and no guest loses a queue over what another guest
+/// does.
 ///
 /// # Errors
 /// `FENCE_WENT_BACKWARDS`.
@@ -119,7 +119,7 @@ fn change<T>(
     fence: &Fence<'_>,
     change: impl FnOnce() -> Result<T, WentBackwards>,
 ) -> Result<Option<T>, Violation> {
-    // Where it is always signaled to this guest alone, the value of others does not tell.
+    // If it is always signaled for this guest alone, the value that others see does not show it.
     if fence.is_shared && fence.cell.is_always_signaled() {
         return Ok(None);
     }
@@ -130,8 +130,8 @@ fn change<T>(
     }
 }
 
-/// Signals the queue's progress fence. A kernel-mode submission has no packets for that signal and its log
-/// entry: the engine logs the signal when everything is logged.
+/// Signals the queue's progress fence. A kernel-mode submission has no packets for that signal and its log entry,
+/// so the engine logs the signal at logging level `VERBOSE`.
 ///
 /// # Errors
 /// `FENCE_NOT_OWNED` or `FENCE_WENT_BACKWARDS`.
@@ -146,8 +146,8 @@ pub fn signal_progress(context: &mut Context<'_>, slot: u32, value: u64) -> Resu
     conditional_interrupt(context, &logged.interrupt, before)
 }
 
-/// Writes an entry. A guest can log anything about an operation: it misleads only readers of its own logs.
-/// Returns what the next packet must know.
+/// Writes an entry. A guest can log anything about an operation: it misleads only readers of its own logs. Returns
+/// what the next packet must know.
 ///
 /// # Errors
 /// `BAD_LOG_OPERATION`.
@@ -184,33 +184,33 @@ fn log(
     })
 }
 
-/// Signals of one fence that the engine makes as one: a guest that signals after each of many short command
-/// buffers has one line change hands for all of them.
+/// The most signals of a fence that the engine makes as one: when a guest signals after each of many short command
+/// buffers, the cache line changes hands once for all of them.
 const SIGNALS_AT_ONCE: u32 = 16;
 
-/// The fence that the last packets of a turn signaled, and a signal of it that the engine has accepted and not
-/// made yet.
+/// The fence that the last packets of a turn signaled, and a signal of it that the engine has accepted but not
+/// made.
 ///
-/// A signal comes later then, and never earlier: the engine makes it before any packet that reads memory or
-/// a fence, and before the turn ends. The first signal of a fence in a turn comes at once.
+/// A held signal comes later and never earlier: the engine makes it before any packet that reads memory or a fence,
+/// and before the turn ends. The first signal of a fence in a turn is made at once.
 #[derive(Debug, Clone, Copy)]
 struct LastSignal {
     slot: u32,
-    /// How many signals more the engine may hold back.
+    /// The number of signals that the engine may still hold back.
     room: u32,
-    /// The value of the last packet. CurrentValue was at most this when the engine saw the packet.
+    /// The last packet's value. CurrentValue was at most this when the engine saw the packet.
     value: u64,
-    /// It is not made yet.
+    /// Whether the signal is not made yet.
     is_held: bool,
 }
 
 impl LastSignal {
-    /// The next signal is made.
+    /// No signal may be held back.
     const NONE: Self = Self { slot: 0, room: 0, value: 0, is_held: false };
 }
 
-/// `WAIT_FENCE`: what holds the queue, if anything does. Two engines that wait for each other meet here, and go
-/// on as soon as each other's lines have moved.
+/// `WAIT_FENCE`: returns what holds the queue, if anything does. Two engines that wait for each other poll here,
+/// and continue as soon as each other's cache lines have moved.
 pub fn wait_fence(
     context: &mut Context<'_>,
     packet: &WaitFence,
@@ -242,7 +242,8 @@ pub fn log_fence(
     packet: &LogFence,
     before: Before,
 ) -> Result<(), Violation> {
-    // Behind a wait it is the fence that was waited for: the one that the next packets signal stays at hand.
+    // After a wait, the log names the fence that was waited for. The handle of signaled fences keeps the fence that
+    // the next packets signal.
     let handle = match packet.operation {
         FenceLogOperation::WAIT_UNBLOCKED => &mut *context.waited,
         _ => &mut *context.signals.fence,
@@ -271,7 +272,7 @@ pub fn conditional_interrupt(
         return Ok(());
     }
     let signaled = fence.cell.evaluate(fence.published);
-    // Where the log does not say that this fence was signaled, the interrupt must.
+    // If the log does not show that this fence was signaled, the interrupt must.
     let is_logged = before == Before::Logged(packet.slot()) && fence.is_native;
     if context.chip.optimized_fence_interrupt && is_logged {
         context.chip.deliver_logged(context.queue, signaled, context.signals.tally);

@@ -6,7 +6,7 @@ use crate::gpu::engine::fetch::Stream;
 use crate::gpu::memory::violation::Violation;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 
-/// `INDIRECT_BUFFER`. How deep it nests is the command processor's to check.
+/// `INDIRECT_BUFFER`. The command processor checks the nesting depth.
 #[inline]
 pub fn indirect_buffer(packet: &IndirectBuffer) -> Result<Stream, Violation> {
     Stream::indirect_buffer(packet.gpu_va, packet.size())

@@ -20,12 +20,12 @@ use paging::{Clearing, Decompression};
 use progress::Progress;
 use transfer::{Comparison, Copying, Filling, Hashing};
 
-/// What a packet leaves to do, where the queue keeps it: it is large, and most packets leave nothing.
+/// The work that a packet leaves for later. It is kept in the queue, since it is large and most packets leave none.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// Something long, step by step.
+    /// A long operation, executed in steps.
     pub operation: Option<Operation>,
-    /// To wait.
+    /// A wait.
     pub hold: Option<Hold>,
 }
 
@@ -42,7 +42,7 @@ impl Hold {
     /// Whether the wait is over.
     ///
     /// # Errors
-    /// What [`Wait::is_over`] says.
+    /// As [`Wait::is_over`].
     pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
         match self {
             Self::Fence(wait) => wait.is_over(context),
@@ -51,10 +51,10 @@ impl Hold {
     }
 }
 
-/// Executes a packet, or begins to. Returns the buffer whose packets come next, if it names one.
+/// Executes a packet, or starts to. Returns the buffer that comes next, if the packet names one.
 ///
 /// # Errors
-/// What the packet did wrong.
+/// The rule that the packet broke.
 pub fn execute(
     packet: &Packet<'_>,
     context: &mut Context<'_>,
@@ -94,7 +94,7 @@ pub fn execute(
         Packet::Dispatch(packet) => {
             left.operation = Some(Operation::Dispatch(dispatch::dispatch(context, packet)?));
         }
-        // Only a system context gets here: see `CommandProcessor`.
+        // Only a system context gets here: see `Execution::next_packet`.
         Packet::WritePageTable(packet) => paging::write_page_table(context, packet)?,
         Packet::FlushTlb(packet) => {
             left.hold = paging::flush_tlb(context, packet).map(Hold::Flush);
@@ -109,7 +109,7 @@ pub fn execute(
     Ok(None)
 }
 
-/// A packet with work that is proportional to a length. The engine does it in steps; between two steps it can
+/// A packet with work that is proportional to a length. The engine executes it in steps; between two steps it can
 /// attend to something else and drop the queue.
 #[derive(Debug)]
 pub enum Operation {
@@ -130,11 +130,11 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Processes at most `limit` bytes, which is not 0 and a multiple of 8: a step then ends at the range's
+    /// Processes at most `limit` bytes. `limit` is a multiple of 8 and not 0, so that a step ends at the range's
     /// end, at a page's end or at a multiple of 8.
     ///
     /// # Errors
-    /// What the packet did wrong. What came before that is done.
+    /// The rule that the packet broke. What was processed before stays.
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
         match self {
             Self::Fill(fill) => fill.step(context, limit),

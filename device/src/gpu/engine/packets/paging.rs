@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets that only a guest's system context executes: paging.
+//! Paging packets, which only a guest's system context executes.
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview.
 
@@ -14,7 +14,7 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::tlb::TlbUsers;
 use bellhop_protocol::packet::paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
 
-/// `WRITE_PAGE_TABLE`. An entry that was valid before counts as changed when a flush has followed.
+/// `WRITE_PAGE_TABLE`. The change of a valid entry takes effect with the next flush.
 pub fn write_page_table(
     context: &mut Context<'_>,
     packet: &WritePageTable,
@@ -24,11 +24,11 @@ pub fn write_page_table(
     written.ok_or(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address))
 }
 
-/// `FLUSH_TLB`, of the guest's translations. This engine flushes at once. If others may remember entries of
-/// the address space, every engine does between two of its turns; entries that were written before this are
-/// handed over with the attention that it raises. Returns the ticket of that flush, if there is one.
+/// `FLUSH_TLB`, of the guest's translations. This engine flushes at once. If other engines may have cached entries
+/// of the address space, every engine flushes between two of its turns: raising their attention hands over the
+/// entries that were written before. Returns the ticket of that flush, if there is one.
 pub fn flush_tlb(context: &mut Context<'_>, packet: &FlushTlb) -> Option<Ticket> {
-    // Pairs with `AddressSpace::walk_to_remember`. An unknown space is anybody's.
+    // Pairs with `AddressSpace::walk_to_remember`. An unknown space may be in use by any engine.
     let users = context.chip.nodes.users(packet.root).map_or(u64::MAX, TlbUsers::after_change);
     context.mmu.flush_tlb(context.partition.flush());
     let others = users & !(1 << context.engine) != 0;
@@ -43,7 +43,7 @@ pub struct Decompression {
 }
 
 impl Decompression {
-    /// Begins.
+    /// Starts the operation.
     ///
     /// # Errors
     /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
@@ -72,7 +72,7 @@ pub struct Clearing {
 }
 
 impl Clearing {
-    /// Begins.
+    /// Starts the operation.
     ///
     /// # Errors
     /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
@@ -85,8 +85,7 @@ impl Clearing {
         Ok(Self { address, cursor: Cursor::new(length) })
     }
 
-    /// See `Operation::step`. A step is a page, whatever the limit. A page that the guest has not got
-    /// any more is forgotten as well.
+    /// See `Operation::step`. A step is a page, whatever the limit. Also clears pages that the guest no longer has.
     pub fn step(&mut self, context: &mut Context<'_>, _: usize) -> Result<Progress, Violation> {
         if self.cursor.next(1).is_none() {
             return Ok(Progress::Finished);

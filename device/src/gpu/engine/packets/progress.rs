@@ -25,7 +25,7 @@ impl Cursor {
         Self { done: 0, length }
     }
 
-    /// How many bytes come next, at most `limit`; `None` when all are done.
+    /// How many bytes come next, at most `limit`; `None` if all are done.
     pub fn next(&self, limit: usize) -> Option<usize> {
         let left = self.length.saturating_sub(self.done);
         let next = usize::try_from(left).unwrap_or(usize::MAX).min(limit);
@@ -38,7 +38,7 @@ impl Cursor {
         Progress::Moved(bytes)
     }
 
-    /// Counts all as done.
+    /// Counts all bytes as done.
     pub fn finish(&mut self) {
         self.done = self.length;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets that move, make or look at bytes.
+//! Packets that move, generate or read bytes.
 //!
-//! Addresses and lengths are checked when a packet begins; that its pages are mapped, only when
-//! it gets to them.
+//! Addresses and lengths are checked when a packet starts. That its pages are mapped is checked only when it gets
+//! to them.
 
 use super::context::{BUFFER, Context};
 use super::progress::{Cursor, Progress};
@@ -17,7 +17,7 @@ use xxhash_rust::xxh64::Xxh64;
 
 const WORD: u64 = size_of::<u64>() as u64;
 
-/// Checks where a 64-bit result goes.
+/// Checks the address of a 64-bit result.
 fn check_result(gpu_va: u64) -> Result<(), Violation> {
     aligned(gpu_va, WORD)?;
     check_range(gpu_va, WORD)
@@ -55,7 +55,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Begins.
+    /// Starts the operation.
     ///
     /// # Errors
     /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
@@ -75,7 +75,7 @@ impl Filling {
         let Some(next) = self.cursor.next(limit) else { return Ok(Progress::Finished) };
         let destination = self.destination + self.cursor.done;
         let run = context.mmu.run(destination, next, Access::Write)?;
-        // All ends are multiples of 4, so that each run begins with the pattern's first byte.
+        // All ends are multiples of 4, so each run begins with the pattern's first byte.
         let buffer = &mut context.scratch.first[..run.len().min(BUFFER)];
         let (words, _) = buffer.as_chunks_mut();
         words.fill(self.pattern);
@@ -103,7 +103,7 @@ pub struct Copying {
 }
 
 impl Copying {
-    /// Begins.
+    /// Starts the operation.
     ///
     /// # Errors
     /// `ADDRESS_OUT_OF_RANGE`.
@@ -117,7 +117,7 @@ impl Copying {
         })
     }
 
-    /// See `Operation::step`. Copies run after run: where pages are scattered, each is a page.
+    /// See `Operation::step`. Copies run by run; where pages are scattered, each run is a page.
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
         let (mut moved, mut ahead) = (0, [Ahead::default(); 2]);
         while let Some(next) = self.cursor.next(limit.saturating_sub(moved)) {
@@ -126,7 +126,7 @@ impl Copying {
                     self.cursor.advance(bytes);
                     moved += bytes;
                 }
-                // What was copied before counts. The next step comes upon this again.
+                // What was copied before counts. The next step meets this violation again.
                 Err(_) if moved > 0 => break,
                 Err(violation) => return Err(violation),
             }
@@ -134,7 +134,7 @@ impl Copying {
         Ok(if moved > 0 { Progress::Moved(moved) } else { Progress::Finished })
     }
 
-    /// Copies bytes that are contiguous in both ranges, at most `next`; returns how many.
+    /// Copies bytes that are contiguous in both ranges, at most `next`. Returns how many.
     #[inline]
     fn copy_run(
         &self,
@@ -152,12 +152,12 @@ impl Copying {
         };
         let length = to.len();
         if length < next {
-            // What follows is elsewhere where pages are scattered, and no processor guesses where.
+            // Scattered pages continue elsewhere, and no processor predicts where.
             let behind = length as u64;
             context.mmu.look_ahead(source + behind, Access::Read, source_ahead);
             context.mmu.look_ahead(destination + behind, Access::Write, destination_ahead);
         }
-        // Copies as much as fits into the shorter, which is the destination.
+        // Copies as much as fits into the shorter run, which is the destination.
         from.copy_to_volatile_slice(to);
         if context.is_system {
             self.carry_compression(context, length)?;
@@ -165,7 +165,8 @@ impl Copying {
         Ok(length)
     }
 
-    /// The same where one of the two is compressed, or fences' values. The destination is the shorter.
+    /// As [`Self::copy_run`], where one of the runs is compressed or holds fence values. The destination is the
+    /// shorter.
     #[cold]
     fn copy_buffered(
         &self,
@@ -181,8 +182,8 @@ impl Copying {
         Ok(length)
     }
 
-    /// Paging moves pages as they are, encoded or not: of each whole page whose last byte was copied
-    /// in this step, the metadata goes with it.
+    /// Paging moves pages as they are, encoded or not: for each whole page that this step finished copying, carries
+    /// the metadata along.
     fn carry_compression(&self, context: &mut Context<'_>, copied: usize) -> Result<(), Violation> {
         if !self.source.is_multiple_of(PAGE_SIZE) || !self.destination.is_multiple_of(PAGE_SIZE) {
             return Ok(());
@@ -207,7 +208,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Begins.
+    /// Starts the operation.
     ///
     /// # Errors
     /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.
@@ -238,7 +239,7 @@ impl Comparison {
         let second = &mut context.scratch.second[..length];
         context.mmu.load(self.left + done, &left, first)?;
         context.mmu.load(self.right + done, &right, second)?;
-        // Equal is the common case, and comparing slices is the fast way to see it.
+        // Equal is the common case, and comparing slices is the fastest way to see it.
         if first != second
             && let Some(offset) = first.iter().zip(&*second).position(|(left, right)| left != right)
         {
@@ -259,7 +260,7 @@ pub struct Hashing {
     cursor: Cursor,
 }
 
-/// XXH64's state, which has no `Debug` of its own.
+/// The state of XXH64, which has no `Debug` of its own.
 struct XxHash(Xxh64);
 
 impl std::fmt::Debug for XxHash {
@@ -269,7 +270,7 @@ impl std::fmt::Debug for XxHash {
 }
 
 impl Hashing {
-    /// Begins.
+    /// Starts the operation.
     ///
     /// # Errors
     /// `MISALIGNED` or `ADDRESS_OUT_OF_RANGE`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Who is next, against simple models.
+//! Checks the schedule against simple models.
 
 use super::*;
 use crate::gpu::engine::guest_lines::PATIENCE;
@@ -26,7 +26,7 @@ fn nanoseconds(time: u64) -> Duration {
     Duration::from_nanos(time)
 }
 
-/// Gives a turn of so many nanoseconds to whoever is next, who wants another.
+/// Gives a turn to the next queue, which then wants another.
 fn turn(schedule: &mut Schedule, of: impl Fn(u32) -> (Rank, u64, u32)) -> u32 {
     let pick = schedule.next().unwrap();
     let (rank, time, weight) = of(pick.queue);
@@ -35,7 +35,7 @@ fn turn(schedule: &mut Schedule, of: impl Fn(u32) -> (Rank, u64, u32)) -> u32 {
     pick.queue
 }
 
-/// The last turn, of a guest of weight 1.
+/// Ends the last turn, of a guest of weight 1.
 fn end(schedule: &mut Schedule, queue: u32, time: u64) {
     schedule.end_turn(queue, Ended { time: nanoseconds(time), weight: 1, again: None });
 }
@@ -64,7 +64,7 @@ fn a_system_queue_comes_before_its_own_guests_queues_and_its_guest_pays() {
     for queue in 0..3 {
         schedule.push(queue, ranks[queue as usize]);
     }
-    // It always has work: its guest's other queue gets nothing, the other guest loses nothing.
+    // The system queue always has work: its guest's other queue gets no turn, and the other guest loses none.
     let turns: Vec<_> =
         (0..20).map(|_| turn(&mut schedule, |queue| (ranks[queue as usize], 1000, 100))).collect();
     assert_eq!(turns.iter().filter(|queue| **queue == 0).count(), 10, "{turns:?}");
@@ -94,7 +94,7 @@ fn a_context_gets_its_quantum_and_its_queues_share_it_in_turn() {
     }
     let turns: Vec<_> = (0..12).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
     assert_eq!(turns, [0, 0, 0, 1, 1, 1, 0, 0, 0, 2, 2, 2]);
-    // What is left of a quantum is the context's other queue's.
+    // Another queue of the context gets the rest of its quantum.
     turn(&mut schedule, |_| (rank(0), 3000, 1));
     let pick = schedule.next().unwrap();
     assert_eq!(pick.queue, 1);
@@ -122,7 +122,7 @@ fn forgotten_queues_leave_their_places_to_others() {
     assert_eq!((schedule.contexts.len(), schedule.context_places.len()), (4, 0));
 }
 
-/// Another guest's queue that is destroyed leaves no trace in the order, whichever way its guest comes back.
+/// When a guest's queue is destroyed, nothing of it stays in the order, whichever way its guest comes back.
 #[test]
 fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another() {
     let mut schedule = Schedule::new(QUANTUM);
@@ -187,9 +187,8 @@ proptest! {
         }
     }
 
-    /// Whatever the weights, the lengths of turns and the queues of each guest, and whichever of them
-    /// page all the time, guests that always have work get their shares: none is ever more than a
-    /// longest turn off.
+    /// With any weights, turn lengths and numbers of queues, and with any guests that page all the time, guests
+    /// that always have work get their shares: none is ever off by more than its longest turn.
     #[test]
     fn shares_are_the_weights(
         guests in proptest::collection::vec(
@@ -218,11 +217,11 @@ proptest! {
                 (rank, length, weight)
             });
             let (owner, rank) = owners[queue as usize];
-            // Whoever pages does that first.
+            // A guest that pages does that first.
             prop_assert_eq!(rank == Rank::System, guests[owner].3);
             times[owner] += guests[owner].1 as f64;
         }
-        // Start-time fair queueing: of any two, the times by weight differ by a turn of each.
+        // Start-time fair queueing: the weighted times of any two guests differ by at most a turn of each.
         let by_weight = |index: usize| times[index] / f64::from(guests[index].0);
         let longest = |index: usize| guests[index].1 as f64 / f64::from(guests[index].0);
         for one in 0..guests.len() {
@@ -233,8 +232,8 @@ proptest! {
         }
     }
 
-    /// Contexts of one guest and one priority that always have work have the same time, however
-    /// many queues they have and however long their turns are.
+    /// Contexts of one guest and of equal priority that always have work get equal time, however many queues they
+    /// have and however long their turns are.
     #[test]
     fn contexts_of_one_priority_share_alike(
         contexts in proptest::collection::vec((1u32..6, 1u64..150_000), 2..5),
@@ -261,8 +260,8 @@ proptest! {
         prop_assert!(difference <= bound, "{times:?} of {contexts:?}");
     }
 
-    /// The greatest priority has seven of eight turns at least, and each other one gets one within
-    /// the bound, whatever comes and goes above and below it.
+    /// The highest priority has at least seven of eight turns, and each other priority gets one within the bound,
+    /// whatever comes and goes above and below it.
     #[test]
     fn no_priority_starves(
         others in proptest::collection::vec((-7i32..=7, any::<bool>()), 1..40),
@@ -297,13 +296,13 @@ proptest! {
         prop_assert!(turns <= PATIENCE * lines);
     }
 
-    /// Against plain lists: whoever is in line gets turns, nobody else, and queues of a context in the
-    /// order in which they came.
+    /// Against plain lists: only queues in line get turns, and the queues of a context in the order in which they
+    /// came.
     #[test]
     fn who_is_in_line_is_served_once_and_in_order(
         steps in proptest::collection::vec((0u32..12, any::<bool>()), 1..200),
     ) {
-        // Three guests have two contexts, of a priority and two queues each.
+        // Each of three guests has two contexts, with a priority and two queues each.
         let owner = |queue: u32| (queue % 3, queue % 6);
         let number = |queue: u32| i32::from(queue % 6 < 3);
         let mut schedule = Schedule::new(QUANTUM);
