@@ -2,8 +2,8 @@
 
 //! The doorbells of an engine: those that it watches one by one, and those whose words are hints.
 //!
-//! The control plane tells what changes, one queue at a time, so that what one guest connects and destroys costs the
-//! others nothing that grows with their doorbells.
+//! The control plane reports changes one queue at a time. The cost to other guests, when a guest connects or
+//! destroys queues, does not grow with the number of their doorbells.
 
 use super::executor::Core;
 use super::hints::{Hinted, Hints};
@@ -20,15 +20,15 @@ use std::sync::Arc;
 /// All doorbells of an engine.
 #[derive(Debug, Default)]
 pub struct Doorbells {
-    /// Those that are watched one by one.
+    /// The doorbells that the engine watches one by one.
     pub watches: Watches,
-    /// Words that several queues may ring, or that are moved.
+    /// The words that several queues may ring, or that move.
     pub hints: Hints,
     kicking: Kicking,
 }
 
 impl Doorbells {
-    /// Takes over what the control plane changed.
+    /// Takes over the control plane's changes.
     pub fn take_changes(&mut self, port: &EnginePort, run_list: &mut RunList) {
         while let Some(queue) = port.watch_changes.pop() {
             let at = queue.watching.take();
@@ -66,14 +66,14 @@ impl Doorbells {
         }
     }
 
-    /// For tests: how many queues' rings it looks for.
+    /// For tests: the number of queues with a doorbell here.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.watches.len() + self.hints.count()
     }
 
-    /// Looks for the rings of a queue on the run list no more. Before the list forgets the queue, so that what is
-    /// watched is on the list.
+    /// Stops watching the doorbell of a queue on the run list. Called before the list forgets the queue, so that
+    /// each watched queue is on the list.
     pub fn remove(&mut self, port: &EnginePort, run_list: &mut RunList, index: u32) {
         let Some(entry) = run_list.get(index) else { return };
         let Some((at, ring)) = entry.watched.take() else { return };
@@ -102,7 +102,7 @@ impl Doorbells {
         }
     }
 
-    /// Puts the queues in line whose rings hold work, of those that doorbells hint at.
+    /// Of the queues that doorbells hint at, lines up those that have work in their rings.
     #[inline(never)]
     fn look_at_hints(&mut self, core: &mut Core, run_list: &mut RunList) {
         let engine = core.index;
@@ -118,26 +118,26 @@ impl Doorbells {
         self.hints.scan_all(|hinted| look_at_hinted(core, run_list, hinted));
     }
 
-    /// Before the engine sleeps: asks guests to notify. [`Self::look_at_all`] follows.
+    /// Asks guests to notify, before the engine sleeps. [`Self::look_at_all`] follows.
     pub fn arm(&self) {
         self.armable().for_each(|words| words.arm());
         self.hints.arm();
         DoorbellWords::after_arming();
     }
 
-    /// The engine is awake: guests need not notify any more.
+    /// The engine is awake: guests need not notify.
     pub fn disarm(&self) {
         self.armable().for_each(|words| words.disarm());
         self.hints.disarm();
     }
 
-    /// The doorbells whose status changes as the engine falls asleep and wakes.
+    /// The doorbells whose status changes when the engine falls asleep and wakes.
     fn armable(&self) -> impl Iterator<Item = DoorbellWords<'_>> {
         self.watches.iter().filter_map(Watch::armable)
     }
 }
 
-/// A doorbell rang with this value. The entry of its queue is looked up once.
+/// A doorbell rang with this value. The queue's entry is looked up once.
 #[inline(never)]
 fn see_ring(core: &mut Core, run_list: &mut RunList, last_served: u32, watch: &Watch, rung: u64) {
     let waits = run_list.ring(watch.index, |entry| {
@@ -161,8 +161,8 @@ fn see_ring(core: &mut Core, run_list: &mut RunList, last_served: u32, watch: &W
     }
 }
 
-/// Looks at the ring of a queue that may have rung. Not of one that is off the run list: the control plane kicks it
-/// when it puts it back.
+/// Looks at the ring of a queue that may have rung, unless the queue is off the run list: the control plane kicks
+/// it when it puts it back.
 fn look_at_hinted(core: &mut Core, run_list: &mut RunList, hinted: &Hinted) {
     if hinted.queue.membership.may_run() {
         core.look_at_ring(run_list, hinted.index);

@@ -2,12 +2,12 @@
 
 //! An engine: the thread that watches doorbells and executes queues.
 //!
-//! It looks at its doorbells, gives each queue that has work a turn, and looks again. When there
-//! was nothing to do for a while it arms its doorbells, so that guests notify after ringing them,
-//! and sleeps. Anybody else who wants something of it raises its attention.
+//! The engine looks at its doorbells, gives each queue with work a turn, and looks again. After some time without
+//! work, it arms its doorbells, so that guests notify after ringing them, and sleeps. Other threads that need the
+//! engine raise its attention.
 //!
-//! No lock is shared with the control plane, and from doorbell to fence nothing is allocated and
-//! no system call is made.
+//! The engine shares no lock with the control plane. From doorbell to fence, it allocates nothing and makes no
+//! system call.
 
 use super::command_processor::Turn;
 use super::doorbells::Doorbells;
@@ -31,8 +31,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Stops of the engine's thread, each in the middle of a turn, that a queue makes no progress over and that
-/// alone are no hang.
+/// A hang takes more turns than this without progress: the engine's thread may stop this often, each time in the
+/// middle of a turn, without a hang being reported.
 const STOPS_IN_A_HANG: u32 = 64;
 
 /// An engine's own state.
@@ -43,11 +43,11 @@ pub struct Engine {
     clock: TurnClock,
     doorbells: Doorbells,
     run_list: RunList,
-    /// It executes. Without power it only attends.
+    /// Whether it executes. Without power, it only attends.
     has_power: bool,
-    /// The last transition of its power that it made or refused.
+    /// The last power transition that it made or refused.
     answered: u64,
-    /// It has asked for F1 since it had work last.
+    /// Whether it has asked for F1 since it last had work.
     asked_for_f1: bool,
     /// `Chip::rescans` when it was last awake.
     rescans: u64,
@@ -55,26 +55,26 @@ pub struct Engine {
     memory_changes: u64,
     /// Index on the run list of the queue that had the last turn.
     last_served: u32,
-    /// Whether it shares its processor with those who ring.
+    /// Whether it shares its processor with the threads that ring.
     yields: Yields,
-    /// It has executed nothing since it woke.
+    /// Whether it has executed nothing since it woke.
     has_woken: bool,
 }
 
-/// How long an engine does what.
+/// The engine's time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// It looks at its doorbells without finding work.
+    /// For how long it looks at its doorbells without finding work.
     pub spin: Duration,
-    /// It sleeps before it asks for F1.
+    /// For how long it sleeps before it asks for F1.
     pub idle: Option<Duration>,
-    /// It executes a queue that makes no progress.
+    /// For how long it executes a queue that makes no progress.
     pub hang: Duration,
-    /// It executes one context while others of the same guest and priority wait.
+    /// For how long it executes one context while others of equal priority in the guest wait.
     pub quantum: Duration,
 }
 
-/// Whether the engine goes on.
+/// Whether the engine continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -82,7 +82,7 @@ enum Next {
 }
 
 impl Engine {
-    /// An engine that knows no queues. `index` is its node and its place among the chip's ports.
+    /// An engine without queues. `index` is its node and its index among the chip's ports.
     pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, times: Times) -> Self {
         Self {
             core: Core::new(chip, index, engine_type),
@@ -112,7 +112,7 @@ impl Engine {
         self.run_until(|_, _, _| Next::Stop);
     }
 
-    /// Runs until it is told to stop, or a round without work, for which it does `idle`, is the last.
+    /// Runs until it is told to stop. Calls `idle` in each round without work, which may also stop it.
     #[inline]
     fn run_until(&mut self, idle: impl Fn(&mut Self, &EnginePort, &mut Idleness) -> Next) {
         let chip = Arc::clone(&self.core.chip);
@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// Waits a little for work: looks again at once, pauses, yields its processor, or sleeps.
+    /// Waits briefly for work: looks again at once, pauses, yields its processor, or sleeps.
     #[inline]
     fn idle(&mut self, port: &EnginePort, idleness: &mut Idleness) -> Next {
         match idleness.another_round(self.times.spin, &self.yields) {
@@ -158,9 +158,9 @@ impl Engine {
         Next::GoOn
     }
 
-    /// Asks for what the queue that had the last turn submits next, before its doorbell rings: the lines then
-    /// come while the guest stores to the doorbell, and not after. The engine asks for no other queue's, so that
-    /// it takes no line from a guest that is filling it.
+    /// Prefetches what the queue that had the last turn submits next, before its doorbell rings: the cache lines
+    /// arrive while the guest stores to the doorbell, and not after. The engine prefetches for no other queue, so
+    /// that it takes no line from a guest that is filling it.
     #[inline]
     fn foresee(&mut self) {
         if let Some(entry) = self.run_list.get(self.last_served) {
@@ -168,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Gives its processor to a guest's thread that may be about to ring.
+    /// Yields its processor to a guest's thread that may be about to ring.
     #[cold]
     fn end_spell(&mut self, port: &EnginePort) {
         let gave_away = self.yields.spell(|| {
@@ -179,7 +179,7 @@ impl Engine {
         port.yields.fetch_add(gave_away.into(), Ordering::Relaxed);
     }
 
-    /// Does what attention was raised for.
+    /// Handles everything that attention was raised for.
     fn attend(&mut self, port: &EnginePort) -> Next {
         self.clock.pause();
         let bits = port.attention.take();
@@ -191,13 +191,13 @@ impl Engine {
         }
         if bits & attention::KICK != 0 {
             while let Some(queue) = port.kicks.pop() {
-                // Before the look, so that a kick after it is not lost.
+                // Before the look, so that no later kick is lost.
                 queue.kicked.take();
                 self.kick(port, &queue);
             }
         }
         if bits & attention::PREEMPT != 0 {
-            // Between two turns, no queue is being executed, and these get no turn any more.
+            // Between two turns, no queue is in execution, and these queues get no more turns.
             while let Some(queue) = port.preempted.pop() {
                 if queue.preemption.stop() {
                     self.core.chip.interrupts.raise_preempted(queue.id);
@@ -205,7 +205,7 @@ impl Engine {
             }
         }
         if bits & attention::RESET != 0 {
-            // Whatever it was stuck in is given up, or there was nothing.
+            // The packet that it was stuck in, if any, was given up.
             port.end_reset();
             self.core.unit.tlb.flush();
             self.core.chip.change_state(port, engine_state::RESET);
@@ -219,7 +219,7 @@ impl Engine {
         if bits & attention::POWER != 0 {
             self.change_power(port);
         }
-        // Last: whoever waits for the ticket finds the rest done.
+        // Last: a thread that waits for the ticket finds the rest done.
         if bits & attention::QUIESCE != 0 {
             self.quiesce(port);
         }
@@ -230,7 +230,7 @@ impl Engine {
     fn change_power(&mut self, port: &EnginePort) {
         let Some(Asked { on, transition }) = port.power.asked(self.answered) else { return };
         self.answered = transition;
-        // Queues that are off the run list stand in line no more.
+        // Queues that are off the run list leave the line.
         self.run_list.drop_suspended();
         self.has_power = on || self.run_list.has_work();
         if self.has_power && !on {
@@ -240,7 +240,7 @@ impl Engine {
         self.asked_for_f1 = false;
     }
 
-    /// Looks once at what the queue's ring and its kernel-mode submissions hold.
+    /// Looks once at the queue's ring and its kernel-mode submissions.
     fn kick(&mut self, port: &EnginePort, queue: &Arc<HwQueue>) {
         let Some(index) = self.run_list.index_of(queue) else { return };
         if queue.membership.is_destroyed() {
@@ -254,11 +254,12 @@ impl Engine {
                 && entry.execution.submission_fence() == Some(fence)
             {
                 self.core.fault(entry, Violation::new(FaultReason::ENGINE_TIMEOUT, 0));
-                // It may have waited for a flush, and has the next to do.
+                // The queue may have waited for a flush, and has its next submission to execute.
                 self.run_list.unblock_all();
             }
         }
-        // The ring of one that is off the run list need not be resident. Whoever puts it back kicks.
+        // While a queue is off the run list, its ring need not be resident. The control plane kicks when it puts
+        // the queue back.
         if queue.membership.may_run() {
             self.core.look_at_ring(&mut self.run_list, index);
         }
@@ -285,7 +286,7 @@ impl Engine {
         let (Pick { queue: index, contested }, entry) = self.run_list.next()?;
         let Some(entry) = entry else { return Some(0) };
         if !entry.queue.membership.may_run() {
-            // Off the run list, or for good: whoever puts it back has it looked at again.
+            // Off the run list, or destroyed: the control plane kicks a queue when it puts it back.
             entry.count_doorbells(self.core.index);
             self.run_list.end_turn(index, Turn::Idle, None);
             return Some(0);
@@ -294,7 +295,7 @@ impl Engine {
         self.last_served = index;
         if self.has_woken {
             self.has_woken = false;
-            // What the host does in the system context is nobody's.
+            // A wake-up for the system context counts for no guest.
             if !entry.queue.is_system() {
                 entry.queue.partition.counters().woke(self.core.index);
             }
@@ -318,7 +319,7 @@ impl Engine {
             let is_charged = start.follows_work || turn == Ok(Turn::Runnable);
             charge = is_charged.then(|| Duration::from_nanos(time.own));
         }
-        // What the host does in the system context is none of the guest's packets.
+        // The host's packets in the system context do not count as the guest's.
         if entry.queue.is_system() {
             tally = Tally { engine_time: tally.engine_time, ..Tally::default() };
         }
@@ -333,17 +334,17 @@ impl Engine {
         }
         let next = turn.unwrap_or_else(|violation| {
             self.core.fault(entry, violation);
-            // A system queue goes on with its next submission.
+            // A system queue continues with its next submission.
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
         self.run_list.end_turn(index, next, charge);
         Some(self.clock.due(self.doorbells.watches.others()))
     }
 
-    /// Is between two turns, and past whatever was changed before the latest ticket: each turn begins with
-    /// what its guest has flushed, and destroyed queues were kicked.
+    /// Reports that it is between two turns and past all changes before the latest ticket: each turn begins with
+    /// the current state of what its guest has flushed, and destroyed queues were kicked.
     fn quiesce(&mut self, port: &EnginePort) {
-        // First: what is asked for while this goes on raises attention again.
+        // First: a request that comes during this raises attention again.
         let ticket = self.core.chip.latest_ticket();
         let changes = self.core.chip.memory_changes();
         if std::mem::replace(&mut self.memory_changes, changes) != changes {
@@ -352,7 +353,7 @@ impl Engine {
         self.core.chip.passed(port, ticket);
     }
 
-    /// Sleeps until attention is raised, unless there is something to do after all.
+    /// Sleeps until attention is raised, unless there is work after all.
     fn sleep(&mut self, port: &EnginePort) {
         self.has_woken = false;
         if self.core.chip.is_traced() {
@@ -365,14 +366,14 @@ impl Engine {
         self.doorbells.disarm();
     }
 
-    /// Looks at all doorbells and at all rings that they hint at; whether a queue is in line then.
+    /// Looks at all doorbells and at all rings that they hint at. Returns whether a queue is in line then.
     fn finds_work(&mut self) -> bool {
         let Self { core, doorbells, run_list, last_served, .. } = self;
         doorbells.look_at_all(core, run_list, *last_served);
         self.has_power && self.run_list.is_runnable()
     }
 
-    /// Asleep, until somebody raises attention, or a guest kicks and has rung.
+    /// Sleeps until a thread raises attention, or a guest that has rung kicks.
     fn sleep_armed(&mut self, port: &EnginePort) {
         let mut idle = self.may_ask_for_f1().and_then(|idle| Instant::now().checked_add(idle));
         loop {
@@ -393,21 +394,21 @@ impl Engine {
                 return;
             }
             if self.finds_work() && port.attention.try_wake() {
-                // Before it tells all guests that it is awake: somebody waits for this.
+                // Before it tells all guests that it is awake: a guest waits for this turn.
                 self.give_a_turn(port);
                 return;
             }
         }
     }
 
-    /// How long it sleeps before it asks for F1, which it does once. A queue that waits for a fence is
-    /// work. Source: user-mode work submission, "Engine F-state transitions".
+    /// How long it sleeps before it asks for F1, which it does once. A queue that waits for a fence counts as work.
+    /// Source: user-mode work submission, "Engine F-state transitions".
     fn may_ask_for_f1(&mut self) -> Option<Duration> {
         if self.asked_for_f1 || !self.has_power {
             return None;
         }
         if self.run_list.has_work() {
-            // Of a queue that is off the run list it is none.
+            // Queues that are off the run list do not count as work.
             self.run_list.drop_suspended();
         }
         self.times.idle.filter(|_| !self.run_list.has_work())

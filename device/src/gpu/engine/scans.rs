@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How many of its doorbells an executing engine looks at after a turn.
+//! The number of doorbells that an executing engine looks at after a turn.
 //!
-//! Between two turns the engine looks at the doorbells that rang lately and at a few others. Turns may be long, so of
-//! the others it looks at as many as its time calls for: at each within [`PERIOD`], or within
-//! [`PERIOD_OF_A_DOORBELL`] for each where doorbells are many. The number of turns does not matter: with short turns a
-//! count of turns would make the engine look at hundreds of doorbells for every few packets. And it looks at all in
-//! one go only after a turn as long as the period: the looks never take a greater part of its time.
+//! Between two turns, the engine looks at the doorbells that rang lately and at a few others. Turns may be long, so
+//! the number of others follows from the time: the engine looks at each within [`PERIOD`] or, if there are many
+//! doorbells, within [`PERIOD_OF_A_DOORBELL`] for each. The number of turns does not count, because short turns
+//! would then make the engine look at hundreds of doorbells for every few packets. The engine looks at all
+//! doorbells in one go only after a turn as long as the period, so the looks never take a greater part of its time.
 
-/// Nanoseconds in which an engine looks at all doorbells: about what the longest turn takes.
+/// Nanoseconds in which an engine looks at all doorbells: about the longest turn.
 const PERIOD: u64 = 100_000;
-/// Nanoseconds for each doorbell, where doorbells are many. A look takes a tenth of it.
+/// Nanoseconds for each doorbell, if there are many. A look takes a tenth of it.
 pub const PERIOD_OF_A_DOORBELL: u64 = 50;
 
-/// How far an engine that executes has looked at its doorbells.
+/// How far an executing engine has looked at its doorbells.
 #[derive(Debug, Default)]
 pub struct Scans {
-    /// The time, on the adapter's clock, up to which doorbells were looked at.
+    /// The time, on the adapter's clock, that the looks so far account for.
     done: u64,
 }
 
@@ -28,7 +28,7 @@ impl Scans {
         let doorbells = doorbells as u64;
         let each = (PERIOD / doorbells.max(1)).max(PERIOD_OF_A_DOORBELL);
         let due = now.saturating_sub(self.done) / each;
-        // What a part of the time is left for counts for the next turn. What was not needed counts for nothing.
+        // A remainder of time carries over to the next turn. Time that no look was due for does not.
         self.done = if due < doorbells { self.done + due * each } else { now };
         due.min(doorbells) as usize
     }
@@ -38,7 +38,7 @@ impl Scans {
 mod tests {
     use super::*;
 
-    /// Looks after each of some turns of so many nanoseconds.
+    /// The looks after each of `turns` turns of `turn` nanoseconds.
     fn looks(turns: u64, turn: u64, doorbells: usize) -> Vec<usize> {
         let mut scans = Scans::default();
         (1..=turns).map(|number| scans.after_turn(turn * number, doorbells)).collect()
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn short_turns_share_the_looks_of_a_period() {
-        // 256 packets that do nothing. In all, each doorbell ten times in a millisecond.
+        // 256 `NOP`s. In total, ten looks at each doorbell in a millisecond.
         let of_few = looks(500, 2_000, 64);
         assert_eq!((of_few.iter().sum::<usize>(), of_few.iter().max()), (640, Some(&2)));
         let of_many = looks(2000, 1_000, 16_384);

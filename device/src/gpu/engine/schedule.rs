@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which queue gets the next turn of an engine.
+//! Which queue gets an engine's next turn.
 //!
-//! *Guests* share the engine's time by weight: see [`guest_order`](super::guest_order). Within a guest, contexts are
-//! served by priority: see [`guest_lines`](super::guest_lines). Contexts of one priority take turns of one *quantum* of
-//! engine time each, however many queues they have, and the queues of a context rotate within its quantum.
+//! *Guests* share the engine's time by weight: see [`guest_order`](super::guest_order). Within a guest, contexts
+//! are served by priority: see [`guest_lines`](super::guest_lines). Contexts of equal priority take turns of one
+//! *quantum* of engine time each, however many queues they have. The queues of a context rotate within its quantum.
 //!
-//! Only adding and removing a queue may allocate. A pick is O(log n) in the guests that have work, and O(1)
-//! in contexts and queues.
+//! Only adding and removing a queue may allocate. A pick is O(log n) in the guests that have work, and O(1) in
+//! contexts and queues.
 
 use super::guest_lines::GuestLines;
 use super::guest_order::GuestOrder;
@@ -29,7 +29,7 @@ pub struct Pick {
 /// A turn that is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// Engine time that the turn took, as far as it was measured.
+    /// The turn's engine time, if it was measured.
     pub time: Duration,
     /// The weight of the queue's guest; not 0.
     pub weight: u32,
@@ -37,16 +37,16 @@ pub struct Ended {
     pub again: Option<Rank>,
 }
 
-/// The key of a context. The system context has no id.
+/// Identifies a context. The system context has no ID.
 type ContextKey = (GuestId, Option<HwContextId>);
 
-/// A context that has queues.
+/// A context with queues.
 #[derive(Debug)]
 struct ContextLine {
     key: ContextKey,
-    /// Index of its guest.
+    /// Index of the context's guest.
     guest: u32,
-    /// How many of its queues are known.
+    /// The number of its queues.
     members: u32,
     /// Queues that wait for a turn.
     queues: Line,
@@ -54,7 +54,7 @@ struct ContextLine {
     in_line: bool,
     /// The line that the context enters next.
     rank: Rank,
-    /// Engine time that it used of its quantum.
+    /// Engine time that the context has used of its quantum.
     used: Duration,
 }
 
@@ -72,10 +72,10 @@ impl ContextLine {
     }
 }
 
-/// The queues that wait for a turn.
+/// The queues that wait for a turn, in order.
 #[derive(Debug)]
 pub struct Schedule {
-    /// How long a context keeps the engine while others of its guest and its priority wait.
+    /// How long a context keeps the engine while others of equal priority in its guest wait.
     quantum: Duration,
     /// Index of each queue's context, by the queue's index on the run list.
     members: Vec<u32>,
@@ -89,7 +89,7 @@ pub struct Schedule {
     guests: Vec<GuestLines>,
     /// Index of each guest that has queues.
     guest_places: HashMap<GuestId, u32>,
-    /// Indices of guests that have none.
+    /// Indices of guests without queues.
     free_guests: Vec<u32>,
     /// Guests with a waiting queue. A guest that is being served is not in it.
     order: GuestOrder,
@@ -101,7 +101,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// No queue waits.
+    /// An empty schedule.
     pub fn new(quantum: Duration) -> Self {
         Self {
             quantum,
@@ -120,8 +120,8 @@ impl Schedule {
         }
     }
 
-    /// Takes a queue in, of one of the guest's contexts, or its system context if of none. Its index is in
-    /// no use.
+    /// Adds a queue to one of the guest's contexts, or to its system context if `context` is `None`. The queue's
+    /// index is not in use.
     pub fn add(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) {
         let guest = self.guest_place(guest);
         let place = self.context_place((self.guests[guest as usize].id, context), guest);
@@ -134,7 +134,7 @@ impl Schedule {
         self.queue_links.add(queue);
     }
 
-    /// Where a guest is, which is made known if it is not.
+    /// The index of a guest, which is added if it is new.
     fn guest_place(&mut self, id: GuestId) -> u32 {
         if let Some(place) = self.guest_places.get(&id) {
             return *place;
@@ -153,7 +153,7 @@ impl Schedule {
         place
     }
 
-    /// Where a context is, which is made known if it is not.
+    /// The index of a context, which is added if it is new.
     fn context_place(&mut self, key: ContextKey, guest: u32) -> u32 {
         let Self { contexts, context_links, context_places, free_contexts, .. } = self;
         *context_places.entry(key).or_insert_with(|| {
@@ -173,7 +173,7 @@ impl Schedule {
         })
     }
 
-    /// Whether some queue is in line.
+    /// Whether no queue is in line.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sole.is_none() && self.order.is_empty()
@@ -204,7 +204,7 @@ impl Schedule {
         self.line_up(place, End::Back);
     }
 
-    /// Puts a context that has queues in line, if it is in none, and its guest in order.
+    /// Lines up a context that has queues, if it is in no line, and puts its guest in the order.
     #[inline]
     fn line_up(&mut self, place: u32, end: End) {
         let Some(context) = self.contexts.get_mut(place as usize) else { return };
@@ -216,7 +216,7 @@ impl Schedule {
         self.order.enter(context.guest);
     }
 
-    /// Takes the queue whose turn it is out of line. [`Self::end_turn`] follows, before anything else.
+    /// Takes the queue with the next turn out of its line. [`Self::end_turn`] follows, before anything else.
     #[inline]
     pub fn next(&mut self) -> Option<Pick> {
         if let Some((queue, _)) = self.sole.take() {
@@ -237,8 +237,8 @@ impl Schedule {
         Some(Pick { queue, contested: !alone })
     }
 
-    /// As [`Self::end_turn`], for a turn of no measured time after which the queue waits for none; false, and
-    /// nothing is done, where other queues were in line when it began.
+    /// As [`Self::end_turn`], for an untimed turn after which the queue is not runnable. Does nothing and returns
+    /// false if other queues were in line when the turn began.
     #[inline]
     pub fn end_alone(&mut self, queue: u32) -> bool {
         let place = self.members.get(queue as usize).copied().unwrap_or(NONE);
@@ -251,7 +251,7 @@ impl Schedule {
         }
     }
 
-    /// The turn that [`Self::next`] gave to a queue is over. Its time is its guest's and its context's.
+    /// Ends the turn that [`Self::next`] gave to a queue, and charges its time to its guest and its context.
     #[inline]
     pub fn end_turn(&mut self, queue: u32, ended: Ended) {
         let Ended { time, weight, again } = ended;
@@ -264,8 +264,8 @@ impl Schedule {
             self.order.charge(guest, time, weight);
         }
         if context.used >= self.quantum {
-            // The next quantum is shorter by what the turn took too much, so that long turns gain nothing; but
-            // a part is left, so that the context next in line gets a turn.
+            // The next quantum is shorter by the excess of this one, so that long turns gain nothing. But a part is
+            // left, so that the next context in line gets a turn.
             let least = self.quantum.saturating_sub(Duration::from_nanos(1));
             context.used = (context.used - self.quantum).min(least);
             end = End::Back;
@@ -292,7 +292,7 @@ impl Schedule {
         }
     }
 
-    /// Takes queues out of line.
+    /// Takes the queues for which `stays_in_line` is false out of their lines.
     pub fn retain(&mut self, mut stays_in_line: impl FnMut(u32) -> bool) {
         self.sole = self.sole.filter(|(queue, _)| stays_in_line(*queue));
         for (lines, guest) in self.guests.iter_mut().zip(0..) {
@@ -308,7 +308,7 @@ impl Schedule {
         }
     }
 
-    /// Forgets a queue, which may be in line. Only lines of its own guest are walked.
+    /// Forgets a queue, which may be in line. Only walks lines of the queue's own guest.
     pub fn remove(&mut self, queue: u32) {
         self.sole = self.sole.filter(|(sole, _)| *sole != queue);
         let Some(place) = self.members.get_mut(queue as usize) else { return };

@@ -2,9 +2,9 @@
 
 //! What an engine knows of the time of its turns.
 //!
-//! Turns are timed from one to the next, with one look at the clock for each while there is work. Which short turns
-//! need none, [`sampling`](super::sampling) says; how many doorbells an engine looks at after a turn,
-//! [`scans`](super::scans).
+//! While there is work, turns are timed back to back, with one read of the clock for each.
+//! [`sampling`](super::sampling) says which short turns need no timing, and [`scans`](super::scans) at how many
+//! doorbells an engine looks after a turn.
 
 use super::packets::context::Timing;
 use super::run_list::Entry;
@@ -12,50 +12,50 @@ use super::scans::Scans;
 use crate::gpu::shared::chip::{Chip, EnginePort};
 use crate::gpu::shared::trace_log::Executed;
 
-/// Nanoseconds, longer than any turn takes, bounded as turns are. What is measured beyond it the engine's thread did not run
-/// for: it was stopped, or others had its processor. That time is held against no queue.
+/// Nanoseconds: longer than any turn takes, since turns are bounded. Beyond it, the engine's thread was not
+/// running: it was stopped, or its processor ran other threads. That time is charged to no queue.
 const LONGEST_TURN: u64 = 20_000_000;
 /// The engine time of a turn, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnTime {
-    /// The turn's.
+    /// The turn's own time.
     pub own: u64,
-    /// With the turns that it stands for.
+    /// Its own time, and the time of the untimed turns for which it is a sample.
     pub all: u64,
 }
 
-/// A turn that begins.
+/// The start of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
-    /// When, on the adapter's clock; none for a turn that need not be timed as long as it only executes a burst.
+    /// The time on the adapter's clock; `None` if the turn need not be timed as long as it only executes a burst.
     pub began: Option<u64>,
-    /// Other queues wait, or the engine has done nothing else since the turn before.
+    /// Other queues wait, or the engine has done nothing else since the last turn.
     pub follows_work: bool,
 }
 
-/// The last turn that an engine gave.
+/// An engine's last turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum LastTurn {
     /// The engine has done something else since.
     #[default]
     None,
-    /// It was not timed.
+    /// The turn was not timed.
     Untimed,
-    /// It ended then, on the adapter's clock.
+    /// The turn ended at this time on the adapter's clock.
     Ended(u64),
 }
 
-/// The clock by which an engine gives turns.
+/// Times an engine's turns.
 #[derive(Debug, Default)]
 pub struct TurnClock {
     last: LastTurn,
     scans: Scans,
-    /// Turns that a tool that traces was not told of yet.
+    /// Turns that a tracing tool has yet to be told of.
     executed: Executed,
 }
 
 impl TurnClock {
-    /// The engine does something else than to give turns: the time that this takes is no queue's.
+    /// The engine does something other than a turn, and no queue is charged for that time.
     #[inline]
     pub fn pause(&mut self) {
         self.last = LastTurn::None;
@@ -75,7 +75,7 @@ impl TurnClock {
         Start { began, follows_work }
     }
 
-    /// The turn is over. Returns what it took, if that was measured.
+    /// The turn is over. Returns its time, if it was measured.
     #[inline]
     pub fn end(
         &mut self,
@@ -90,7 +90,7 @@ impl TurnClock {
             self.last = LastTurn::Untimed;
             return None;
         };
-        // A sample stands for turns that were not timed, too.
+        // A sample also stands for turns that were not timed.
         let is_sample = !start.follows_work && timing.is_short;
         let ended = chip.now();
         let time = ended.saturating_sub(began);
@@ -115,7 +115,7 @@ impl TurnClock {
         }
     }
 
-    /// Tells a tool that traces what was executed, now that there is nothing more.
+    /// Tells a tracing tool what was executed, now that the work has ended.
     #[cold]
     pub fn tell_executed(&mut self, port: &EnginePort) {
         if let Some(entry) = self.executed.take() {

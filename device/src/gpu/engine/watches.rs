@@ -2,10 +2,10 @@
 
 //! Doorbells that an engine watches.
 //!
-//! In each round the engine looks at the doorbells that rang lately and at a few of the others. A round
-//! stays short however many doorbells are connected, and the engine sees every ring after a number of rounds
-//! that grows with the number of doorbells. After a turn the engine looks at as many of the others as its length
-//! calls for ([`scans`](super::scans)). Before the engine sleeps, it looks at all doorbells.
+//! In each round, the engine looks at the doorbells that rang lately and at a few of the others. A round stays
+//! short however many doorbells are connected, and the engine sees every ring after a number of rounds that grows
+//! with the number of doorbells. After a turn, the number of others depends on the turn's length
+//! ([`scans`](super::scans)). Before the engine sleeps, it looks at all doorbells.
 
 use crate::gpu::memory::words::Words;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -22,7 +22,7 @@ const OTHERS_IN_A_ROUND: usize = 8;
 /// A doorbell that the engine watches.
 #[derive(Debug)]
 pub struct Watch {
-    /// The ring of the queue that rings it, when the engine began to watch.
+    /// The queue's ring when the engine began to watch.
     pub ring: Arc<RingBinding>,
     /// The queue's index on the run list.
     pub index: u32,
@@ -33,7 +33,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches a queue's doorbell, which last held this value; none when the guest has no such doorbell.
+    /// Watches a queue's doorbell, which last held this value. Returns `None` if the guest has no such doorbell.
     pub fn new(
         queue: &HwQueue,
         ring: Arc<RingBinding>,
@@ -49,7 +49,7 @@ impl Watch {
         self.doorbell.get().first()
     }
 
-    /// The doorbell's words: the engine changes the status when it falls asleep and when it wakes.
+    /// The doorbell's words, if the engine changes the status when it falls asleep and when it wakes.
     pub fn armable(&self) -> Option<DoorbellWords<'_>> {
         if self.ring.notify_each { None } else { self.words() }
     }
@@ -59,7 +59,7 @@ impl Watch {
         Some(DoorbellWords::new(self.word()?, self.status.get().first()?))
     }
 
-    /// Whether the doorbell's value changed since the last look. Relaxed: it only says that a look will find
+    /// Whether the doorbell's value changed since the last look. Relaxed: it only predicts that a look will find
     /// something.
     #[inline]
     fn has_rung(&self) -> bool {
@@ -69,7 +69,7 @@ impl Watch {
     /// The doorbell's value, if it changed since the last look.
     #[inline]
     fn look(&mut self) -> Option<u64> {
-        // Most doorbells are quiet: only one that has changed is read again with acquire ordering.
+        // Most doorbells are quiet: only one that has changed is read again, with acquire ordering.
         let word = self.word()?;
         if word.load(Ordering::Relaxed) == self.last_rung {
             return None;
@@ -80,7 +80,7 @@ impl Watch {
     }
 }
 
-/// Of a queue whose doorbell is not watched.
+/// The place of a queue without a watched doorbell.
 const NOWHERE: u32 = u32::MAX;
 
 /// All doorbells that an engine watches one by one.
@@ -88,7 +88,7 @@ const NOWHERE: u32 = u32::MAX;
 pub struct Watches {
     /// The first [`RECENT`] are those that rang lately.
     list: Vec<Watch>,
-    /// Where in the list each queue's doorbell is, by the queue's index on the run list.
+    /// Index in the list of each queue's doorbell, by the queue's index on the run list.
     places: Vec<u32>,
     /// Index, among the first, of the one that the next ringing doorbell replaces.
     oldest: usize,
@@ -97,7 +97,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Watches one more, of a queue that has none here.
+    /// Watches one more doorbell, of a queue that has none here.
     pub fn add(&mut self, watch: Watch) {
         let index = watch.index as usize;
         if self.places.len() <= index {
@@ -107,7 +107,7 @@ impl Watches {
         self.note_place(self.list.len() - 1);
     }
 
-    /// Watches a queue's doorbell no more.
+    /// Stops watching a queue's doorbell.
     pub fn remove(&mut self, index: u32) -> Option<Watch> {
         let place = std::mem::replace(self.places.get_mut(index as usize)?, NOWHERE) as usize;
         if place >= self.list.len() {
@@ -118,7 +118,7 @@ impl Watches {
         Some(removed)
     }
 
-    /// Notes which doorbell is at a place now.
+    /// Records which doorbell is at a place now.
     fn note_place(&mut self, place: usize) {
         let Some(watch) = self.list.get(place) else { return };
         #[cfg(test)]
@@ -134,13 +134,13 @@ impl Watches {
         self.list.len()
     }
 
-    /// The number of those beside the ones that it looks at in every round.
+    /// The number of doorbells that it does not look at in every round.
     #[inline]
     pub fn others(&self) -> usize {
         self.list.len().saturating_sub(RECENT)
     }
 
-    /// All of them.
+    /// All watched doorbells.
     pub fn iter(&self) -> impl Iterator<Item = &Watch> {
         self.list.iter()
     }
@@ -159,15 +159,15 @@ impl Watches {
         }
     }
 
-    /// Whether one of those that rang lately has rung since the last look, other than this queue's. The next
-    /// round sees it, too.
+    /// Whether a doorbell that rang lately has rung since the last look, except this queue's. The next round sees
+    /// it too.
     #[inline]
     pub fn has_rung_beside(&self, index: u32) -> bool {
         let recent = self.list.iter().take(RECENT).filter(|watch| watch.index != index);
         recent.into_iter().any(Watch::has_rung)
     }
 
-    /// Looks at the doorbells that are due of those that have not rung lately, and at a few in any case.
+    /// Looks at `due` of the doorbells that have not rung lately, and at a few in any case.
     #[inline(never)]
     fn look_at_others(&mut self, due: usize, mut rang: impl FnMut(&Watch, u64)) {
         let others = self.others();

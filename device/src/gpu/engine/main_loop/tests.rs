@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What an engine does between two turns: no more than what one guest asked for.
+//! What an engine does between two turns: only what a guest asked for.
 
 use super::*;
 use crate::gpu::GpuConfig;
@@ -29,9 +29,9 @@ use zerocopy::IntoBytes;
 
 const LAYOUT: BarLayout =
     BarLayout { doorbell_count: 4, fence_count: 64, local_memory: 32 * PAGE_SIZE };
-/// Where the process has its local memory, all of it packets that do nothing.
+/// Address of the process's local memory, which is full of packets that do nothing.
 const COMMANDS: u64 = 0x1000_0000;
-/// Where its ring would be.
+/// A ring that is never read.
 const RING: RingBinding = RingBinding {
     slot: 0,
     ring_va: COMMANDS,
@@ -40,7 +40,7 @@ const RING: RingBinding = RingBinding {
     notify_each: false,
 };
 
-/// An engine that runs when a test has it do something, and a queue of a guest.
+/// A queue of a guest, and an engine that runs only when a test calls it.
 struct Rig {
     engine: Engine,
     chip: Arc<Chip>,
@@ -49,7 +49,7 @@ struct Rig {
     submitted: u64,
 }
 
-/// A guest, and a process of it that may execute what is in its local memory.
+/// A guest and one of its processes, which can execute what is in the guest's local memory.
 fn guest_of(number: u64, nodes: &Arc<NodePool>) -> (Arc<Partition>, Arc<AddressSpace>) {
     let segments = SegmentSizes { private: PAGE_SIZE, backing: PAGE_SIZE, aperture: 0 };
     let (memory, shared) = (GuestMemoryMmap::new(), CrossAdapterMemory::new(0).unwrap());
@@ -102,7 +102,7 @@ impl Rig {
         assert_eq!(self.engine.attend(&self.chip.engines[0]), Next::GoOn);
     }
 
-    /// Has the engine look for a queue's rings, and gives the queue a submission.
+    /// Has the engine watch for a queue's rings, and gives the queue a submission.
     fn occupy(&self, queue: &Arc<HwQueue>, slot: u32, at: WatchedAt) {
         let port = &self.chip.engines[0];
         queue.ring.store(Some(Arc::new(RingBinding { slot, ..RING })));
@@ -136,7 +136,7 @@ impl Rig {
     }
 }
 
-/// Of another guest that flushes something, an engine needs to know nothing.
+/// An engine need not react when another guest flushes.
 #[test]
 fn a_ticket_has_an_engine_look_at_no_queue() {
     let mut rig = Rig::new();
@@ -148,7 +148,7 @@ fn a_ticket_has_an_engine_look_at_no_queue() {
     assert!(rig.chip.quiesced() >= ticket);
     let entry = rig.engine.run_list.get(0).unwrap();
     assert_eq!(entry.view.flushes(), flushes);
-    // What it has to know it finds where it needs it.
+    // It learns what it must know when it needs it.
     rig.turn();
     let entry = rig.engine.run_list.get(0).unwrap();
     assert_eq!(entry.view.flushes(), rig.queue.partition.flushes());
@@ -170,8 +170,8 @@ fn after_a_turn_an_engine_looks_at_no_more_doorbells_than_its_time_calls_for() {
     assert!(first <= u64::from(DOORBELLS) && looks <= most, "{looks} in {time} ns, and not {most}");
 }
 
-/// What an engine looks at when a guest destroys a queue that the engine watches and that has work, while other
-/// guests have so many such queues, up to four each.
+/// The looks that an engine takes when a guest destroys a queue that the engine watches and that has work, while
+/// other guests have `others` such queues, up to four each.
 fn looks_of_a_destroy(others: u32, at: fn(u32) -> WatchedAt) -> u64 {
     let mut rig = Rig::new();
     for first in (0..others).step_by(4) {
@@ -234,7 +234,7 @@ fn an_engine_polls_for_a_queue_until_anybody_else_wants_it() {
         |watches: &Watches, index| Others { port, watches, hints: &hints, index }.want_the_engine();
     assert!(!wanted(&watches, 8));
     let _ = rig.queue.doorbell(&ring).unwrap().ring(1);
-    // Its own ring is no reason: it has work, and waits.
+    // The queue's own ring is no reason to stop: it has work, and waits.
     assert_eq!([7, 8].map(|index| wanted(&watches, index)), [false, true]);
     watches.look(0, |_, _| ());
     assert!(!wanted(&watches, 8));
