@@ -92,10 +92,16 @@ impl Doorbells {
         }
     }
 
-    /// Puts queues whose doorbells were rung in line: looks at those that rang lately, and at so many of the others,
-    /// which are due. Always within the engine's loop.
+    /// Puts queues whose doorbells were rung in line: looks at those that rang lately, and at as many of the others as
+    /// `due` says of their number. Always within the engine's loop.
     #[inline(always)]
-    pub fn look(&mut self, core: &mut Core, run_list: &mut RunList, last_served: u32, due: usize) {
+    pub fn look(
+        &mut self,
+        core: &mut Core,
+        run_list: &mut RunList,
+        last_served: u32,
+        due: impl FnOnce(usize) -> usize,
+    ) {
         self.watches.look(due, |watch, rung| see_ring(core, run_list, last_served, watch, rung));
         if !self.hints.is_empty() {
             self.look_at_hints(core, run_list);

@@ -57,12 +57,12 @@ impl Core {
 
     /// Gives a queue its turn. Also returns what is known of the turn's time.
     #[inline]
-    pub fn turn(
+    pub fn turn<'e>(
         &mut self,
         entry: &mut Entry,
         tally: &mut Tally,
         began: Option<u64>,
-        others: Option<Others<'_>>,
+        others: impl FnOnce() -> Option<Others<'e>>,
     ) -> (Result<Turn, Violation>, Timing) {
         entry.catch_up();
         let Entry { queue, view, fence, waited, execution, .. } = entry;
@@ -74,6 +74,7 @@ impl Core {
             Ok(ShortTurn::GoesOn(packets)) => {
                 let Self { index, engine_type, unit, .. } = self;
                 return apart(|| {
+                    let others = others();
                     let reached = Reached { queue, pinned, signals, waited, timing, others };
                     let (mut context, windows) = reached.by(*index, *engine_type, unit);
                     let turn = execution.turn(queue, &mut context, windows, packets);

@@ -118,19 +118,16 @@ impl Engine {
         let chip = Arc::clone(&self.core.chip);
         let Some(port) = chip.engines.get(self.core.index as usize) else { return };
         let mut idleness = Idleness::default();
-        let mut due = 0;
         loop {
             if port.attention.is_raised() && self.attend(port) == Next::Stop {
                 return;
             }
-            self.look_at_doorbells(due);
-            if let Some(next) = self.give_a_turn(port) {
+            self.look_at_doorbells();
+            if self.give_a_turn(port) {
                 self.yields.progress();
-                due = next;
                 idleness = Idleness::default();
                 continue;
             }
-            due = 0;
             self.clock.pause();
             if idle(self, port, &mut idleness) == Next::Stop {
                 return;
@@ -265,31 +262,32 @@ impl Engine {
         }
     }
 
-    /// Puts queues whose doorbells were rung in line. So many of those that have not rung lately are due for a look.
+    /// Puts queues whose doorbells were rung in line.
     ///
     /// Always within the loop: a call would cost more than the look at a few doorbells.
     #[inline(always)]
-    fn look_at_doorbells(&mut self, due: usize) {
-        let Self { core, doorbells, run_list, last_served, .. } = self;
-        doorbells.look(core, run_list, *last_served, due);
+    fn look_at_doorbells(&mut self) {
+        let Self { core, clock, doorbells, run_list, last_served, .. } = self;
+        doorbells.look(core, run_list, *last_served, |others| clock.due(others));
     }
 
-    /// Gives the queue whose turn it is a turn, and says how many of the doorbells that have not rung lately to look
-    /// at then. None when no queue wants a turn.
+    /// Gives the queue whose turn it is a turn; false when no queue wants one.
     ///
     /// What a queue that is alone did within one turn, after the engine had none, is not charged to its guest.
     #[inline]
-    fn give_a_turn(&mut self, port: &EnginePort) -> Option<usize> {
+    fn give_a_turn(&mut self, port: &EnginePort) -> bool {
         if !self.has_power {
-            return None;
+            return false;
         }
-        let (Pick { queue: index, contested }, entry) = self.run_list.next()?;
-        let Some(entry) = entry else { return Some(0) };
+        let Some((Pick { queue: index, contested }, entry)) = self.run_list.next() else {
+            return false;
+        };
+        let Some(entry) = entry else { return true };
         if !entry.queue.membership.may_run() {
             // Off the run list, or destroyed: the control plane kicks a queue when it puts it back.
             entry.count_doorbells(self.core.index);
             self.run_list.end_turn(index, Turn::Idle, None);
-            return Some(0);
+            return true;
         }
         self.asked_for_f1 = false;
         self.last_served = index;
@@ -308,9 +306,11 @@ impl Engine {
         let mut tally = Tally { doorbells: entry.doorbells, ..Tally::default() };
         entry.doorbells = 0;
         // Where others share the processor, one of them may be who signals what a queue waits for.
-        let polls = !contested && !self.yields.shares_processor();
-        let Doorbells { watches, hints, .. } = &self.doorbells;
-        let others = polls.then_some(Others { port, watches, hints, index });
+        let (yields, Doorbells { watches, hints, .. }) = (&self.yields, &self.doorbells);
+        let others = || {
+            let polls = !contested && !yields.shares_processor();
+            polls.then_some(Others { port, watches, hints, index })
+        };
         let (turn, timing) = self.core.turn(entry, &mut tally, start.began, others);
         port.turns.end();
         let mut charge = None;
@@ -338,7 +338,7 @@ impl Engine {
             if entry.queue.is_system() { Turn::Runnable } else { Turn::Idle }
         });
         self.run_list.end_turn(index, next, charge);
-        Some(self.clock.due(self.doorbells.watches.others()))
+        true
     }
 
     /// Reports that it is between two turns and past all changes before the latest ticket: each turn begins with

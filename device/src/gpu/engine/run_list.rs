@@ -12,9 +12,10 @@ use super::schedule::{Ended, Pick, Schedule};
 use crate::gpu::memory::pins::View;
 use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::rank::Rank;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::watching::WatchedAt;
-use bellhop_host_kmd::hardware::RingBinding;
+use bellhop_host_kmd::hardware::{RingBinding, SchedulingPriority};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -201,12 +202,22 @@ impl RunList {
         if !look(entry) {
             return None;
         }
-        if entry.condition == Condition::Idle {
-            entry.condition = Condition::Runnable;
-            self.schedule.push(index, entry.queue.rank());
-            return None;
+        if entry.condition != Condition::Idle {
+            return self.get(index);
         }
-        Some(entry)
+        entry.condition = Condition::Runnable;
+        self.push(index);
+        None
+    }
+
+    /// Puts a queue in line that is in none.
+    #[inline]
+    fn push(&mut self, index: u32) {
+        let entries = &self.entries;
+        self.schedule.push(index, |index| match entries.get(index as usize) {
+            Some(Some(entry)) => entry.queue.rank(),
+            _ => Rank::Priority(SchedulingPriority::default()),
+        });
     }
 
     /// Whether a queue is in line.
@@ -282,7 +293,7 @@ impl RunList {
         }
         entry.condition = to;
         match to {
-            Condition::Runnable => self.schedule.push(index, entry.queue.rank()),
+            Condition::Runnable => self.push(index),
             Condition::Blocked => {
                 entry.blocked_at = self.blocked.len();
                 self.blocked.push(index);

@@ -18,14 +18,22 @@ pub const PERIOD_OF_A_DOORBELL: u64 = 50;
 pub struct Scans {
     /// The time, on the adapter's clock, that the looks so far account for.
     done: u64,
+    /// The end of the last turn that was timed, on the adapter's clock.
+    now: u64,
 }
 
 impl Scans {
-    /// After a turn that ended at `now` on the adapter's clock: at how many an engine that watches this many
-    /// doorbells looks.
+    /// A turn ended at `now` on the adapter's clock.
+    #[inline]
+    pub fn end_turn(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// At how many an engine that watches this many doorbells looks next. None are due again before another turn
+    /// has ended.
     #[inline(never)]
-    pub fn after_turn(&mut self, now: u64, doorbells: usize) -> usize {
-        let doorbells = doorbells as u64;
+    pub fn due(&mut self, doorbells: usize) -> usize {
+        let (now, doorbells) = (self.now, doorbells as u64);
         let each = (PERIOD / doorbells.max(1)).max(PERIOD_OF_A_DOORBELL);
         let due = now.saturating_sub(self.done) / each;
         // A remainder of time carries over to the next turn. Time that no look was due for does not.
@@ -41,7 +49,13 @@ mod tests {
     /// The looks after each of `turns` turns of `turn` nanoseconds.
     fn looks(turns: u64, turn: u64, doorbells: usize) -> Vec<usize> {
         let mut scans = Scans::default();
-        (1..=turns).map(|number| scans.after_turn(turn * number, doorbells)).collect()
+        let looks_after = |number| {
+            scans.end_turn(turn * number);
+            let due = scans.due(doorbells);
+            assert_eq!(scans.due(doorbells), 0, "a turn counts twice");
+            due
+        };
+        (1..=turns).map(looks_after).collect()
     }
 
     #[test]

@@ -95,9 +95,12 @@ pub struct Schedule {
     order: GuestOrder,
     /// The only queue that waits for a turn; it is in no line. Mostly one queue alone has work, and picking it
     /// then costs nothing. It enters its line before another queue does.
-    sole: Option<(u32, Rank)>,
+    sole: Option<u32>,
     /// The turn that goes on began with no other queue in line.
     alone: bool,
+    /// The queue whose turn [`Self::end_alone`] ended last, if no other turn has ended since: its context has used
+    /// nothing of its quantum.
+    rested: u32,
 }
 
 impl Schedule {
@@ -117,6 +120,7 @@ impl Schedule {
             order: GuestOrder::default(),
             sole: None,
             alone: false,
+            rested: NONE,
         }
     }
 
@@ -179,20 +183,21 @@ impl Schedule {
         self.sole.is_none() && self.order.is_empty()
     }
 
-    /// Puts a queue in line that is in none. Its rank counts from when its context is next put in line.
+    /// Puts a queue in line that is in none. `rank` says a queue's, which counts from when its context is next put
+    /// in line: a queue that stays alone needs none.
     #[inline]
-    pub fn push(&mut self, queue: u32, rank: Rank) {
+    pub fn push(&mut self, queue: u32, rank: impl Fn(u32) -> Rank) {
         match self.sole.take() {
-            None if self.order.is_empty() => self.sole = Some((queue, rank)),
+            None if self.order.is_empty() => self.sole = Some(queue),
             sole => self.push_beside(sole, queue, rank),
         }
     }
 
     /// Adds a queue beside others, one of which may have been alone until now.
     #[inline(never)]
-    fn push_beside(&mut self, sole: Option<(u32, Rank)>, queue: u32, rank: Rank) {
-        for (queue, rank) in sole.into_iter().chain([(queue, rank)]) {
-            self.put_in_line(queue, rank);
+    fn push_beside(&mut self, sole: Option<u32>, queue: u32, rank: impl Fn(u32) -> Rank) {
+        for queue in sole.into_iter().chain([queue]) {
+            self.put_in_line(queue, rank(queue));
         }
     }
 
@@ -219,7 +224,7 @@ impl Schedule {
     /// Takes the queue with the next turn out of its line. [`Self::end_turn`] follows, before anything else.
     #[inline]
     pub fn next(&mut self) -> Option<Pick> {
-        if let Some((queue, _)) = self.sole.take() {
+        if let Some(queue) = self.sole.take() {
             self.alone = true;
             return Some(Pick { queue, contested: false });
         }
@@ -241,13 +246,19 @@ impl Schedule {
     /// false if other queues were in line when the turn began.
     #[inline]
     pub fn end_alone(&mut self, queue: u32) -> bool {
+        if self.alone && self.rested != queue {
+            self.rest(queue);
+        }
+        self.alone
+    }
+
+    /// A queue's context begins a quantum.
+    #[inline(never)]
+    fn rest(&mut self, queue: u32) {
         let place = self.members.get(queue as usize).copied().unwrap_or(NONE);
-        match self.contexts.get_mut(place as usize) {
-            Some(context) if self.alone => {
-                context.used = Duration::ZERO;
-                true
-            }
-            _ => false,
+        if let Some(context) = self.contexts.get_mut(place as usize) {
+            context.used = Duration::ZERO;
+            self.rested = queue;
         }
     }
 
@@ -255,6 +266,7 @@ impl Schedule {
     #[inline]
     pub fn end_turn(&mut self, queue: u32, ended: Ended) {
         let Ended { time, weight, again } = ended;
+        self.rested = NONE;
         let Some(place) = self.members.get(queue as usize).copied() else { return };
         let Some(context) = self.contexts.get_mut(place as usize) else { return };
         let guest = context.guest;
@@ -276,7 +288,7 @@ impl Schedule {
                 && context.queues.is_empty()
                 && lines.is_none_or(GuestLines::is_empty);
             if is_sole {
-                self.sole = Some((queue, rank));
+                self.sole = Some(queue);
                 return;
             }
             context.rank = rank;
@@ -294,7 +306,7 @@ impl Schedule {
 
     /// Takes the queues for which `stays_in_line` is false out of their lines.
     pub fn retain(&mut self, mut stays_in_line: impl FnMut(u32) -> bool) {
-        self.sole = self.sole.filter(|(queue, _)| stays_in_line(*queue));
+        self.sole = self.sole.filter(|queue| stays_in_line(*queue));
         for (lines, guest) in self.guests.iter_mut().zip(0..) {
             lines.retain(&mut self.context_links, |place| {
                 let context = &mut self.contexts[place as usize];
@@ -310,7 +322,8 @@ impl Schedule {
 
     /// Forgets a queue, which may be in line. Only walks lines of the queue's own guest.
     pub fn remove(&mut self, queue: u32) {
-        self.sole = self.sole.filter(|(sole, _)| *sole != queue);
+        self.sole = self.sole.filter(|sole| *sole != queue);
+        self.rested = NONE;
         let Some(place) = self.members.get_mut(queue as usize) else { return };
         let place = std::mem::replace(place, NONE);
         let Some(context) = self.contexts.get_mut(place as usize) else { return };

@@ -98,6 +98,7 @@ impl TurnClock {
         let others = if is_sample { entry.sampling.sample(time) } else { 0 };
         port.turns.end_timed(&entry.queue, ended.saturating_add(others));
         self.last = LastTurn::Ended(ended);
+        self.scans.end_turn(ended);
         if chip.is_traced()
             && let Some(entry) = self.executed.add(entry.queue.id.0, (began, ended))
         {
@@ -106,13 +107,10 @@ impl TurnClock {
         Some(TurnTime { own, all: own.saturating_add(others) })
     }
 
-    /// After a turn: at how many an engine looks of this many doorbells that have not rung lately.
+    /// At how many an engine looks of this many doorbells that have not rung lately.
     #[inline]
     pub fn due(&mut self, doorbells: usize) -> usize {
-        match self.last {
-            LastTurn::Ended(ended) if doorbells > 0 => self.scans.after_turn(ended, doorbells),
-            _ => 0,
-        }
+        self.scans.due(doorbells)
     }
 
     /// Tells a tracing tool what was executed, now that the work has ended.

@@ -145,17 +145,17 @@ impl Watches {
         self.list.iter()
     }
 
-    /// One round, in which so many of the doorbells that have not rung lately are due: `rang` for each doorbell that
-    /// is seen to have been rung, with the value.
+    /// One round: `rang` for each doorbell that is seen to have been rung, with the value. Of as many doorbells that
+    /// have not rung lately as `due` is called with, if there are any, so many are due as it says.
     #[inline]
-    pub fn look(&mut self, due: usize, mut rang: impl FnMut(&Watch, u64)) {
+    pub fn look(&mut self, due: impl FnOnce(usize) -> usize, mut rang: impl FnMut(&Watch, u64)) {
         for watch in self.list.iter_mut().take(RECENT) {
             if let Some(rung) = watch.look() {
                 rang(watch, rung);
             }
         }
         if self.list.len() > RECENT {
-            self.look_at_others(due, rang);
+            self.look_at_others(due(self.others()), rang);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::floor;
 use super::report::Measured;
-use super::rivals::EventfdWake;
+use super::rivals::{Beside, EventfdEcho, EventfdWake};
 use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, times};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
@@ -115,8 +115,27 @@ fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
         measured.figure(format!("{name}_ns_p50"), signal as f64);
         measured.figure(format!("eventfd_wake_engine_{engine}_ns_p50"), eventfd as f64);
         measured.ratio(format!("{name}_over_eventfd_wake"), signal as f64, eventfd.max(1) as f64);
+        if engine == "asleep" {
+            let floor = two_wakes()?.p50;
+            measured.figure("eventfd_round_trip_after_pause_ns_p50", floor as f64);
+            let over = format!("{name}_over_eventfd_round_trip");
+            measured.ratio(over, signal as f64, floor.max(1) as f64);
+        }
     }
     Ok(())
+}
+
+/// The floor of a signal to a blocked waiter by an engine that has to be woken first: a process is woken after a
+/// pause, and wakes this one. An eventfd that wakes a process right after a signal finds that one's processor awake.
+fn two_wakes() -> anyhow::Result<Latency> {
+    let (echo, mut taken) = (EventfdEcho::start(Beside::Apart)?, times()?);
+    for _ in 0..WAITS {
+        thread::sleep(ASLEEP);
+        let start = Instant::now();
+        echo.round_trip()?;
+        taken.record(start.elapsed().as_nanos() as u64)?;
+    }
+    Ok(Latency::of(&taken))
 }
 
 /// Two engines that wait for each other, again and again, without a CPU: the first notes the time after each group

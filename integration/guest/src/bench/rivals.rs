@@ -33,16 +33,33 @@ pub(super) enum Beside {
 
 /// Two processes that wake each other with an eventfd.
 pub(super) fn eventfd_ping_pong(samples: u64, beside: Beside) -> anyhow::Result<Latency> {
-    let (there, back) = (event()?, event()?);
-    let answer = || while receive(&there).and_then(|()| send(&back)).is_ok() {};
-    let _partner = match beside {
-        Beside::Apart => Partner::start(answer),
-        Beside::Here => Partner::start_here(answer),
-    }?;
-    time(samples, || {
-        send(&there)?;
-        receive(&back)
-    })
+    let echo = EventfdEcho::start(beside)?;
+    time(samples, || echo.round_trip())
+}
+
+/// A process that sleeps on an eventfd, and wakes this one with another.
+pub(super) struct EventfdEcho {
+    _partner: Partner,
+    there: OwnedFd,
+    back: OwnedFd,
+}
+
+impl EventfdEcho {
+    pub(super) fn start(beside: Beside) -> anyhow::Result<Self> {
+        let (there, back) = (event()?, event()?);
+        let answer = || while receive(&there).and_then(|()| send(&back)).is_ok() {};
+        let partner = match beside {
+            Beside::Apart => Partner::start(answer),
+            Beside::Here => Partner::start_here(answer),
+        }?;
+        Ok(Self { _partner: partner, there, back })
+    }
+
+    /// Wakes the process, and sleeps until it answers.
+    pub(super) fn round_trip(&self) -> rustix::io::Result<()> {
+        send(&self.there)?;
+        receive(&self.back)
+    }
 }
 
 /// A process that sleeps on an eventfd, and stores to memory when it wakes.

@@ -47,7 +47,7 @@ fn one_alone_is_not_contested_and_gets_every_turn() {
     assert!(schedule.is_empty());
     assert_eq!(schedule.next(), None);
     for _ in 0..3 {
-        schedule.push(0, rank(-7));
+        schedule.push(0, |_| rank(-7));
         assert_eq!(schedule.next(), Some(Pick { queue: 0, contested: false }));
         end(&mut schedule, 0, 1000);
     }
@@ -62,7 +62,7 @@ fn a_system_queue_comes_before_its_own_guests_queues_and_its_guest_pays() {
     schedule.add(2, guest(2), None);
     let ranks = [rank(7), rank(7), Rank::System];
     for queue in 0..3 {
-        schedule.push(queue, ranks[queue as usize]);
+        schedule.push(queue, |queue| ranks[queue as usize]);
     }
     // The system queue always has work: its guest's other queue gets no turn, and the other guest loses none.
     let turns: Vec<_> =
@@ -76,11 +76,11 @@ fn a_guest_that_slept_saves_nothing_up_and_loses_nothing() {
     let mut schedule = Schedule::new(QUANTUM);
     schedule.add(0, guest(1), context(1));
     schedule.add(1, guest(2), context(1));
-    schedule.push(0, rank(0));
+    schedule.push(0, |_| rank(0));
     for _ in 0..1000 {
         assert_eq!(turn(&mut schedule, |_| (rank(0), 1000, 100)), 0);
     }
-    schedule.push(1, rank(0));
+    schedule.push(1, |_| rank(0));
     let turns: Vec<_> = (0..10).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 100))).collect();
     assert_eq!(turns.iter().filter(|queue| **queue == 1).count(), 5, "{turns:?}");
 }
@@ -90,7 +90,7 @@ fn a_context_gets_its_quantum_and_its_queues_share_it_in_turn() {
     let mut schedule = Schedule::new(nanoseconds(3000));
     for queue in 0..3 {
         schedule.add(queue, guest(1), context(u64::from(queue.min(1))));
-        schedule.push(queue, rank(0));
+        schedule.push(queue, |_| rank(0));
     }
     let turns: Vec<_> = (0..12).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
     assert_eq!(turns, [0, 0, 0, 1, 1, 1, 0, 0, 0, 2, 2, 2]);
@@ -110,7 +110,7 @@ fn forgotten_queues_leave_their_places_to_others() {
         for queue in 0..4 {
             let number = round * 4 + u64::from(queue);
             schedule.add(queue, guest(number), context(number));
-            schedule.push(queue, rank(0));
+            schedule.push(queue, |_| rank(0));
         }
         schedule.retain(|queue| queue == 3);
         assert_eq!(schedule.next(), Some(Pick { queue: 3, contested: false }));
@@ -128,7 +128,7 @@ fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another(
     let mut schedule = Schedule::new(QUANTUM);
     for queue in 0..3 {
         schedule.add(queue, guest(queue.into()), context(0));
-        schedule.push(queue, rank(0));
+        schedule.push(queue, |_| rank(0));
     }
     schedule.remove(0);
     schedule.remove(1);
@@ -139,11 +139,11 @@ fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another(
         if queue < 2 {
             schedule.add(queue, guest(queue.into()), context(0));
         }
-        schedule.push(queue, rank(0));
+        schedule.push(queue, |_| rank(0));
     }
     schedule.remove(1);
     schedule.add(1, guest(1), context(0));
-    schedule.push(1, rank(0));
+    schedule.push(1, |_| rank(0));
     let mut turns: Vec<_> = (0..3).map(|_| schedule.next().unwrap().queue).collect();
     turns.sort_unstable();
     assert_eq!(turns, [0, 1, 2]);
@@ -166,7 +166,7 @@ proptest! {
         for (queue, step, time) in steps {
             if step == 0 {
                 if !std::mem::replace(&mut in_line[queue as usize], true) {
-                    schedules.iter_mut().for_each(|schedule| schedule.push(queue, rank(0)));
+                    schedules.iter_mut().for_each(|schedule| schedule.push(queue, |_| rank(0)));
                 }
                 continue;
             }
@@ -207,7 +207,7 @@ proptest! {
         for ((owner, rank), queue) in owners.iter().zip(0u32..) {
             let context = (*rank != Rank::System).then_some(HwContextId(u64::from(queue % 2)));
             schedule.add(queue, guest(*owner as u64), context);
-            schedule.push(queue, *rank);
+            schedule.push(queue, |queue| owners[queue as usize].1);
         }
         let mut times = vec![0f64; guests.len()];
         for _ in 0..turns {
@@ -246,7 +246,7 @@ proptest! {
         }
         for (number, queue) in owners.iter().zip(0..) {
             schedule.add(queue, guest(1), context(*number as u64));
-            schedule.push(queue, rank(0));
+            schedule.push(queue, |_| rank(0));
         }
         let mut times = vec![0; contexts.len()];
         for _ in 0..turns {
@@ -272,11 +272,15 @@ proptest! {
         for queue in 1..=others.len() as u32 {
             schedule.add(queue, guest(1), context(queue.into()));
         }
-        schedule.push(0, rank(victim));
+        let rank_of = |queue: u32| match queue.checked_sub(1) {
+            Some(other) => rank(others[other as usize].0),
+            None => rank(victim),
+        };
+        schedule.push(0, rank_of);
         let mut waiting = VecDeque::new();
         for (queue, (number, stays)) in (1..).zip(&others) {
             if *number != victim {
-                schedule.push(queue, rank(*number));
+                schedule.push(queue, rank_of);
                 waiting.push_back((queue, *number, *stays));
             }
         }
@@ -325,7 +329,7 @@ proptest! {
                 let ended = Ended { time: nanoseconds(7), weight: 3, again: None };
                 schedule.end_turn(pick.queue, ended);
             } else if !model.contains(&queue) {
-                schedule.push(queue, rank(number(queue)));
+                schedule.push(queue, |queue| rank(number(queue)));
                 model.push(queue);
             }
             prop_assert_eq!(schedule.is_empty(), model.is_empty());
