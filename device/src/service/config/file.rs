@@ -8,17 +8,17 @@ use super::reading::{Flaw, read};
 use super::rules::Fault;
 use std::path::{Path, PathBuf};
 
-/// Why a configuration cannot be used: one line, which says what to change.
+/// Why a configuration cannot be used: one line, which says what to change and includes the cause, so that none has
+/// a source.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read configuration {path}: {source}; name a readable file with --config")]
+    #[error("cannot read configuration {path}: {reason}; name a readable file with --config")]
     Read {
         /// The file.
         path: PathBuf,
         /// The reason.
-        #[source]
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The file is not a configuration.
     #[error("configuration {path}, {flaw}")]
@@ -26,7 +26,6 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// The flaw and its place.
-        #[source]
         flaw: Flaw,
     },
     /// A value contradicts another.
@@ -37,12 +36,11 @@ pub enum ConfigError {
         /// The place in the file, if the file has the key.
         position: Option<Position>,
         /// The fault at that place.
-        #[source]
         fault: Box<Fault>,
     },
     /// The configuration cannot be written as TOML.
     #[error("the configuration cannot be printed: {0}")]
-    Print(#[from] toml::ser::Error),
+    Print(toml::ser::Error),
 }
 
 fn shown_place(path: Option<&Path>, position: Option<Position>) -> String {
@@ -66,7 +64,7 @@ impl ConfigFile {
     /// See [`ConfigError`].
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+            .map_err(|reason| ConfigError::Read { path: path.to_owned(), reason })?;
         let config =
             read(&text).map_err(|flaw| ConfigError::Flaw { path: path.to_owned(), flaw })?;
         let file = Self { path: Some(path.to_owned()), text, config };
@@ -87,6 +85,6 @@ impl ConfigFile {
     /// # Errors
     /// If a path in it is not UTF-8.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
-        Ok(toml::to_string(&self.config)?)
+        toml::to_string(&self.config).map_err(ConfigError::Print)
     }
 }

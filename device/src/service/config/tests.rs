@@ -35,6 +35,14 @@ fn an_unknown_key_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_cause_is_told_once() {
+    for text in ["[adapter]\nspin = \"3h\"\n", "[adapter]\nengine_idle_ms = 5\n"] {
+        let error = format!("{:#}", anyhow::Error::new(load(text).unwrap_err()));
+        assert_eq!(error.matches("line 2").count(), 1, "{error}");
+    }
+}
+
+#[test]
 fn a_value_outside_its_range_is_refused_with_the_range() {
     let error = fault("[guest]\n  local_memory = \"0MiB\"\n");
     assert!(error.contains("guest.local_memory is \"0MiB\"; it must be 1MiB to 64GiB"), "{error}");

@@ -8,13 +8,12 @@ use bellhop_guest_umd::transport::TransportError;
 #[derive(Debug, thiserror::Error)]
 pub enum FakeGuestError {
     /// The VMM cannot attach the device, or the device is gone.
-    #[error("vhost-user: {what}: {source}")]
+    #[error("vhost-user: {what}: {reason}")]
     VhostUser {
         /// The step that failed.
         what: &'static str,
         /// The reason.
-        #[source]
-        source: vhost::Error,
+        reason: vhost::Error,
     },
     /// The VMM refuses the device.
     #[error("the VMM refuses the device: {0}")]

@@ -86,7 +86,7 @@ fn during<T, E: Into<vhost::Error>>(
     what: &'static str,
     result: Result<T, E>,
 ) -> Result<T, FakeGuestError> {
-    result.map_err(|error| FakeGuestError::VhostUser { what, source: error.into() })
+    result.map_err(|error| FakeGuestError::VhostUser { what, reason: error.into() })
 }
 
 /// Locks the window. No code panics while it holds the lock, so a poisoned window is whole.

@@ -14,19 +14,19 @@ use bellhop_protocol::features::Features;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Why a scenario cannot be run. One line, which says what to change.
+/// Why a scenario cannot be run: one line, which says what to change and includes the cause, so that none has a
+/// source.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file cannot be read.
     #[error(
-        "cannot read scenario {path}: {source}; `bellhop harness --list` shows the shipped ones"
+        "cannot read scenario {path}: {reason}; `bellhop harness --list` shows the shipped ones"
     )]
     Read {
         /// The file.
         path: PathBuf,
         /// The reason.
-        #[source]
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// bellhop has no scenario of this name.
     #[error("there is no scenario {0:?}; `bellhop harness --list` shows the shipped ones")]
@@ -37,7 +37,6 @@ pub enum ScenarioError {
         /// The file.
         file: String,
         /// What is wrong with it, and where.
-        #[source]
         flaw: Flaw,
     },
     /// A value does not fit its key, or another value.
@@ -63,7 +62,7 @@ impl Scenario {
     /// See [`ScenarioError`].
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| ScenarioError::Read { path: path.to_owned(), source })?;
+            .map_err(|reason| ScenarioError::Read { path: path.to_owned(), reason })?;
         Self::parse(&text, &path.display().to_string())
     }
 
