@@ -234,6 +234,7 @@ impl FenceCell<'_> {
     }
 
     /// Collects the waiters for `current` or less. A full fence separates this from CurrentValue's store.
+    #[inline]
     fn decide(self, current: u64) -> Signaled {
         let interrupt = current > self.monitored.load(Ordering::Relaxed);
         let engines = match self.waiting_engines.load(Ordering::Relaxed) {
