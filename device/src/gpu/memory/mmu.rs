@@ -6,7 +6,6 @@ use super::address_map::{AddressMap, Place};
 use super::compression::Codec;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::pins::{HostPage, Pinned, Use};
-use super::prefetch::prefetch;
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
 use super::windows::Shown;
@@ -277,23 +276,6 @@ impl<'a> Mmu<'a> {
         let Found::Direct(place) = self.translate(page, access)? else { return Err(fault) };
         let [first, second] = offsets.map(|offset| self.memory.word(place.plus(offset)));
         Ok([first.ok_or(fault)?, second.ok_or(fault)?])
-    }
-
-    /// Prefetches the first cache line after a run of a longer range, and keeps the translation for the next run.
-    /// It ignores faults: the next run reports them.
-    #[inline]
-    pub fn look_ahead(&mut self, gpu_va: u64, access: Access, ahead: &mut Ahead) {
-        if ahead.0.is_none()
-            && let Ok(Found::Direct(place)) = self.translate(gpu_va, access)
-        {
-            ahead.0 = Some((gpu_va, place));
-        }
-        if let Some((at, place)) = ahead.0
-            && at == gpu_va
-            && let Some(slice) = self.memory.slice(place, 1)
-        {
-            prefetch(&slice);
-        }
     }
 
     /// Acquires and reads the word at an address.

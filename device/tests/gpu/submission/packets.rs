@@ -7,6 +7,7 @@ use crate::support::rig::*;
 use bellhop_host_kmd::hardware::{
     Fences as _, Interrupt, Interrupts as _, KernelSubmission, Observe as _, Queues as _, Segment,
 };
+use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence};
 use bellhop_protocol::packet::flow::NOP;
@@ -84,6 +85,30 @@ fn copies_go_both_ways_between_scattered_pages() {
     assert!(guest.read(LOCAL + 0x10_0003, data.len()) == data);
     // Where the second scattered page is, by its mapping.
     assert_eq!(guest.read(SYSTEM + 62 * 4096, 4096), data[4091..4091 + 4096]);
+}
+
+#[test]
+fn a_copy_of_scattered_pages_copies_all_that_precede_one_that_is_not_mapped() {
+    const PAGES: u64 = 40;
+    let (scattered, page) = (0x5000_0000, 4096);
+    for unmapped in [1, 15, 16, 17, 33] {
+        let mut guest = Guest::start();
+        let mut queue = guest.queue(COPY);
+        for place in (0..PAGES).filter(|place| *place != unmapped) {
+            let address = (PAGES - 1 - place) * page;
+            guest.map(scattered + place * page, Segment::Local, address, page, true);
+        }
+        let data = noise((PAGES * page) as usize);
+        guest.write(SYSTEM, &data);
+        let there = Copy::new(SYSTEM, scattered, PAGES * page);
+        let fault = guest.run_into_fault(&mut queue, &Packets::new().then(there));
+        let expected = (FaultReason::WRITE_PAGE_FAULT, scattered + unmapped * page);
+        assert_eq!((fault.reason, fault.address), expected);
+        for (place, expected) in (0..unmapped).zip(data.chunks(page as usize)) {
+            let at = LOCAL + (PAGES - 1 - place) * page;
+            assert!(guest.read(at, page as usize) == expected, "page {place} of {unmapped}");
+        }
+    }
 }
 
 #[test]

@@ -8,14 +8,19 @@
 use super::context::{BUFFER, Context};
 use super::progress::{Cursor, Progress};
 use crate::gpu::memory::mmu::{Access, Ahead, Run, check_range};
+use crate::gpu::memory::prefetch::prefetch;
 use crate::gpu::memory::violation::{Violation, aligned};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::packet::transfer::{
     COMPARE_EQUAL, Compare, Copy, Fill, Hash, Timestamp, WriteData,
 };
+use vm_memory::VolatileSlice;
 use xxhash_rust::xxh64::Xxh64;
 
 const WORD: u64 = size_of::<u64>() as u64;
+/// Runs that a copy of scattered pages finds before it copies them. The copied bytes evict the TLB from the innermost
+/// cache; several lookups in a row wait for it together.
+const RUNS: usize = 16;
 
 /// Checks the address of a 64-bit result.
 fn check_result(gpu_va: u64) -> Result<(), Violation> {
@@ -121,7 +126,7 @@ impl Copying {
     pub fn step(&mut self, context: &mut Context<'_>, limit: usize) -> Result<Progress, Violation> {
         let (mut moved, mut ahead) = (0, [Ahead::default(); 2]);
         while let Some(next) = self.cursor.next(limit.saturating_sub(moved)) {
-            match self.copy_run(context, next, &mut ahead) {
+            match self.copy_runs(context, next, &mut ahead) {
                 Ok(bytes) => {
                     self.cursor.advance(bytes);
                     moved += bytes;
@@ -134,38 +139,87 @@ impl Copying {
         Ok(if moved > 0 { Progress::Moved(moved) } else { Progress::Finished })
     }
 
-    /// Copies bytes that are contiguous in both ranges, at most `next`. Returns how many.
+    /// Copies at most `next` bytes: one run that is contiguous in both ranges, or several where pages are scattered.
+    /// Returns how many.
     #[inline]
-    fn copy_run(
+    fn copy_runs(
         &self,
         context: &mut Context<'_>,
         next: usize,
-        [source_ahead, destination_ahead]: &mut [Ahead; 2],
+        ahead: &mut [Ahead; 2],
     ) -> Result<usize, Violation> {
-        let done = self.cursor.done;
-        let (source, destination) = (self.source + done, self.destination + done);
-        let from = context.mmu.run_on(source, next, Access::Read, source_ahead)?;
-        let to = context.mmu.run_on(destination, from.len(), Access::Write, destination_ahead)?;
-        let (from, to) = match (from, to) {
+        let (from, to) = match self.find_run(context, 0, next, ahead)? {
             (Run::Direct(from), Run::Direct(to)) => (from, to),
             (from, to) => return self.copy_buffered(context, &from, &to),
         };
-        let length = to.len();
-        if length < next {
-            // Scattered pages continue elsewhere, and no processor predicts where.
-            let behind = length as u64;
-            context.mmu.look_ahead(source + behind, Access::Read, source_ahead);
-            context.mmu.look_ahead(destination + behind, Access::Write, destination_ahead);
-        }
-        // Copies as much as fits into the shorter run, which is the destination.
-        from.copy_to_volatile_slice(to);
+        let copied = if to.len() < next {
+            self.copy_scattered(context, (from, to), next, ahead)
+        } else {
+            from.copy_to_volatile_slice(to);
+            next
+        };
         if context.is_system {
-            self.carry_compression(context, length)?;
+            self.carry_compression(context, copied)?;
         }
-        Ok(length)
+        Ok(copied)
     }
 
-    /// As [`Self::copy_run`], where one of the runs is compressed or holds fence values. The destination is the
+    /// Finds the run `offset` bytes further on: at most `next` bytes that are contiguous in the source, and those of
+    /// them that are contiguous in the destination.
+    #[inline]
+    fn find_run<'a>(
+        &self,
+        context: &mut Context<'a>,
+        offset: usize,
+        next: usize,
+        [source_ahead, destination_ahead]: &mut [Ahead; 2],
+    ) -> Result<(Run<'a>, Run<'a>), Violation> {
+        let at = self.cursor.done + offset as u64;
+        let from = context.mmu.run_on(self.source + at, next, Access::Read, source_ahead)?;
+        let length = from.len();
+        let to =
+            context.mmu.run_on(self.destination + at, length, Access::Write, destination_ahead)?;
+        Ok((from, to))
+    }
+
+    /// Copies the first run and the runs after it, at most `next` bytes in all. Returns how many. Stops before a run
+    /// that faults or needs a buffer, which the next call meets first.
+    #[inline(never)]
+    fn copy_scattered(
+        &self,
+        context: &mut Context<'_>,
+        first: (VolatileSlice<'_>, VolatileSlice<'_>),
+        next: usize,
+        ahead: &mut [Ahead; 2],
+    ) -> usize {
+        let (mut runs, mut found) = ([None; RUNS], first.1.len());
+        runs[0] = Some(first);
+        for run in &mut runs[1..] {
+            if found == next {
+                break;
+            }
+            let Ok((Run::Direct(from), Run::Direct(to))) =
+                self.find_run(context, found, next - found, ahead)
+            else {
+                break;
+            };
+            found += to.len();
+            *run = Some((from, to));
+        }
+        let mut runs = runs.into_iter().flatten().peekable();
+        while let Some((from, to)) = runs.next() {
+            // No processor predicts where the next run is.
+            if let Some((from, to)) = runs.peek() {
+                prefetch(from);
+                prefetch(to);
+            }
+            // Copies as much as fits into the shorter run, which is the destination.
+            from.copy_to_volatile_slice(to);
+        }
+        found
+    }
+
+    /// As [`Self::copy_runs`], where one of the runs is compressed or holds fence values. The destination is the
     /// shorter.
     #[cold]
     fn copy_buffered(
