@@ -92,8 +92,8 @@ impl Doorbells {
         }
     }
 
-    /// Puts queues whose doorbells were rung in line: looks at those that rang lately, and at as many of the others as
-    /// `due` says of their number. Always within the engine's loop.
+    /// Puts queues in line that rang their doorbells: looks at the doorbells that rang lately and at some of the
+    /// others, how many of which `due` returns for their number. Always within the engine's loop.
     #[inline(always)]
     pub fn look(
         &mut self,

@@ -262,18 +262,18 @@ impl Engine {
         }
     }
 
-    /// Puts queues whose doorbells were rung in line.
+    /// Puts queues in line that rang their doorbells.
     ///
-    /// Always within the loop: a call would cost more than the look at a few doorbells.
+    /// Inlined: a call would cost more than the look at a few doorbells.
     #[inline(always)]
     fn look_at_doorbells(&mut self) {
         let Self { core, clock, doorbells, run_list, last_served, .. } = self;
         doorbells.look(core, run_list, *last_served, |others| clock.due(others));
     }
 
-    /// Gives the queue whose turn it is a turn; false when no queue wants one.
+    /// Gives the next queue in line a turn. Returns false if no queue is in line.
     ///
-    /// What a queue that is alone did within one turn, after the engine had none, is not charged to its guest.
+    /// A lone queue's only turn after the engine was idle is not charged to its guest.
     #[inline]
     fn give_a_turn(&mut self, port: &EnginePort) -> bool {
         if !self.has_power {
@@ -305,7 +305,7 @@ impl Engine {
         }
         let mut tally = Tally { doorbells: entry.doorbells, ..Tally::default() };
         entry.doorbells = 0;
-        // Where others share the processor, one of them may be who signals what a queue waits for.
+        // A thread that shares the processor may be the one that signals the fence: polling would delay it.
         let (yields, Doorbells { watches, hints, .. }) = (&self.yields, &self.doorbells);
         let others = || {
             let polls = !contested && !yields.shares_processor();

@@ -29,8 +29,8 @@ impl Scans {
         self.now = now;
     }
 
-    /// At how many an engine that watches this many doorbells looks next. None are due again before another turn
-    /// has ended.
+    /// The number of looks that are due, for an engine that watches this many doorbells. No more are due before
+    /// another turn has ended.
     #[inline(never)]
     pub fn due(&mut self, doorbells: usize) -> usize {
         let (now, doorbells) = (self.now, doorbells as u64);

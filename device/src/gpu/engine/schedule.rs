@@ -183,8 +183,8 @@ impl Schedule {
         self.sole.is_none() && self.order.is_empty()
     }
 
-    /// Puts a queue in line that is in none. `rank` says a queue's, which counts from when its context is next put
-    /// in line: a queue that stays alone needs none.
+    /// Puts a queue in line that is in none. `rank` returns a queue's rank, which takes effect when its context is
+    /// next put in line. A queue that stays alone needs none.
     #[inline]
     pub fn push(&mut self, queue: u32, rank: impl Fn(u32) -> Rank) {
         match self.sole.take() {
@@ -193,7 +193,7 @@ impl Schedule {
         }
     }
 
-    /// Adds a queue beside others, one of which may have been alone until now.
+    /// Adds a queue to others, one of which may have been alone until now.
     #[inline(never)]
     fn push_beside(&mut self, sole: Option<u32>, queue: u32, rank: impl Fn(u32) -> Rank) {
         for queue in sole.into_iter().chain([queue]) {

@@ -107,7 +107,7 @@ impl TurnClock {
         Some(TurnTime { own, all: own.saturating_add(others) })
     }
 
-    /// At how many an engine looks of this many doorbells that have not rung lately.
+    /// The number of doorbells to look at, of this many that have not rung lately.
     #[inline]
     pub fn due(&mut self, doorbells: usize) -> usize {
         self.scans.due(doorbells)

@@ -145,8 +145,8 @@ impl Watches {
         self.list.iter()
     }
 
-    /// One round: `rang` for each doorbell that is seen to have been rung, with the value. Of as many doorbells that
-    /// have not rung lately as `due` is called with, if there are any, so many are due as it says.
+    /// One round: calls `rang` with the value for each doorbell that was rung. `due` is called with the number of
+    /// doorbells that have not rung lately, if there are any, and returns how many of them to look at.
     #[inline]
     pub fn look(&mut self, due: impl FnOnce(usize) -> usize, mut rang: impl FnMut(&Watch, u64)) {
         for watch in self.list.iter_mut().take(RECENT) {

@@ -194,7 +194,7 @@ fn looks_of_a_destroy(others: u32, at: fn(u32) -> WatchedAt) -> u64 {
     let looks = looks::during(|| rig.attend());
     assert_eq!(rig.engine.doorbells.count() as u32, others);
     assert_eq!(rig.engine.run_list.index_of(&doomed), None);
-    // All others are in line still.
+    // All others are still in line.
     let turns = std::iter::repeat_with(|| rig.engine.give_a_turn(&rig.chip.engines[0]));
     assert_eq!(turns.take_while(|gave| *gave).count() as u32, others);
     looks
