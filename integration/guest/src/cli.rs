@@ -135,6 +135,9 @@ pub struct ProbeArguments {
     /// Print the description as one JSON object
     #[arg(long)]
     json: bool,
+    /// What the host has to run kernels with, for the JSON object
+    #[arg(long, hide = true, value_name = "JSON", requires = "json", value_parser = json_value)]
+    kernels: Option<serde_json::Value>,
 }
 
 /// What `bench` measures.
@@ -311,8 +314,9 @@ fn work_on(
     work: &Work,
 ) -> anyhow::Result<Ending> {
     match work {
-        Work::Probe(ProbeArguments { json }) => {
-            let description = probe::probe(guest, placement)?;
+        Work::Probe(ProbeArguments { json, kernels }) => {
+            let mut description = probe::probe(guest, placement)?;
+            description.kernels.clone_from(kernels);
             if *json {
                 put_line(serde_json::to_string(&description)?)?
             } else {
@@ -543,13 +547,32 @@ impl BenchArguments {
     }
 }
 
+fn json_value(text: &str) -> serde_json::Result<serde_json::Value> {
+    serde_json::from_str(text)
+}
+
 impl ProbeArguments {
     /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["probe".into()];
         line.extend(self.json.then(|| "--json".into()));
+        if let Some(kernels) = &self.kernels {
+            line.extend(["--kernels".into(), kernels.to_string().into()]);
+        }
         line
+    }
+
+    /// Whether other programs read the description.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// These arguments, with what the host has to run kernels with.
+    #[must_use]
+    pub fn beside(&self, kernels: serde_json::Value) -> Self {
+        Self { kernels: Some(kernels), ..self.clone() }
     }
 }
 
@@ -658,6 +681,11 @@ mod tests {
             pinning: Some("guest on 0".into()),
             processors: Some(2),
         };
+        let kernels = serde_json::json!({ "device": "a device" });
+        let probe = ProbeArguments { json: true, kernels: None }.beside(kernels.clone());
+        let Work::Probe(back) = parse(probe.to_command_line()) else { panic!("another command") };
+        assert!(back.is_json());
+        assert_eq!(back.kernels, Some(kernels));
         let Work::Run(back) = parse(run.to_command_line()) else { panic!("another command") };
         assert_eq!(format!("{run:?}"), format!("{back:?}"));
         let bench = BenchArguments {

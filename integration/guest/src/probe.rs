@@ -39,6 +39,9 @@ pub struct Description {
     pub costs: Option<AreaCosts>,
     /// Where shared memory is.
     pub placement: Placement,
+    /// What the host has to run kernels with, where it told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<serde_json::Value>,
 }
 
 /// A node.
@@ -123,6 +126,7 @@ pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<D
             guest_memory: cost(costs.guest_memory),
         }),
         placement: placement(adapter.placements(), policy, costs, bar.is_some()),
+        kernels: None,
     })
 }
 

@@ -6,6 +6,7 @@ mod cdi;
 mod container;
 mod harness;
 mod inspect;
+mod kernels;
 pub mod manual;
 mod trace;
 mod vm;
@@ -22,6 +23,7 @@ use clap_complete::Shell;
 use container::ContainerArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
+use kernels::VulkanArguments;
 use manual::Program;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,7 +75,10 @@ enum Command {
     /// Starts a bellhopd and a guest. The guest tries one named behaviour after another over its
     /// own transport. Exits with 1 if one fails.
     Selftest(SelftestArguments),
-    /// Show what the device offers a guest, what accesses cost, and where shared memory is placed and why
+    /// Show what the device offers a guest, what accesses cost, where shared memory is placed and why, and what
+    /// this machine has to run kernels with
+    ///
+    /// Kernels are to run with Vulkan. Each of this machine's Vulkan devices is tried, since some compute wrongly.
     Probe(ProbeArguments),
     /// Measure what a submission costs, beside the least that it could cost
     ///
@@ -150,6 +155,12 @@ Examples:
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// bellhop-worker, as part of this executable
+    #[command(hide = true, disable_help_flag = true)]
+    Worker {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// bellhop-guest, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Guest {
@@ -175,6 +186,8 @@ struct HostArguments {
 struct ProbeArguments {
     #[command(flatten)]
     probe: bellhop_guest::cli::ProbeArguments,
+    #[command(flatten)]
+    vulkan: VulkanArguments,
     #[command(flatten)]
     host: HostArguments,
 }
@@ -213,6 +226,20 @@ struct SelftestArguments {
     suite: bellhop_guest::cli::SelftestArguments,
     #[command(flatten)]
     host: HostArguments,
+}
+
+impl ProbeArguments {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let Self { probe, vulkan, host } = self;
+        let kernels = vulkan.report()?;
+        if probe.is_json() {
+            let probe = probe.beside(serde_json::to_value(&kernels)?);
+            return hosted(host, None, probe.to_command_line());
+        }
+        let code = hosted(host, None, probe.to_command_line())?;
+        output::put(kernels)?;
+        Ok(code)
+    }
 }
 
 impl BenchArguments {
@@ -259,9 +286,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command.unwrap_or(Command::Run(cli.run)) {
-        Command::Probe(ProbeArguments { probe, host }) => {
-            hosted(&host, None, probe.to_command_line())
-        }
+        Command::Probe(arguments) => arguments.run(),
         Command::Bench(arguments) => arguments.run(),
         Command::Run(arguments) => arguments.run(),
         Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
@@ -285,6 +310,11 @@ pub fn main() -> ExitCode {
                 ),
                 Err(error) => fail(&error),
             };
+        }
+        Command::Worker { arguments } => {
+            return bellhop_worker::cli::main(
+                std::iter::once("bellhop-worker".into()).chain(arguments),
+            );
         }
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(

@@ -8,6 +8,7 @@ mod daemon;
 mod dependencies;
 mod descriptors;
 mod inspect;
+mod kernels;
 mod main_job;
 mod output;
 mod service;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The parts of VMs: QEMU, kernels and a shell, fetched once.
+//! The parts of VMs: QEMU, kernels and a shell, fetched once. Also Debian's Vulkan, fetched as they are.
 
 use crate::accelerator::Note;
-use crate::cache::Cache;
-use crate::debian::{Closure, Debian, Release};
 use crate::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
+use crate::packages::cache::Cache;
+use crate::packages::debian::{Closure, Debian, Release};
 use crate::qemu::Qemu;
 use crate::variant::KernelSeries;
+use crate::vulkan::{self, Vulkan};
 use anyhow::{Context, ensure};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,15 @@ pub struct Environment {
     pub busybox: PathBuf,
     /// The note whether this machine's KVM fails.
     pub kvm_fails: Note,
+}
+
+/// Whose Mesa a Vulkan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mesa {
+    /// Debian 13's.
+    Debian13,
+    /// Debian 12's, which computes wrongly.
+    Debian12,
 }
 
 /// Sources of the parts of a VM, instead of the usual ones.
@@ -71,7 +81,7 @@ impl<'a> Stock<'a> {
     /// When there is no place for the cache.
     pub fn open(sources: &'a Sources) -> anyhow::Result<Self> {
         let cache = Cache::open()?;
-        let debian = Debian::new(cache.folder("apt")?, sources.mirror.clone());
+        let debian = Debian::new(cache.folder("apt")?, Release::Stable, sources.mirror.clone());
         Ok(Self { cache, debian, sources })
     }
 
@@ -140,6 +150,29 @@ impl<'a> Stock<'a> {
             self.debian.unpack(Release::Stable, package, Closure::Named(package), folder)
         })?;
         shell(&piece)
+    }
+
+    /// A Vulkan for this machine's programs.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn vulkan(&self, mesa: Mesa) -> anyhow::Result<Vulkan> {
+        let fetch = |debian: &Debian, release, folder: &Path| {
+            debian.unpack(release, vulkan::PACKAGE, Closure::Runtime, folder)?;
+            Vulkan::lay_out(folder)
+        };
+        let refresh = self.sources.refresh;
+        let piece = match mesa {
+            Mesa::Debian13 => self
+                .cache
+                .piece("vulkan", refresh, |folder| fetch(&self.debian, Release::Stable, folder))?,
+            Mesa::Debian12 => {
+                let (release, mirror) = (Release::Old, self.sources.mirror.clone());
+                let debian = Debian::new(self.cache.folder("apt-old")?, release, mirror);
+                self.cache.piece("vulkan-old", refresh, |folder| fetch(&debian, release, folder))?
+            }
+        };
+        Ok(Vulkan::unpacked(&piece))
     }
 
     fn kvm_fails(&self) -> anyhow::Result<Note> {

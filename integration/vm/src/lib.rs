@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest in a real VM: stock QEMU, Debian's kernel, and the guest program as its only task.
+//! A guest in a real VM: stock QEMU, Debian's kernel, and the guest program as its only task. Also a Vulkan of
+//! Debian's, fetched as these are.
 
 mod accelerator;
 pub mod attachment;
-mod cache;
 mod cloud_hypervisor;
-mod debian;
 mod environment;
 mod in_qemu;
 mod initramfs;
@@ -16,16 +15,27 @@ mod machine;
 mod monitor;
 mod nested;
 mod options;
+mod packages;
 mod progress;
 mod qemu;
 mod trace;
 pub mod variant;
 mod vmm;
+mod vulkan;
 
 pub use accelerator::Accelerator;
-pub use environment::Sources;
+pub use environment::{Mesa, Sources};
 pub use options::{Options, Outcome, STOOD_STILL};
 pub use vmm::Vmm;
+pub use vulkan::Vulkan;
+
+/// Finds or fetches a Vulkan for this machine's programs.
+///
+/// # Errors
+/// When it is neither here nor can be fetched.
+pub fn fetch_vulkan(mesa: Mesa, sources: &Sources) -> anyhow::Result<Vulkan> {
+    environment::Stock::open(sources)?.vulkan(mesa)
+}
 
 /// Boots a VM, has it do its task, and waits for it. The VM has ended when this returns.
 ///

@@ -4,13 +4,13 @@
 //! processor. That VM runs `bellhop vm`, and has all needed files in its file system.
 
 use crate::accelerator::Accelerator;
-use crate::cache;
 use crate::cloud_hypervisor;
 use crate::environment::{BUSYBOX, BUSYBOX_PROGRAM, KERNEL, Stock};
 use crate::in_qemu::{Attempt, TooLate, attend};
 use crate::initramfs::{HostFiles, Task, write_host};
 use crate::machine::Machine;
 use crate::options::{Options, Outcome, STOOD_STILL, or_in};
+use crate::packages::cache;
 use crate::variant::HOST;
 use anyhow::{Context, bail, ensure};
 use bellhop_processes::daemon;

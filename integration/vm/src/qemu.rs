@@ -2,6 +2,7 @@
 
 //! A QEMU that has the device's front end.
 
+use crate::packages::unpacked::{LIBRARIES, Unpacked};
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,6 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 /// The first major version with `vhost-user-test-device-pci` and with memory that a back end maps
 /// into a BAR.
 pub(super) const FIRST: u32 = 11;
-/// The path of libraries in Debian's packages for this processor.
-const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
 /// A QEMU program and how to start it.
 #[derive(Debug)]
@@ -46,17 +45,13 @@ impl Qemu {
     /// The QEMU in a folder of unpacked packages, with their C library.
     #[must_use]
     pub fn unpacked(root: &Path) -> Self {
-        let libraries = root.join(LIBRARIES);
-        let mut arguments: Vec<OsString> = vec!["--library-path".into(), (&libraries).into()];
+        let (program, library_path) = Unpacked::new(root).loader();
+        let mut arguments = library_path.to_vec();
         arguments.push(root.join("usr/bin").join(PROGRAM).into());
         for data in ["qemu", "seabios"] {
             arguments.extend(["-L".into(), root.join("usr/share").join(data).into()]);
         }
-        Self {
-            program: libraries.join("ld-linux-x86-64.so.2"),
-            arguments,
-            modules: Some(libraries.join("qemu")),
-        }
+        Self { program, arguments, modules: Some(root.join(LIBRARIES[0]).join("qemu")) }
     }
 
     /// The command that starts it; the caller adds a machine's arguments.

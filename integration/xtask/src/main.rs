@@ -7,6 +7,7 @@ mod command;
 mod cost;
 mod dist;
 mod fuzz;
+mod kernels;
 mod lanes;
 mod models;
 mod mutants;
@@ -59,6 +60,8 @@ enum Command {
         #[arg(long, requires = "names")]
         arrows: bool,
     },
+    /// Compile the kernels of the repository to SPIR-V, with glslang
+    Kernels,
     /// Fuzz the device with hostile guests, each target for a while
     Fuzz(fuzz::Arguments),
     /// Make the packages for users: an archive and a Debian package, in target/dist
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Cost(arguments) => cost::command(&arguments),
         Command::Check => steps::run(&steps::CHECK),
         Command::Rooms { names, arrows } => check::rooms::print(&names, arrows),
+        Command::Kernels => kernels::compile(),
         Command::Fuzz(arguments) => fuzz::command(&arguments),
         Command::Dist => steps::run(&steps::DIST),
     };
@@ -96,7 +100,9 @@ mod tests {
     fn help_and_unknown_commands_run_nothing() {
         Cli::command().debug_assert();
         let wrong = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().kind();
-        for command in ["test", "models", "mutants", "cost", "check", "rooms", "fuzz", "dist"] {
+        let commands =
+            ["test", "models", "mutants", "cost", "check", "rooms", "kernels", "fuzz", "dist"];
+        for command in commands {
             assert_eq!(wrong(&format!("xtask {command} --help")), ErrorKind::DisplayHelp);
             assert_eq!(wrong(&format!("xtask {command} --deeper")), ErrorKind::UnknownArgument);
         }

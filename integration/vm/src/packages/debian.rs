@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packages of Debian 13, whatever this machine runs, without touching its installed packages.
+//! Packages of a release of Debian, whatever this machine runs, without touching its installed packages.
 //!
 //! apt-get works for any user when its state is in separate folders. It installs nothing here: it downloads
 //! packages, which verifies them, and this unpacks them.
@@ -25,6 +25,8 @@ const VERSIONS: &str = "versions";
 /// A release of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
+    /// Debian 12.
+    Old,
     /// Debian 13.
     Stable,
     /// Newer software for Debian 13.
@@ -32,10 +34,17 @@ pub enum Release {
 }
 
 impl Release {
-    const ALL: [Self; 2] = [Self::Stable, Self::Backports];
+    /// The releases whose packages go together with this one's.
+    fn family(self) -> &'static [Self] {
+        match self {
+            Self::Old => &[Self::Old],
+            Self::Stable | Self::Backports => &[Self::Stable, Self::Backports],
+        }
+    }
 
     fn suite(self) -> &'static str {
         match self {
+            Self::Old => "bookworm",
             Self::Stable => "trixie",
             Self::Backports => "trixie-backports",
         }
@@ -54,16 +63,18 @@ pub enum Closure<'a> {
 /// Debian's archive, as a machine without any installed package sees it.
 pub struct Debian {
     folder: PathBuf,
+    releases: &'static [Release],
     mirror: Option<String>,
     /// Set once the lists are fetched, with the first package.
     updated: OnceCell<()>,
 }
 
 impl Debian {
-    /// Keeps its lists in `folder`. Without a `mirror`, this machine's own is used.
+    /// That of `release`, and of those that go together with it. Keeps its lists in `folder`. Without a
+    /// `mirror`, this machine's own is used.
     #[must_use]
-    pub fn new(folder: PathBuf, mirror: Option<String>) -> Self {
-        Self { folder, mirror, updated: OnceCell::new() }
+    pub fn new(folder: PathBuf, release: Release, mirror: Option<String>) -> Self {
+        Self { folder, releases: release.family(), mirror, updated: OnceCell::new() }
     }
 
     /// Downloads packages and unpacks them into a folder, which is new or empty.
@@ -132,7 +143,7 @@ impl Debian {
             fs::create_dir_all(self.folder.join(folder)).with_context(cannot)?;
         }
         let mut sources = String::new();
-        for release in Release::ALL {
+        for release in self.releases {
             let suite = release.suite();
             sources += &format!("deb [signed-by={keyring}] {mirror} {suite} main\n");
         }

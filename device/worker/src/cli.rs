@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line of `bellhop-worker`, which other programs of Bellhop start.
+
+use crate::probe::Listed;
+use crate::self_test;
+use crate::vulkan::{Instance, VulkanError};
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+/// Runs kernels with Vulkan, for other programs of Bellhop.
+#[derive(Debug, Parser)]
+#[command(name = "bellhop-worker", version)]
+struct Arguments {
+    /// Vulkan's loader
+    #[arg(long, value_name = "LIBRARY", default_value = "libvulkan.so.1", global = true)]
+    loader: OsString,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Print the devices of this machine's Vulkan as JSON
+    List,
+    /// Try what kernels rely on, and print what was found, each step a line of JSON
+    Test {
+        /// The device: its place in the list
+        device: usize,
+    },
+}
+
+/// Runs `bellhop-worker`.
+#[must_use]
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match run(&Arguments::parse_from(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bellhop-worker: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(Arguments { loader, task }: &Arguments) -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .context("cannot arrange to end with the parent process")?;
+    match task {
+        Task::List => print(&list(loader)?),
+        Task::Test { device } => {
+            let instance = Instance::load(loader)?;
+            let devices = instance.devices()?;
+            let physical = devices.get(*device).context("there is no such device")?;
+            let mut failed = None;
+            self_test::run(*physical, |progress| {
+                failed = failed.take().or_else(|| print(&progress).err());
+            });
+            failed.map_or(Ok(()), Err)
+        }
+    }
+}
+
+fn list(loader: &OsString) -> anyhow::Result<Listed> {
+    let instance = match Instance::load(loader) {
+        Ok(instance) => instance,
+        Err(error @ (VulkanError::NoLoader(_) | VulkanError::NoDriver)) => {
+            return Ok(Listed::None(error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match instance.devices() {
+        Ok(devices) => Ok(Listed::Devices(devices.iter().map(|d| d.description()).collect())),
+        Err(error @ VulkanError::NoDriver) => Ok(Listed::None(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Prints a line at once: this process may not live to print another.
+fn print(line: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(line)?;
+    line.push(b'\n');
+    let mut out = stdout().lock();
+    out.write_all(&line).and_then(|()| out.flush()).context("cannot write to standard output")
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop-worker`: Vulkan in a process of its own, so that what a driver does wrong ends nothing else.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bellhop_worker::cli::main(std::env::args_os())
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a worker finds, asked from outside: a driver that crashes or hangs ends the worker and is reported.
+
+use crate::report::{Description, Device, Report, Verdict};
+use crate::self_test::Progress;
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest that a worker may take. A self-test takes a second at most; a driver may be read from a slow disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most that a worker prints.
+const MOST: usize = 1 << 20;
+
+/// What a worker prints that lists devices.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Listed {
+    /// There is no Vulkan: why.
+    None(String),
+    /// Its devices.
+    Devices(Vec<Description>),
+}
+
+/// Asks workers, which `start` prepares, for the Vulkan devices whose names contain `name`, and tries each.
+///
+/// # Errors
+/// When no worker can be started. A worker that fails is an answer.
+pub fn probe(
+    start: impl Fn() -> anyhow::Result<Command>,
+    name: Option<&str>,
+) -> anyhow::Result<Report> {
+    let mut list = start()?;
+    let ended = Ended::of(list.arg("list"))?;
+    let Some(Listed::Devices(devices)) = ended.lines().pop() else {
+        let why = match ended.lines().pop() {
+            Some(Listed::None(why)) => why,
+            _ => format!("Vulkan's devices cannot be listed: {}", ended.why()),
+        };
+        return Ok(Report::none(&why));
+    };
+    let wanted = |description: &Description| {
+        name.is_none_or(|name| description.name.to_lowercase().contains(&name.to_lowercase()))
+    };
+    let mut tried = Vec::new();
+    for (index, description) in devices.iter().enumerate().filter(|(_, d)| wanted(d)) {
+        let mut test = start()?;
+        let ended = Ended::of(test.arg("test").arg(index.to_string()))?;
+        let verdict = ended.verdict(description);
+        tried.push(Device { description: description.clone(), verdict });
+    }
+    if tried.is_empty() {
+        let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+        let mut report = Report::choose(tried);
+        let name = name.unwrap_or_default();
+        report.missing =
+            Some(format!("no Vulkan device is named like {name:?}; there is {}", names.join(", ")));
+        return Ok(report);
+    }
+    Ok(Report::choose(tried))
+}
+
+/// A worker that has ended.
+struct Ended {
+    printed: Vec<u8>,
+    said: String,
+    /// `None` where it was ended, because it took too long.
+    status: Option<ExitStatus>,
+}
+
+impl Ended {
+    fn of(command: &mut Command) -> anyhow::Result<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        let said = std::fs::File::from(
+            rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC)
+                .context("cannot create a file in memory")?,
+        );
+        // Mesa would keep compiled kernels in the user's home.
+        command.env("MESA_SHADER_CACHE_DISABLE", "true");
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(said.try_clone().context("cannot share a file")?);
+        let mut child = command.spawn().context("cannot start a worker")?;
+        let (printed, in_time) = read(&mut child, deadline)?;
+        if !in_time {
+            child.kill().context("cannot end a worker")?;
+        }
+        let status = child.wait().context("cannot wait for a worker")?;
+        Ok(Self { printed, said: read_back(said), status: in_time.then_some(status) })
+    }
+
+    /// The lines that are whole and understood.
+    fn lines<T: for<'a> Deserialize<'a>>(&self) -> Vec<T> {
+        let lines = self.printed.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    /// What it found out about a device, whatever ended it.
+    fn verdict(&self, Description { name, driver, .. }: &Description) -> Verdict {
+        let mut trying = "being opened".to_owned();
+        let mut verdict = None;
+        for progress in self.lines() {
+            match progress {
+                Progress::Trying(what) => trying = what,
+                Progress::Found(found) => verdict = Some(found),
+            }
+        }
+        verdict.unwrap_or_else(|| {
+            let why = self.why();
+            Verdict::Refused(format!("{name}, driver {driver}, fails at {trying}: {why}"))
+        })
+    }
+
+    /// How it ended, in words.
+    fn why(&self) -> String {
+        let ended = match self.status {
+            None => format!("it took longer than {} s", PATIENCE.as_secs()),
+            Some(status) => format!("the worker ended ({status})"),
+        };
+        match self.said.trim() {
+            "" => ended,
+            said => format!("{ended}: {said}"),
+        }
+    }
+}
+
+/// What it prints, and whether it came to the end of it in time.
+fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, bool)> {
+    let mut out: ChildStdout = child.stdout.take().context("it has a pipe")?;
+    let mut printed = Vec::new();
+    let mut part = [0; 4096];
+    while printed.len() < MOST {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).context("a time")?;
+        match poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Ok((printed, false)),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error).context("cannot wait for a worker"),
+        }
+        match out.read(&mut part).context("cannot read from a worker")? {
+            0 => return Ok((printed, true)),
+            read => printed.extend_from_slice(&part[..read]),
+        }
+    }
+    Ok((printed, false))
+}
+
+/// The end of what it said on standard error.
+fn read_back(file: std::fs::File) -> String {
+    use std::os::unix::fs::FileExt;
+    const MOST: u64 = 2000;
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut end = vec![0; length.min(MOST) as usize];
+    let read = file.read_at(&mut end, length.saturating_sub(MOST)).unwrap_or(0);
+    String::from_utf8_lossy(&end[..read]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that is a shell script, called with `list`, or with `test` and a number.
+    fn report(script: &str, name: Option<&str>) -> Report {
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", script, "worker"]);
+            Ok(command)
+        };
+        probe(start, name).unwrap()
+    }
+
+    const DEVICE: &str = r#"{"name":"N","kind":"cpu","api":"1.3.0","driver":"D 1","limits":{
+        "work_group_size":[1,1,1],"work_group_invocations":1,"work_groups":[1,1,1],"shared_memory":1,
+        "push_constants":128,"descriptor_alignment":4,"descriptor_range":1,"import_alignment":4096}}"#;
+
+    /// A worker with one device, of which a test does this.
+    fn tested(test: &str, name: Option<&str>) -> Report {
+        let device = DEVICE.replace('\n', "");
+        report(
+            &format!("if [ $1 = list ]; then echo '{{\"devices\":[{device}]}}'; exit; fi; {test}"),
+            name,
+        )
+    }
+
+    #[track_caller]
+    fn refusal(report: &Report) -> &str {
+        assert!(report.device.is_none() && report.missing.is_some(), "{report}");
+        match &report.devices[0].verdict {
+            Verdict::Refused(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_driver_that_crashes_is_named_with_what_it_was_asked() {
+        let report = tested("echo '{\"trying\":\"a loop\"}'; echo oh >&2; kill -SEGV $$", None);
+        let why = refusal(&report);
+        assert!(
+            why.starts_with("N, driver D 1, fails at a loop: the worker ended (signal: 11"),
+            "{why}"
+        );
+        assert!(why.ends_with("oh"), "{why}");
+    }
+
+    #[test]
+    fn what_was_found_before_a_crash_stands() {
+        let found = "echo '{\"found\":{\"usable\":{\"pointers\":false}}}'";
+        let report = tested(&format!("{found}; echo '{{\"trying\":\"p\"}}'; kill -SEGV $$"), None);
+        assert_eq!(report.device.as_deref(), Some("N"));
+        assert_eq!(report.devices[0].verdict, Verdict::Usable { pointers: false });
+    }
+
+    #[test]
+    fn a_worker_that_says_nothing_sensible_is_no_vulkan() {
+        let said = report("echo nonsense; exit 3", None).missing.unwrap();
+        assert!(said.contains("exit status: 3"), "{said}");
+        let said = report("yes", None).missing.unwrap();
+        assert!(said.contains("cannot be listed"), "{said}");
+    }
+
+    #[test]
+    fn a_device_is_chosen_by_a_part_of_its_name() {
+        let usable = "echo '{\"found\":{\"usable\":{\"pointers\":true}}}'";
+        assert!(tested(usable, Some("n")).device.is_some());
+        let none = tested(usable, Some("other"));
+        assert!(none.device.is_none() && none.devices.is_empty());
+        assert!(none.missing.unwrap().ends_with("there is N"));
+    }
+}

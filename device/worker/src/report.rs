@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a machine has to run kernels with.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What to do about a Vulkan that is missing or computes wrongly.
+pub const INSTALL: &str =
+    "install Mesa 25 or newer: Debian 13's packages mesa-vulkan-drivers and libvulkan1";
+
+/// A machine's Vulkan devices, and which of them kernels run on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// The device that kernels run on: the first that is usable.
+    pub device: Option<String>,
+    /// Why there is none.
+    pub missing: Option<String>,
+    /// All devices that were looked at.
+    pub devices: Vec<Device>,
+}
+
+/// A Vulkan device, and what became of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Device {
+    /// What it says of itself.
+    #[serde(flatten)]
+    pub description: Description,
+    /// What was found out about it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// A Vulkan device, as it describes itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub kind: Kind,
+    /// The version of Vulkan that it has.
+    pub api: String,
+    /// Its driver, with the driver's version.
+    pub driver: String,
+    /// What kernels on it have to keep to.
+    pub limits: Limits,
+}
+
+/// What a Vulkan device is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A program for the processor, such as lavapipe.
+    Cpu,
+    /// A GPU that shares the processor's memory.
+    IntegratedGpu,
+    /// A GPU with memory of its own.
+    DiscreteGpu,
+    /// A GPU of a VM.
+    VirtualGpu,
+    /// Something else.
+    Other,
+}
+
+/// What kernels have to keep to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Most invocations in a work group, by dimension.
+    pub work_group_size: [u32; 3],
+    /// Most invocations in a work group, in all.
+    pub work_group_invocations: u32,
+    /// Most work groups in a dispatch, by dimension.
+    pub work_groups: [u32; 3],
+    /// Most bytes that a work group shares.
+    pub shared_memory: u32,
+    /// Most bytes of push constants.
+    pub push_constants: u32,
+    /// What the address of a descriptor must be a multiple of.
+    pub descriptor_alignment: u64,
+    /// Most bytes of a descriptor.
+    pub descriptor_range: u32,
+    /// What the address of imported memory must be a multiple of; absent where none can be imported.
+    pub import_alignment: Option<u64>,
+}
+
+/// Whether kernels can run on a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It passed the self-test.
+    Usable {
+        /// Whether pointers reach memory that no buffer covers: the capability `KERNEL_POINTERS`.
+        pointers: bool,
+    },
+    /// It lacks something, or computes wrongly: why, and what to do.
+    Refused(String),
+}
+
+impl Report {
+    /// Of a machine without Vulkan.
+    #[must_use]
+    pub fn none(why: &str) -> Self {
+        Self { device: None, missing: Some(format!("{why}; {INSTALL}")), devices: Vec::new() }
+    }
+
+    /// Chooses the first usable device, whatever it is made of: people order devices, and name others.
+    #[must_use]
+    pub fn choose(devices: Vec<Device>) -> Self {
+        let usable = |device: &&Device| matches!(device.verdict, Verdict::Usable { .. });
+        let device = devices.iter().find(usable).map(|device| device.description.name.clone());
+        let missing = device.is_none().then(|| "no Vulkan device passed the self-test".to_owned());
+        Self { device, missing, devices }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.device, &self.missing) {
+            (Some(name), _) => writeln!(f, "Kernels, with {name}")?,
+            (None, Some(why)) => writeln!(f, "No kernels: {why}")?,
+            (None, None) => writeln!(f, "No kernels")?,
+        }
+        self.devices.iter().try_for_each(|device| write!(f, "{device}"))
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Description { name, kind, api, driver, limits } = &self.description;
+        writeln!(f, "  {name}")?;
+        writeln!(f, "    is            {kind}, Vulkan {api}, driver {driver}")?;
+        let pointers = match &self.verdict {
+            Verdict::Refused(why) => return writeln!(f, "    refused       {why}"),
+            Verdict::Usable { pointers } => *pointers,
+        };
+        let reached = if pointers { "any GPU virtual address" } else { "descriptors only" };
+        writeln!(f, "    kernels reach {reached}")?;
+        let [x, y, z] = limits.work_group_size;
+        let invocations = limits.work_group_invocations;
+        writeln!(f, "    work group    at most {x} x {y} x {z}, {invocations} invocations in all")?;
+        writeln!(f, "    shared memory {} bytes", limits.shared_memory)?;
+        writeln!(f, "    arguments     {} bytes of push constants", limits.push_constants)?;
+        writeln!(f, "    descriptors   aligned to {} bytes", limits.descriptor_alignment)?;
+        if let Some(alignment) = limits.import_alignment {
+            writeln!(f, "    imports       aligned to {alignment} bytes")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "a program for the processor",
+            Self::IntegratedGpu => "an integrated GPU",
+            Self::DiscreteGpu => "a GPU",
+            Self::VirtualGpu => "a virtual GPU",
+            Self::Other => "of no known kind",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, verdict: Verdict) -> Device {
+        let limits = Limits {
+            work_group_size: [1024, 1024, 64],
+            work_group_invocations: 1024,
+            work_groups: [65535; 3],
+            shared_memory: 32768,
+            push_constants: 256,
+            descriptor_alignment: 16,
+            descriptor_range: 1 << 27,
+            import_alignment: Some(4096),
+        };
+        let (api, driver) = ("1.4.305".to_owned(), "a driver".to_owned());
+        let description =
+            Description { name: name.to_owned(), kind: Kind::Cpu, api, driver, limits };
+        Device { description, verdict }
+    }
+
+    #[test]
+    fn the_first_usable_device_is_chosen() {
+        let refused = || device("wrong", Verdict::Refused("it computes wrongly".to_owned()));
+        let usable = |name| device(name, Verdict::Usable { pointers: false });
+        let report = Report::choose(vec![refused(), usable("right"), usable("other")]);
+        assert_eq!((report.device.as_deref(), report.missing), (Some("right"), None));
+        let report = Report::choose(vec![refused()]);
+        assert!(report.device.is_none() && report.missing.is_some());
+    }
+
+    #[test]
+    fn a_machine_without_vulkan_is_told_what_to_install() {
+        let report = Report::none("libvulkan.so.1 is not here");
+        let said = report.to_string();
+        assert!(said.starts_with("No kernels: libvulkan.so.1 is not here; install "), "{said}");
+        assert!(said.contains("mesa-vulkan-drivers"), "{said}");
+    }
+
+    #[test]
+    fn a_report_is_read_back_from_what_other_programs_are_given() {
+        let report = Report::choose(vec![
+            device("a", Verdict::Refused("why".to_owned())),
+            device("b", Verdict::Usable { pointers: true }),
+        ]);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["device"], "b");
+        assert_eq!(json["devices"][0]["refused"], "why");
+        assert_eq!(json["devices"][1]["usable"]["pointers"], true);
+        let back: Report = serde_json::from_value(json).unwrap();
+        assert_eq!(back.to_string(), report.to_string());
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
+
+//! A device with one queue, and memory that it works in.
+
+use super::{Called, Pages, PhysicalDevice, VulkanError};
+use ash::ext::external_memory_host;
+use ash::vk;
+use std::marker::PhantomData;
+
+/// How memory of this process is named to Vulkan.
+const HOST: vk::ExternalMemoryHandleTypeFlags =
+    vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+
+/// An opened device.
+pub struct Device<'i> {
+    pub(super) raw: ash::Device,
+    pub(super) queue: vk::Queue,
+    pub(super) commands: vk::CommandPool,
+    external: external_memory_host::Device,
+    memory_types: Vec<vk::MemoryType>,
+    /// The instance outlives it.
+    _instance: PhantomData<&'i ()>,
+}
+
+impl<'i> Device<'i> {
+    /// Opens a device that lacks nothing.
+    ///
+    /// # Errors
+    /// When Vulkan refuses.
+    pub fn open(physical: PhysicalDevice<'i>) -> Result<Self, VulkanError> {
+        let instance = &physical.instance.raw;
+        let family = physical.compute_family().ok_or(VulkanError::Lacks("queue for compute"))?;
+        let queues = [vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(family)
+            .queue_priorities(&[1.0])];
+        let extensions = [external_memory_host::NAME.as_ptr()];
+        let features = vk::PhysicalDeviceFeatures::default().shader_int64(true);
+        let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default()
+            .buffer_device_address(physical.has_buffer_addresses());
+        let information = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&extensions)
+            .enabled_features(&features)
+            .push_next(&mut addresses);
+        // SAFETY: the structures live until the call returns; the handle is of this instance, which outlives the
+        // device by its lifetime.
+        let raw = unsafe { instance.create_device(physical.handle, &information, None) };
+        let raw = raw.called("vkCreateDevice")?;
+        let pool = vk::CommandPoolCreateInfo::default()
+            .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
+            .queue_family_index(family);
+        // SAFETY: a family that the device was made with.
+        let commands = match unsafe { raw.create_command_pool(&pool, None) } {
+            Ok(commands) => commands,
+            Err(result) => {
+                // SAFETY: nothing was made from it.
+                unsafe { raw.destroy_device(None) };
+                return Err(VulkanError::Call { call: "vkCreateCommandPool", result });
+            }
+        };
+        // SAFETY: the device was made with one queue of this family.
+        let queue = unsafe { raw.get_device_queue(family, 0) };
+        // SAFETY: the handle is of this instance.
+        let memory = unsafe { instance.get_physical_device_memory_properties(physical.handle) };
+        Ok(Self {
+            queue,
+            commands,
+            external: external_memory_host::Device::new(instance, &raw),
+            memory_types: memory.memory_types_as_slice().to_vec(),
+            raw,
+            _instance: PhantomData,
+        })
+    }
+
+    /// Makes pages of this process a buffer, without a copy.
+    ///
+    /// # Errors
+    /// When Vulkan refuses.
+    pub fn import<'a>(&'a self, pages: &'a Pages) -> Result<Imported<'a>, VulkanError> {
+        let start = pages.start().as_ptr().cast();
+        let mut host = vk::MemoryHostPointerPropertiesEXT::default();
+        // SAFETY: the pages are this process's, and live as long as what is made from them.
+        let asked = unsafe {
+            let ask = self.external.fp().get_memory_host_pointer_properties_ext;
+            ask(self.raw.handle(), HOST, start, &mut host)
+        };
+        asked.result().called("vkGetMemoryHostPointerPropertiesEXT")?;
+        let length = pages.length() as u64;
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HOST);
+        let information = vk::BufferCreateInfo::default()
+            .size(length)
+            .usage(vk::BufferUsageFlags::STORAGE_BUFFER)
+            .push_next(&mut external);
+        // SAFETY: the structures live until the call returns.
+        let buffer = unsafe { self.raw.create_buffer(&information, None) };
+        let buffer = buffer.called("vkCreateBuffer")?;
+        // From here on, what was made is owned.
+        let mut imported =
+            Imported { device: self, buffer, memory: vk::DeviceMemory::null(), length };
+        // SAFETY: the buffer is live.
+        let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer) };
+        let kind = self.memory_type(needs.memory_type_bits & host.memory_type_bits);
+        let kind = kind.ok_or(VulkanError::Lacks("memory type for imported memory"))?;
+        let mut import =
+            vk::ImportMemoryHostPointerInfoEXT::default().handle_type(HOST).host_pointer(start);
+        let information = vk::MemoryAllocateInfo::default()
+            .allocation_size(length)
+            .memory_type_index(kind)
+            .push_next(&mut import);
+        // SAFETY: the pages are aligned as the device asks, and outlive the import by its lifetime.
+        let memory = unsafe { self.raw.allocate_memory(&information, None) };
+        imported.memory = memory.called("vkAllocateMemory")?;
+        // SAFETY: both are new, and the memory has the buffer's length.
+        unsafe { self.raw.bind_buffer_memory(buffer, imported.memory, 0) }
+            .called("vkBindBufferMemory")?;
+        Ok(imported)
+    }
+
+    /// A type among these in which processor and device see each other's stores.
+    fn memory_type(&self, among: u32) -> Option<u32> {
+        let wanted = vk::MemoryPropertyFlags::HOST_COHERENT;
+        let is = |(index, kind): &(usize, &vk::MemoryType)| {
+            among & (1 << index) != 0 && kind.property_flags.contains(wanted)
+        };
+        self.memory_types.iter().enumerate().find(is).map(|(index, _)| index as u32)
+    }
+}
+
+impl Drop for Device<'_> {
+    fn drop(&mut self) {
+        // SAFETY: everything made from it borrows it, and is gone; a dispatch is waited for before it returns.
+        unsafe {
+            self.raw.destroy_command_pool(self.commands, None);
+            self.raw.destroy_device(None);
+        }
+    }
+}
+
+/// Pages that a device works in.
+pub struct Imported<'a> {
+    device: &'a Device<'a>,
+    pub(super) buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    pub(super) length: u64,
+}
+
+impl Drop for Imported<'_> {
+    fn drop(&mut self) {
+        // SAFETY: no dispatch uses them: each borrows them until it is done. Null memory is no memory.
+        unsafe {
+            self.device.raw.destroy_buffer(self.buffer, None);
+            self.device.raw.free_memory(self.memory, None);
+        }
+    }
+}

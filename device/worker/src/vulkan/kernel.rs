@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
+
+//! A compiled kernel, and its dispatches.
+
+use super::device::Imported;
+use super::{Called, Device, VulkanError};
+use ash::vk;
+use std::ffi::CStr;
+
+/// Vulkan's time-out of a wait that has none.
+const FOREVER: u64 = u64::MAX;
+
+/// What a kernel is compiled from.
+pub struct Source<'a> {
+    /// SPIR-V.
+    pub spirv: &'a [u32],
+    /// The function that is the kernel.
+    pub entry_point: &'a CStr,
+    /// Storage buffers: bindings from 0, of set 0.
+    pub bindings: u32,
+    /// Bytes of push constants.
+    pub push_constants: u32,
+}
+
+/// The part of imported memory that a storage buffer is.
+#[derive(Clone, Copy)]
+pub struct Binding<'a> {
+    /// The memory.
+    pub memory: &'a Imported<'a>,
+    /// Where it begins, in bytes, a multiple of the device's alignment.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A compiled kernel.
+pub struct Kernel<'a> {
+    device: &'a Device<'a>,
+    module: vk::ShaderModule,
+    set_layout: vk::DescriptorSetLayout,
+    layout: vk::PipelineLayout,
+    pipeline: vk::Pipeline,
+    pool: vk::DescriptorPool,
+    set: vk::DescriptorSet,
+    commands: vk::CommandBuffer,
+    done: vk::Fence,
+    bindings: u32,
+    push_constants: u32,
+}
+
+impl<'i> Device<'i> {
+    /// Compiles a kernel.
+    ///
+    /// The SPIR-V is trusted as far as this process: a driver need not check it.
+    ///
+    /// # Errors
+    /// When Vulkan refuses.
+    pub fn compile(&self, source: &Source<'_>) -> Result<Kernel<'_>, VulkanError> {
+        let mut kernel = Kernel {
+            device: self,
+            module: vk::ShaderModule::null(),
+            set_layout: vk::DescriptorSetLayout::null(),
+            layout: vk::PipelineLayout::null(),
+            pipeline: vk::Pipeline::null(),
+            pool: vk::DescriptorPool::null(),
+            set: vk::DescriptorSet::null(),
+            commands: vk::CommandBuffer::null(),
+            done: vk::Fence::null(),
+            bindings: source.bindings,
+            push_constants: source.push_constants,
+        };
+        kernel.make_pipeline(source)?;
+        kernel.make_set()?;
+        kernel.make_commands()?;
+        Ok(kernel)
+    }
+}
+
+impl Kernel<'_> {
+    fn make_pipeline(&mut self, source: &Source<'_>) -> Result<(), VulkanError> {
+        let raw = &self.device.raw;
+        let module = vk::ShaderModuleCreateInfo::default().code(source.spirv);
+        // SAFETY: the structures live until each call returns, and name objects of this device that are live.
+        unsafe {
+            self.module = raw.create_shader_module(&module, None).called("vkCreateShaderModule")?;
+            let bindings: Vec<_> = (0..source.bindings).map(storage_buffer).collect();
+            let set_layout = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            self.set_layout = raw
+                .create_descriptor_set_layout(&set_layout, None)
+                .called("vkCreateDescriptorSetLayout")?;
+            let set_layouts = [self.set_layout];
+            let ranges = [vk::PushConstantRange::default()
+                .stage_flags(vk::ShaderStageFlags::COMPUTE)
+                .size(source.push_constants)];
+            // A range may not be empty.
+            let ranges = if source.push_constants > 0 { &ranges[..] } else { &[] };
+            let layout = vk::PipelineLayoutCreateInfo::default()
+                .set_layouts(&set_layouts)
+                .push_constant_ranges(ranges);
+            self.layout =
+                raw.create_pipeline_layout(&layout, None).called("vkCreatePipelineLayout")?;
+            let stage = vk::PipelineShaderStageCreateInfo::default()
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .module(self.module)
+                .name(source.entry_point);
+            let pipeline =
+                vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout);
+            let made = raw.create_compute_pipelines(vk::PipelineCache::null(), &[pipeline], None);
+            let made = made.map_err(|(_, result)| result).called("vkCreateComputePipelines")?;
+            self.pipeline = made[0];
+        }
+        Ok(())
+    }
+
+    fn make_set(&mut self) -> Result<(), VulkanError> {
+        if self.bindings == 0 {
+            return Ok(());
+        }
+        let sizes = [vk::DescriptorPoolSize::default()
+            .ty(vk::DescriptorType::STORAGE_BUFFER)
+            .descriptor_count(self.bindings)];
+        let pool = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
+        // SAFETY: as in `make_pipeline`.
+        unsafe {
+            let raw = &self.device.raw;
+            self.pool = raw.create_descriptor_pool(&pool, None).called("vkCreateDescriptorPool")?;
+            let set_layouts = [self.set_layout];
+            let set = vk::DescriptorSetAllocateInfo::default()
+                .descriptor_pool(self.pool)
+                .set_layouts(&set_layouts);
+            self.set = raw.allocate_descriptor_sets(&set).called("vkAllocateDescriptorSets")?[0];
+        }
+        Ok(())
+    }
+
+    fn make_commands(&mut self) -> Result<(), VulkanError> {
+        let commands = vk::CommandBufferAllocateInfo::default()
+            .command_pool(self.device.commands)
+            .command_buffer_count(1);
+        // SAFETY: as in `make_pipeline`.
+        unsafe {
+            let raw = &self.device.raw;
+            self.commands =
+                raw.allocate_command_buffers(&commands).called("vkAllocateCommandBuffers")?[0];
+            let done = vk::FenceCreateInfo::default();
+            self.done = raw.create_fence(&done, None).called("vkCreateFence")?;
+        }
+        Ok(())
+    }
+
+    /// Runs so many work groups, and waits until they are done.
+    ///
+    /// A kernel that follows pointers reaches whatever this process can: such a kernel is the process's whole
+    /// purpose, and what it breaks ends with the process.
+    ///
+    /// # Errors
+    /// When Vulkan refuses, or the device is lost.
+    pub fn run(
+        &mut self,
+        bindings: &[Binding<'_>],
+        push_constants: &[u8],
+        groups: [u32; 3],
+    ) -> Result<(), VulkanError> {
+        assert_eq!(bindings.len(), self.bindings as usize);
+        assert_eq!(push_constants.len(), self.push_constants as usize);
+        for binding in bindings {
+            let end = binding.offset.checked_add(binding.length);
+            assert!(end.is_some_and(|end| end <= binding.memory.length), "outside the memory");
+        }
+        self.bind(bindings);
+        self.record(push_constants, groups)?;
+        let raw = &self.device.raw;
+        let buffers = [self.commands];
+        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
+        // SAFETY: the commands were recorded whole and are not pending: the wait below ended the last time.
+        // Device and queue are used by this thread alone.
+        unsafe {
+            raw.queue_submit(self.device.queue, &[submit], self.done).called("vkQueueSubmit")?;
+            raw.wait_for_fences(&[self.done], true, FOREVER).called("vkWaitForFences")?;
+            raw.reset_fences(&[self.done]).called("vkResetFences")
+        }
+    }
+
+    fn bind(&self, bindings: &[Binding<'_>]) {
+        let buffers: Vec<_> = bindings.iter().map(|b| [b.information()]).collect();
+        let writes: Vec<_> = (0..).zip(&buffers).map(|(at, b)| self.write(at, b)).collect();
+        // SAFETY: no dispatch uses the set: each is waited for.
+        unsafe { self.device.raw.update_descriptor_sets(&writes, &[]) };
+    }
+
+    fn write<'b>(
+        &self,
+        binding: u32,
+        buffer: &'b [vk::DescriptorBufferInfo],
+    ) -> vk::WriteDescriptorSet<'b> {
+        vk::WriteDescriptorSet::default()
+            .dst_set(self.set)
+            .dst_binding(binding)
+            .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+            .buffer_info(buffer)
+    }
+
+    fn record(&self, push_constants: &[u8], [x, y, z]: [u32; 3]) -> Result<(), VulkanError> {
+        let (raw, commands) = (&self.device.raw, self.commands);
+        let begin = vk::CommandBufferBeginInfo::default()
+            .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // What the processor stored is seen by kernels without a barrier; what they stored needs one.
+        let barrier = [vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::SHADER_WRITE)
+            .dst_access_mask(vk::AccessFlags::HOST_READ)];
+        // SAFETY: the buffer is not pending, and all that it names is of this device and live.
+        unsafe {
+            raw.begin_command_buffer(commands, &begin).called("vkBeginCommandBuffer")?;
+            raw.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, self.pipeline);
+            if self.bindings > 0 {
+                let (point, sets) = (vk::PipelineBindPoint::COMPUTE, [self.set]);
+                raw.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &sets, &[]);
+            }
+            if !push_constants.is_empty() {
+                let stage = vk::ShaderStageFlags::COMPUTE;
+                raw.cmd_push_constants(commands, self.layout, stage, 0, push_constants);
+            }
+            raw.cmd_dispatch(commands, x, y, z);
+            let (from, to) = (vk::PipelineStageFlags::COMPUTE_SHADER, vk::PipelineStageFlags::HOST);
+            let none = vk::DependencyFlags::empty();
+            raw.cmd_pipeline_barrier(commands, from, to, none, &barrier, &[], &[]);
+            raw.end_command_buffer(commands).called("vkEndCommandBuffer")
+        }
+    }
+}
+
+impl Binding<'_> {
+    fn information(&self) -> vk::DescriptorBufferInfo {
+        vk::DescriptorBufferInfo::default()
+            .buffer(self.memory.buffer)
+            .offset(self.offset)
+            .range(self.length)
+    }
+}
+
+fn storage_buffer(binding: u32) -> vk::DescriptorSetLayoutBinding<'static> {
+    vk::DescriptorSetLayoutBinding::default()
+        .binding(binding)
+        .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
+        .descriptor_count(1)
+        .stage_flags(vk::ShaderStageFlags::COMPUTE)
+}
+
+impl Drop for Kernel<'_> {
+    fn drop(&mut self) {
+        let raw = &self.device.raw;
+        // SAFETY: no dispatch is under way: each is waited for. Null handles are ignored, but for the commands'.
+        unsafe {
+            raw.destroy_fence(self.done, None);
+            if self.commands != vk::CommandBuffer::null() {
+                raw.free_command_buffers(self.device.commands, &[self.commands]);
+            }
+            raw.destroy_descriptor_pool(self.pool, None);
+            raw.destroy_pipeline(self.pipeline, None);
+            raw.destroy_pipeline_layout(self.layout, None);
+            raw.destroy_descriptor_set_layout(self.set_layout, None);
+            raw.destroy_shader_module(self.module, None);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What this machine has to run kernels with, for `bellhop probe`.
+
+use anyhow::Context;
+use bellhop_vm::{Mesa, Sources};
+use bellhop_worker::probe::probe;
+use bellhop_worker::report::Report;
+use clap::{Args, ValueEnum};
+use std::process::Command;
+
+/// Which Vulkan kernels run with.
+#[derive(Debug, Clone, Args)]
+pub struct VulkanArguments {
+    /// Whose Vulkan to try
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System)]
+    vulkan: Whose,
+    /// Try only the Vulkan devices whose names contain this
+    #[arg(long, value_name = "NAME")]
+    vulkan_device: Option<String>,
+    /// The Debian mirror, instead of the one that this machine's apt uses
+    #[arg(long, value_name = "URL", env = "BELLHOP_MIRROR")]
+    mirror: Option<String>,
+}
+
+/// A Vulkan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Whose {
+    /// This machine's
+    System,
+    /// Debian 13's Mesa, fetched once (55 MB) and installed nowhere
+    #[value(name = "debian-13")]
+    Debian13,
+    /// Debian 12's, which computes wrongly: to see that it is refused
+    #[value(name = "debian-12", hide = true)]
+    Debian12,
+}
+
+impl VulkanArguments {
+    /// Tries it.
+    ///
+    /// # Errors
+    /// When it cannot be fetched, or no worker can be started.
+    pub fn report(&self) -> anyhow::Result<Report> {
+        let mesa = match self.vulkan {
+            Whose::System => None,
+            Whose::Debian13 => Some(Mesa::Debian13),
+            Whose::Debian12 => Some(Mesa::Debian12),
+        };
+        let sources = Sources { mirror: self.mirror.clone(), ..Sources::default() };
+        let vulkan = mesa.map(|mesa| bellhop_vm::fetch_vulkan(mesa, &sources)).transpose()?;
+        let executable = std::env::current_exe().context("cannot find bellhop's own executable")?;
+        let start = || {
+            let mut command = match &vulkan {
+                Some(vulkan) => vulkan.command(&executable),
+                None => Command::new(&executable),
+            };
+            command.args(["worker", "--"]);
+            Ok(command)
+        };
+        let mut report = probe(start, self.vulkan_device.as_deref())?;
+        if self.vulkan == Whose::System {
+            report.missing =
+                report.missing.map(|why| format!("{why}. To try one first: --vulkan debian-13"));
+        }
+        Ok(report)
+    }
+}

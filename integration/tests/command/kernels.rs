@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a machine has to run kernels with, as `bellhop probe` says it: with Vulkans that are right, wrong and
+//! missing, whatever this machine has.
+
+use crate::support::{bellhop, is_here, succeed, text};
+use serde_json::Value;
+use std::process::Command;
+
+/// Whether Debian's packages can be fetched and unpacked.
+fn vulkans_are_here() -> bool {
+    let loss = "no Vulkan is tried";
+    ["apt-get", "dpkg-deb"].iter().all(|program| is_here(program, loss))
+}
+
+fn probe(arguments: &[&str]) -> Command {
+    let mut command = bellhop();
+    command.arg("probe").args(arguments);
+    command
+}
+
+/// What is said of kernels, as JSON and in words.
+fn kernels(arguments: &[&str]) -> (Value, String) {
+    let json = succeed(probe(arguments).arg("--json").output().unwrap());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["nodes"].is_array(), "{json}");
+    (json["kernels"].clone(), succeed(probe(arguments).output().unwrap()))
+}
+
+#[test]
+fn a_vulkan_that_computes_rightly_is_accepted_with_pointers_and_limits() {
+    if !vulkans_are_here() {
+        return;
+    }
+    let (json, words) = kernels(&["--vulkan", "debian-13"]);
+    assert_eq!(json["missing"], Value::Null);
+    let device = &json["devices"][0];
+    assert_eq!(json["device"], device["name"]);
+    assert_eq!(device["kind"], "cpu");
+    assert_eq!(device["usable"]["pointers"], true);
+    assert!(device["driver"].as_str().unwrap().contains("Mesa 25."), "{device}");
+    // What any Vulkan has at least, and what a page is.
+    let limits = &device["limits"];
+    assert!(limits["work_group_invocations"].as_u64().unwrap() >= 128, "{limits}");
+    assert!(limits["push_constants"].as_u64().unwrap() >= 128, "{limits}");
+    assert_eq!(limits["import_alignment"], 4096);
+    let name = json["device"].as_str().unwrap();
+    assert!(words.contains(&format!("Kernels, with {name}\n")), "{words}");
+    assert!(words.contains("any GPU virtual address"), "{words}");
+}
+
+#[test]
+fn a_vulkan_that_computes_wrongly_is_refused_by_name_with_what_to_install() {
+    if !vulkans_are_here() {
+        return;
+    }
+    let (json, words) = kernels(&["--vulkan", "debian-12"]);
+    assert_eq!(json["device"], Value::Null);
+    let refused = json["devices"][0]["refused"].as_str().unwrap();
+    for part in [
+        "llvmpipe",
+        "Mesa 22.3",
+        "a loop of 1000000 iterations ends after 65535",
+        "install Mesa 25 or newer",
+        "mesa-vulkan-drivers",
+    ] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(words.contains("No kernels: ") && words.contains(refused), "{words}");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named_with_those_that_are() {
+    if !vulkans_are_here() {
+        return;
+    }
+    let (json, words) = kernels(&["--vulkan", "debian-13", "--vulkan-device", "no such device"]);
+    assert_eq!(json["device"], Value::Null);
+    assert!(json["missing"].as_str().unwrap().contains("there is llvmpipe"), "{json}");
+    assert!(words.contains("No kernels: no Vulkan device is named like"), "{words}");
+}
+
+/// Whatever this machine has, it is said, and the device is described all the same.
+#[test]
+fn the_machine_s_own_vulkan_is_described_whatever_it_is() {
+    let (json, words) = kernels(&[]);
+    assert_ne!(json["device"].is_string(), json["missing"].is_string(), "{json}");
+    assert!(words.starts_with("Bellhop GPU"), "{words}");
+    assert!(words.contains("Kernels, with ") || words.contains("No kernels: "), "{words}");
+}
+
+/// The program that has the daemon in it names no Vulkan library that must be there for it to start.
+#[test]
+fn the_daemon_needs_no_vulkan_to_start() {
+    if !is_here("ldd", "what the program links is not looked at") {
+        return;
+    }
+    let linked = Command::new("ldd").arg(env!("CARGO_BIN_EXE_bellhop")).output().unwrap();
+    let linked = text(&linked.stdout);
+    assert!(linked.contains("libc.so") && !linked.contains("vulkan"), "{linked}");
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The Vulkan of another release of Debian, for a program on this machine.
+
+use crate::packages::unpacked::{LIBRARIES, Unpacked};
+use anyhow::{Context, ensure};
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Debian's package of Mesa's Vulkan drivers, which brings the loader.
+pub const PACKAGE: &str = "mesa-vulkan-drivers";
+/// The driver for the processor.
+const DRIVER: &str = "libvulkan_lvp.so";
+/// What names the driver to the loader, in the packages' folder.
+const MANIFEST: &str = "driver.json";
+
+/// A loader and Mesa's driver for the processor.
+#[derive(Debug)]
+pub struct Vulkan {
+    packages: Unpacked,
+}
+
+impl Vulkan {
+    /// Tells the loader where the driver is, in a folder of unpacked packages that may still be moved.
+    ///
+    /// # Errors
+    /// When the packages have no such driver, or the folder cannot be written.
+    pub fn lay_out(root: &Path) -> anyhow::Result<()> {
+        let driver = Path::new(LIBRARIES[0]).join(DRIVER);
+        ensure!(root.join(&driver).is_file(), "Debian's {PACKAGE} has no {}", driver.display());
+        // The loader takes a path with a slash from where the manifest is. The driver says its version itself.
+        let library = Path::new(".").join(driver);
+        let manifest = json!({
+            "file_format_version": "1.0.0",
+            "ICD": { "library_path": library, "api_version": "1.1.0" },
+        });
+        let path = root.join(MANIFEST);
+        fs::write(&path, manifest.to_string())
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The one in a folder that [`Vulkan::lay_out`] prepared.
+    #[must_use]
+    pub fn unpacked(root: &Path) -> Self {
+        Self { packages: Unpacked::new(root) }
+    }
+
+    /// The command that starts a program with this Vulkan and no other.
+    #[must_use]
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = self.packages.command(program);
+        command.env("VK_DRIVER_FILES", self.packages.path(MANIFEST));
+        command
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask kernels`: the SPIR-V of the kernels that are in the repository, from their sources beside it.
+
+use crate::command::{exists, run};
+use crate::workspace::root;
+use std::fs;
+use std::process::Command;
+
+/// Khronos's compiler of GLSL.
+const COMPILER: &str = "glslangValidator";
+/// Where the kernels are.
+const FOLDER: &str = "device/worker/kernels";
+
+/// Compiles all of them.
+///
+/// # Errors
+/// When there is no compiler, or it finds fault with a kernel.
+pub fn compile() -> Result<(), String> {
+    if !exists(COMPILER) {
+        return Err(format!("there is no {COMPILER}; sudo apt-get install glslang-tools"));
+    }
+    let folder = root().join(FOLDER);
+    let cannot = |error| format!("cannot list {}: {error}", folder.display());
+    for entry in fs::read_dir(&folder).map_err(cannot)? {
+        let source = entry.map_err(cannot)?.path();
+        let Some(name) = source.file_name().filter(|_| source.extension() == Some("comp".as_ref()))
+        else {
+            continue;
+        };
+        // With its source in it, so that a test can tell that no other was compiled.
+        run(Command::new(COMPILER)
+            .args(["-V", "--target-env", "vulkan1.2", "-g", "--quiet", "-o"])
+            .arg(source.with_extension("spv").file_name().unwrap_or_default())
+            .arg(name)
+            .current_dir(&folder))?;
+        println!("{}", source.with_extension("spv").display());
+    }
+    Ok(())
+}
