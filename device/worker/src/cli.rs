@@ -4,8 +4,9 @@
 
 use crate::probe::Listed;
 use crate::self_test;
+use crate::serve::{self, sandbox};
 use crate::vulkan::{Instance, VulkanError};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Serialize;
@@ -33,6 +34,10 @@ enum Task {
         /// The device: its place in the list
         device: usize,
     },
+    /// Run kernels for the owner at the other end of standard input
+    Serve,
+    /// Enter the sandbox and try to leave it: fails where it could
+    TrySandbox,
 }
 
 /// Runs `bellhop-worker`.
@@ -61,6 +66,12 @@ fn run(Arguments { loader, task }: &Arguments) -> anyhow::Result<()> {
                 failed = failed.take().or_else(|| print(&progress).err());
             });
             failed.map_or(Ok(()), Err)
+        }
+        Task::Serve => serve::serve(loader),
+        Task::TrySandbox => {
+            let left = sandbox::try_to_leave(1 << 30)?;
+            ensure!(left.is_empty(), "the sandbox does not refuse to {}", left.join(", "));
+            Ok(())
         }
     }
 }

@@ -15,3 +15,4 @@ mod service;
 #[path = "../support/mod.rs"]
 mod support;
 mod trace;
+mod workers;

@@ -164,7 +164,7 @@ fn alignment(limits: &Limits) -> usize {
 }
 
 fn source(spirv: &[u32], bindings: u32, push_constants: u32) -> Source<'_> {
-    Source { spirv, entry_point: c"main", bindings, push_constants }
+    Source { spirv, entry_point: c"main", bindings, push_constants, constants: &[] }
 }
 
 fn expect<T: PartialEq + std::fmt::LowerHex>(

@@ -21,6 +21,8 @@ pub struct Source<'a> {
     pub bindings: u32,
     /// Bytes of push constants.
     pub push_constants: u32,
+    /// Number and value of each specialisation constant, words of 32 bits.
+    pub constants: &'a [[u32; 2]],
 }
 
 /// The part of imported memory that a storage buffer is.
@@ -78,9 +80,19 @@ impl<'i> Device<'i> {
 }
 
 impl Kernel<'_> {
+    /// Bytes of push constants.
+    pub fn push_constants(&self) -> usize {
+        self.push_constants as usize
+    }
+
     fn make_pipeline(&mut self, source: &Source<'_>) -> Result<(), VulkanError> {
         let raw = &self.device.raw;
         let module = vk::ShaderModuleCreateInfo::default().code(source.spirv);
+        let values: Vec<_> =
+            source.constants.iter().flat_map(|[_, value]| value.to_ne_bytes()).collect();
+        let entries = (0..).step_by(size_of::<u32>()).zip(source.constants);
+        let entries: Vec<_> = entries.map(constant).collect();
+        let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&values);
         // SAFETY: the structures live until each call returns, and name objects of this device that are live.
         unsafe {
             self.module = raw.create_shader_module(&module, None).called("vkCreateShaderModule")?;
@@ -103,7 +115,8 @@ impl Kernel<'_> {
             let stage = vk::PipelineShaderStageCreateInfo::default()
                 .stage(vk::ShaderStageFlags::COMPUTE)
                 .module(self.module)
-                .name(source.entry_point);
+                .name(source.entry_point)
+                .specialization_info(&constants);
             let pipeline =
                 vk::ComputePipelineCreateInfo::default().stage(stage).layout(self.layout);
             let made = raw.create_compute_pipelines(vk::PipelineCache::null(), &[pipeline], None);
@@ -237,6 +250,10 @@ impl Binding<'_> {
             .offset(self.offset)
             .range(self.length)
     }
+}
+
+fn constant((offset, [number, _]): (u32, &[u32; 2])) -> vk::SpecializationMapEntry {
+    vk::SpecializationMapEntry::default().constant_id(*number).offset(offset).size(size_of::<u32>())
 }
 
 fn storage_buffer(binding: u32) -> vk::DescriptorSetLayoutBinding<'static> {

@@ -9,7 +9,7 @@ mod pages;
 
 pub use device::Device;
 pub use instance::{Instance, PhysicalDevice};
-pub use kernel::{Binding, Source};
+pub use kernel::{Binding, Kernel, Source};
 pub use pages::Pages;
 
 use ash::vk;

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a worker and its owner say to each other: packets of one Unix socket, each one structure.
+//!
+//! Each side checks what the other sent. The owner believes a worker no more than a guest: it runs what guests wrote.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Counts up when a structure changes: owner and worker are of one build, but may be two files.
+pub const VERSION: u32 = 1;
+/// The longest name of an entry point, in bytes.
+pub const MAX_NAME: usize = 64;
+/// Most specialisation constants of a kernel.
+pub const MAX_CONSTANTS: usize = 16;
+/// Most bytes of push constants.
+pub const MAX_PUSH_CONSTANTS: usize = 256;
+/// Most bytes of SPIR-V.
+pub const MAX_SPIRV: u64 = 1 << 20;
+/// Most bytes of an explanation.
+pub const MAX_TEXT: usize = 1024;
+/// Threads of a worker that can wait for pages at a time: more than lavapipe ever has.
+pub const SLOTS: usize = 64;
+/// The smallest piece of a window.
+pub const PAGE: u64 = 4096;
+/// No packet is longer.
+pub const MAX_PACKET: usize = 2048;
+
+/// Text of a bounded length.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Text {
+    length: u32,
+    bytes: [u8; MAX_TEXT],
+}
+
+impl Text {
+    /// The beginning of this text, as much as there is room for.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut bytes = [0; MAX_TEXT];
+        let length = text.len().min(MAX_TEXT);
+        bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+        Self { length: length as u32, bytes }
+    }
+
+    /// The text, whatever its length says.
+    #[must_use]
+    pub fn read(&self) -> String {
+        let length = (self.length as usize).min(MAX_TEXT);
+        String::from_utf8_lossy(&self.bytes[..length]).into_owned()
+    }
+}
+
+/// A message with a number of its own.
+pub trait Message: FromBytes + IntoBytes + Immutable {
+    /// The number.
+    const KIND: u32;
+
+    /// What comes before it in its packet: number and version.
+    const HEADER: [u32; 2] = [Self::KIND, VERSION];
+}
+
+macro_rules! messages {
+    ($(#[$about:meta])* $all:ident {
+        $($(#[$what:meta])* $kind:literal $name:ident { $($(#[$field_about:meta])* $field:ident: $type:ty,)* })*
+    }) => {
+        $(
+            $(#[$what])*
+            #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+            #[repr(C)]
+            pub struct $name { $($(#[$field_about])* pub $field: $type,)* }
+            impl Message for $name { const KIND: u32 = $kind; }
+        )*
+
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        #[expect(missing_docs, reason = "each names its structure")]
+        pub enum $all { $($name($name),)* }
+
+        impl $all {
+            /// Reads a packet.
+            ///
+            /// # Errors
+            /// When it is none of these, or not of its length.
+            pub fn read(packet: &[u8]) -> Result<Self, Malformed> {
+                let Ok(([kind, version], message)) = <[u32; 2]>::read_from_prefix(packet) else {
+                    return Err(Malformed::Length(packet.len()));
+                };
+                if version != VERSION {
+                    return Err(Malformed::Version(version));
+                }
+                match kind {
+                    $($kind => match $name::read_from_bytes(message) {
+                        Ok(message) => Ok(Self::$name(message)),
+                        Err(_) => Err(Malformed::Length(packet.len())),
+                    },)*
+                    _ => Err(Malformed::Kind(kind)),
+                }
+            }
+        }
+    };
+}
+
+/// A packet that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Its length is no packet's, or not that of its number.
+    #[error("a packet of {0} bytes")]
+    Length(usize),
+    /// It is of another version.
+    #[error("a packet of version {0}, not {VERSION}")]
+    Version(u32),
+    /// Its number is none.
+    #[error("a packet of the unknown kind {0:#x}")]
+    Kind(u32),
+}
+
+messages! {
+    /// What an owner asks for.
+    Request {
+        /// The first: reserve a window of addresses and prepare a device.
+        0x01 Start {
+            /// The window's first address.
+            start: u64,
+            /// Its length in bytes.
+            length: u64,
+            /// Most bytes of memory of the worker's own.
+            memory: u64,
+            /// The Vulkan device: its place in the list.
+            device: u32,
+            /// Zero.
+            reserved: u32,
+        }
+        /// Compile a kernel. Its SPIR-V comes as a descriptor.
+        0x02 Load {
+            /// The owner's number of the kernel.
+            kernel: u32,
+            /// Bytes of push constants.
+            push_constants: u32,
+            /// Bytes of SPIR-V.
+            length: u64,
+            /// How many specialisation constants there are.
+            constants: u32,
+            /// Bytes of the entry point's name.
+            name_length: u32,
+            /// Number and value of each specialisation constant.
+            constant: [[u32; 2]; MAX_CONSTANTS],
+            /// The entry point's name.
+            name: [u8; MAX_NAME],
+        }
+        /// Forget a kernel.
+        0x03 Unload {
+            /// The kernel.
+            kernel: u32,
+            /// Zero.
+            reserved: u32,
+        }
+        /// Run a kernel.
+        0x04 Dispatch {
+            /// The kernel.
+            kernel: u32,
+            /// How many work groups, by dimension.
+            groups: [u32; 3],
+            /// Bytes of push constants.
+            length: u32,
+            /// Zero.
+            reserved: u32,
+            /// Push constants.
+            push_constants: [u8; MAX_PUSH_CONSTANTS],
+        }
+        /// The answer to a fault: map a part of the descriptor's file there.
+        0x05 Map {
+            /// The waiting thread.
+            slot: u32,
+            /// 1 if kernels may store there, else 0.
+            writable: u32,
+            /// The first address.
+            address: u64,
+            /// Bytes.
+            length: u64,
+            /// Where in the file.
+            offset: u64,
+        }
+        /// Take a part of the window back.
+        0x06 Unmap {
+            /// The first address.
+            address: u64,
+            /// Bytes.
+            length: u64,
+        }
+    }
+}
+
+messages! {
+    /// What a worker says.
+    Event {
+        /// The answer to `Start`.
+        0x81 Ready {
+            /// 1 if pointers reach memory that no buffer covers, else 0.
+            pointers: u32,
+            /// Zero.
+            reserved: u32,
+        }
+        /// The other answer to `Start`; the worker ends.
+        0x82 Refused {
+            /// Why.
+            why: Text,
+        }
+        /// The kernel can be run.
+        0x83 Loaded {
+            /// The kernel.
+            kernel: u32,
+        }
+        /// The kernel cannot be run.
+        0x84 NotLoaded {
+            /// The kernel.
+            kernel: u32,
+            /// What the compiler said.
+            why: Text,
+        }
+        /// All work groups are done.
+        0x85 Done {
+            /// The kernel.
+            kernel: u32,
+        }
+        /// Vulkan refused to run it, or lost the device.
+        0x86 NotDone {
+            /// The kernel.
+            kernel: u32,
+            /// Why.
+            why: Text,
+        }
+        /// A thread waits for memory at an address in the window.
+        0x87 Missing {
+            /// The thread.
+            slot: u32,
+            /// 1 for a store, 0 for a load.
+            store: u32,
+            /// The address.
+            address: u64,
+        }
+        /// An address outside of the window was used; the worker ends.
+        0x88 Wild {
+            /// 1 for a store, 0 for a load.
+            store: u32,
+            /// 1 if the address is known: the processor does not tell one that it has no wires for.
+            known: u32,
+            /// The address.
+            address: u64,
+        }
+        /// No access reaches what was mapped there any more.
+        0x89 Unmapped {
+            /// The first address.
+            address: u64,
+            /// Bytes.
+            length: u64,
+        }
+    }
+}
+
+/// The packet of a message.
+#[cfg(test)]
+pub fn packet(message: &impl Message) -> Vec<u8> {
+    fn header<M: Message>(_: &M) -> [u32; 2] {
+        M::HEADER
+    }
+    [header(message).as_bytes(), message.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_comes_back_as_what_was_sent() {
+        let sent = Missing { slot: 3, store: 1, address: 0x1234_5678_9000 };
+        match Event::read(&packet(&sent)) {
+            Ok(Event::Missing(Missing { slot: 3, store: 1, address: 0x1234_5678_9000 })) => {}
+            _ => panic!("another message"),
+        }
+    }
+
+    #[test]
+    fn a_packet_of_another_version_length_or_kind_is_none() {
+        let packet = packet(&Done { kernel: 1 });
+        let mut bytes = packet.clone();
+        bytes.push(0);
+        assert_eq!(Event::read(&bytes).err(), Some(Malformed::Length(13)));
+        assert_eq!(Event::read(&bytes[..11]).err(), Some(Malformed::Length(11)));
+        assert_eq!(Event::read(&[]).err(), Some(Malformed::Length(0)));
+        bytes[4] = 2;
+        assert_eq!(Event::read(&bytes[..12]).err(), Some(Malformed::Version(2)));
+        assert_eq!(Request::read(&packet).err(), Some(Malformed::Kind(Done::KIND)));
+    }
+
+    #[test]
+    fn a_text_that_lies_about_its_length_ends_where_there_is_no_more() {
+        let mut text = Text::new("abc");
+        assert_eq!(text.read(), "abc");
+        text.length = u32::MAX;
+        assert_eq!(text.read().len(), MAX_TEXT);
+        assert_eq!(Text::new(&"x".repeat(5000)).read().len(), MAX_TEXT);
+    }
+
+    #[test]
+    fn every_packet_has_room() {
+        assert!(8 + size_of::<NotDone>() <= MAX_PACKET);
+        assert!(8 + size_of::<Load>() <= MAX_PACKET);
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "descriptors that nothing owns are closed by number")]
+
+//! What a worker gives up before it runs anything of a guest's: files, the network, other processes, new
+//! descriptors, new threads, and more memory than it may have.
+
+use anyhow::Context;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, RestrictSelfAttr, Ruleset,
+    RulesetAttr, Scope,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+use std::collections::BTreeMap;
+
+/// Descriptors that a worker may have: its own few, and one that the owner sends.
+const DESCRIPTORS: u64 = 64;
+
+/// System calls that compilers and kernels need: memory, waiting, and the socket that is there.
+const ALLOWED: &[i64] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_pread64,
+    libc::SYS_close,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_membarrier,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getrusage,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigaction,
+    libc::SYS_sigaltstack,
+    libc::SYS_rseq,
+    libc::SYS_set_robust_list,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// Closes all descriptors but the standard ones. To be called before anything has another.
+pub fn close_others() {
+    // SAFETY: nothing of this program owns a descriptor yet.
+    unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
+}
+
+/// Gives everything up, for all threads. Fails if that cannot be had, except for Landlock, which older kernels lack, in
+/// whole or for threads that exist: the filter of system calls withholds its files and sockets as well.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn enter(memory: u64) -> anyhow::Result<()> {
+    let limit = |resource, most| {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .with_context(|| format!("cannot limit {resource:?}"))
+    };
+    limit(Resource::Core, 0)?;
+    limit(Resource::Nofile, DESCRIPTORS)?;
+    limit(Resource::Data, memory)?;
+    let abi = ABI::V6;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))
+        .and_then(|rules| rules.handle_access(AccessNet::from_all(abi)))
+        .and_then(|rules| rules.scope(Scope::from_all(abi)))
+        .and_then(|rules| rules.create())
+        .and_then(|rules| rules.all_threads(true))
+        .and_then(|rules| rules.restrict_self())
+        .context("cannot give up files")?;
+    let filter = filter().context("cannot make the filter of system calls")?;
+    seccompiler::apply_filter_all_threads(&filter).context("cannot give up system calls")
+}
+
+fn filter() -> anyhow::Result<BpfProgram> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    // To abort, a thread sends itself a signal; no other process gets one.
+    let own = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::Eq,
+        u64::from(std::process::id()),
+    )?;
+    rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![own])?]);
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let target = std::env::consts::ARCH.try_into()?;
+    Ok(SeccompFilter::new(rules, refused, SeccompAction::Allow, target)?.try_into()?)
+}
+
+/// Enters the sandbox, tries what it must refuse, and returns what it did not.
+///
+/// # Errors
+/// When it cannot be entered.
+pub fn try_to_leave(memory: u64) -> anyhow::Result<Vec<&'static str>> {
+    close_others();
+    enter(memory)?;
+    // SAFETY: each fails, or is what this looks for; none writes to memory of this process.
+    let left = unsafe {
+        let mut left = Vec::new();
+        let mut tried = |what, result: i64| {
+            if result >= 0 {
+                left.push(what);
+            }
+        };
+        tried("open a file", libc::open(c"/etc/passwd".as_ptr(), libc::O_RDONLY).into());
+        tried("open itself", libc::open(c"/proc/self/mem".as_ptr(), libc::O_RDWR).into());
+        tried("open a socket", libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0).into());
+        tried("open a local socket", libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0).into());
+        tried(
+            "trace its parent",
+            libc::syscall(libc::SYS_ptrace, libc::PTRACE_SEIZE, libc::getppid(), 0, 0),
+        );
+        let (pid, none) = (libc::getppid(), std::ptr::null::<libc::iovec>());
+        tried("read its parent", libc::process_vm_readv(pid, none, 0, none, 0, 0) as i64);
+        tried("signal its parent", libc::kill(pid, 0).into());
+        tried("take a descriptor", libc::syscall(libc::SYS_pidfd_open, pid, 0));
+        tried("make a descriptor", libc::memfd_create(c"".as_ptr(), 0).into());
+        tried("copy a descriptor", libc::dup(0).into());
+        tried(
+            "start a program",
+            libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null()).into(),
+        );
+        tried(
+            "lift its limits",
+            libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 1, rlim_max: 1 }).into(),
+        );
+        tried("make a user namespace", libc::unshare(libc::CLONE_NEWUSER).into());
+        left
+    };
+    Ok(left)
+}

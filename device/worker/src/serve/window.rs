@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "mappings at addresses that were chosen elsewhere")]
+
+//! The window: GPU virtual addresses as addresses of this process.
+
+use crate::messages::PAGE;
+use rustix::fd::BorrowedFd;
+use rustix::io;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use std::ptr::without_provenance_mut;
+
+/// A reserved range of addresses. Nothing of this process is in it but what the owner has mapped there.
+pub struct Window {
+    start: u64,
+    end: u64,
+}
+
+/// A range or a place that is not what it must be.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowError {
+    /// Not of whole pages, or not inside.
+    #[error("{length:#x} bytes at {address:#x} are not pages of the window")]
+    Outside {
+        /// The first address.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Something else is there, or no process can have it.
+    #[error(
+        "cannot reserve the GPU virtual addresses {start:#x} to {end:#x} in this process: {error}"
+    )]
+    Unavailable {
+        /// The first address.
+        start: u64,
+        /// The address after the last.
+        end: u64,
+        /// Why.
+        error: io::Errno,
+    },
+    /// The kernel refused.
+    #[error("cannot map {length:#x} bytes at {address:#x}: {error}")]
+    Refused {
+        /// The first address.
+        address: u64,
+        /// Bytes.
+        length: u64,
+        /// Why.
+        error: io::Errno,
+    },
+}
+
+impl Window {
+    /// Reserves these addresses.
+    ///
+    /// # Errors
+    /// When they are not pages, or not free.
+    pub fn reserve(start: u64, length: u64) -> Result<Self, WindowError> {
+        let end = start.checked_add(length).filter(|_| is_pages(start, length) && start > 0);
+        let end = end.ok_or(WindowError::Outside { address: start, length })?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: this replaces no mapping.
+        let reserved =
+            unsafe { mmap_anonymous(pointer(start), length as usize, ProtFlags::empty(), flags) };
+        match reserved {
+            Ok(at) if at.addr() as u64 == start => Ok(Self { start, end }),
+            // A kernel before 4.17 takes the address for a wish.
+            Ok(_) => Err(WindowError::Unavailable { start, end, error: io::Errno::EXIST }),
+            Err(error) => Err(WindowError::Unavailable { start, end, error }),
+        }
+    }
+
+    /// Maps a part of a file.
+    ///
+    /// # Errors
+    /// When it is not for pages inside the window, or the kernel refuses.
+    pub fn map(
+        &self,
+        address: u64,
+        length: u64,
+        (file, offset): (BorrowedFd<'_>, u64),
+        writable: bool,
+    ) -> Result<(), WindowError> {
+        self.check(address, length)?;
+        let stores = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
+        let (protection, flags) = (ProtFlags::READ | stores, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: inside the window, which only kernels reach: no reference of Rust's points there.
+        unsafe { mmap(pointer(address), length as usize, protection, flags, file, offset) }
+            .map(drop)
+            .map_err(|error| WindowError::Refused { address, length, error })
+    }
+
+    /// Takes back what is mapped there. No access reaches it after that.
+    ///
+    /// # Errors
+    /// When these are not pages inside the window, or the kernel refuses.
+    pub fn unmap(&self, address: u64, length: u64) -> Result<(), WindowError> {
+        self.check(address, length)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: as in `map`. The kernel has told all processors when this returns.
+        unsafe { mmap_anonymous(pointer(address), length as usize, ProtFlags::empty(), flags) }
+            .map(drop)
+            .map_err(|error| WindowError::Refused { address, length, error })
+    }
+
+    fn check(&self, address: u64, length: u64) -> Result<(), WindowError> {
+        let end = address.checked_add(length);
+        let inside = address >= self.start && end.is_some_and(|end| end <= self.end);
+        if inside && is_pages(address, length) {
+            Ok(())
+        } else {
+            Err(WindowError::Outside { address, length })
+        }
+    }
+}
+
+fn is_pages(address: u64, length: u64) -> bool {
+    length > 0 && address.is_multiple_of(PAGE) && length.is_multiple_of(PAGE)
+}
+
+fn pointer(address: u64) -> *mut std::ffi::c_void {
+    without_provenance_mut(address as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+    /// Each test has a place of its own, where a process of Linux has nothing.
+    const PLACE: u64 = 0x20_0000_0000;
+
+    #[test]
+    fn a_window_that_is_taken_is_refused() {
+        let _window = Window::reserve(PLACE, GIB).unwrap();
+        let again = Window::reserve(PLACE + GIB - PAGE, GIB).err().unwrap().to_string();
+        assert!(
+            again.starts_with("cannot reserve the GPU virtual addresses 0x203ffff000"),
+            "{again}"
+        );
+        // Beyond what a process has; not of pages; over the end.
+        assert!(Window::reserve(1 << 48, GIB).is_err());
+        assert!(Window::reserve(PLACE + 1, GIB).is_err());
+        assert!(Window::reserve(PAGE.wrapping_neg(), 2 * PAGE).is_err());
+        assert!(Window::reserve(0, GIB).is_err());
+    }
+
+    #[test]
+    fn nothing_outside_of_a_window_is_mapped_or_taken_back() {
+        let start = PLACE + 2 * GIB;
+        let window = Window::reserve(start, GIB).unwrap();
+        let file = rustix::fs::memfd_create("pages", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 2 * PAGE).unwrap();
+        let file = (rustix::fd::AsFd::as_fd(&file), 0);
+        window.map(start, 2 * PAGE, file, true).unwrap();
+        window.unmap(start + PAGE, PAGE).unwrap();
+        for (address, length) in [
+            (start - PAGE, PAGE),
+            (start + GIB, PAGE),
+            (start + GIB - PAGE, 2 * PAGE),
+            (start + 1, PAGE),
+            (start, PAGE + 1),
+            (start, 0),
+            (start, u64::MAX - PAGE + 1),
+        ] {
+            assert!(window.map(address, length, file, true).is_err(), "{address:#x} {length:#x}");
+            assert!(window.unmap(address, length).is_err(), "{address:#x} {length:#x}");
+        }
+    }
+}
