@@ -18,7 +18,7 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "bellhop-worker", version)]
 struct Arguments {
-    /// Vulkan's loader
+    /// The Vulkan loader's library
     #[arg(long, value_name = "LIBRARY", default_value = "libvulkan.so.1", global = true)]
     loader: OsString,
     #[command(subcommand)]
@@ -27,16 +27,16 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Print the devices of this machine's Vulkan as JSON
+    /// Print this machine's Vulkan devices as JSON
     List,
-    /// Try what kernels rely on, and print what was found, each step a line of JSON
+    /// Test a device for what kernels rely on, and print each step as a line of JSON
     Test {
-        /// The device: its place in the list
+        /// The device's index in the list
         device: usize,
     },
     /// Run kernels for the owner at the other end of standard input
     Serve,
-    /// Enter the sandbox and try to leave it: fails where it could
+    /// Enter the sandbox and try to escape; fails if any way out works
     TrySandbox,
 }
 
@@ -91,7 +91,7 @@ fn list(loader: &OsString) -> anyhow::Result<Listed> {
     }
 }
 
-/// Prints a line at once: this process may not live to print another.
+/// Prints a line and flushes it: a driver may end this process at any time.
 fn print(line: &impl Serialize) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(line)?;
     line.push(b'\n');

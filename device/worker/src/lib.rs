@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The engine worker: kernels run with Vulkan in a process of their own.
+//! The engine worker: a separate process that runs kernels with Vulkan.
 //!
-//! A Vulkan driver compiles and executes what guests wrote. It may crash, hang or compute wrongly, so it is loaded
-//! by `bellhop-worker` and nowhere else: [`probe`] asks such a process what it has, and [`report`] is the answer.
-//! [`owner`] starts one that runs kernels, gives it memory page by page, and ends it.
+//! A Vulkan driver compiles and executes what guests wrote. It may crash, hang or compute wrongly, so only
+//! `bellhop-worker` loads it. [`probe`] starts workers to test this machine's devices, and [`report`] has the results.
+//! [`owner`] starts a worker that runs kernels, gives it memory page by page, and ends it.
 
 pub mod cli;
 pub mod messages;

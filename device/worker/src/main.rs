@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `bellhop-worker`: Vulkan in a process of its own, so that what a driver does wrong ends nothing else.
+//! `bellhop-worker`: Vulkan in a separate process, so that a faulty driver ends nothing else.
 
 use std::process::ExitCode;
 

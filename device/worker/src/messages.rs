@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a worker and its owner say to each other: packets of one Unix socket, each one structure.
+//! The messages between a worker and its owner: packets of a Unix socket, with one structure each.
 //!
-//! Each side checks what the other sent. The owner believes a worker no more than a guest: it runs what guests wrote.
+//! Each side checks what it receives. The owner trusts a worker no more than a guest, because it runs guests' code.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Counts up when a structure changes: owner and worker are of one build, but may be two files.
+/// Incremented when a structure changes: owner and worker come from one build, but may be two files.
 pub const VERSION: u32 = 1;
 /// The longest name of an entry point, in bytes.
 pub const MAX_NAME: usize = 64;
@@ -16,13 +16,13 @@ pub const MAX_CONSTANTS: usize = 16;
 pub const MAX_PUSH_CONSTANTS: usize = 256;
 /// Most bytes of SPIR-V.
 pub const MAX_SPIRV: u64 = 1 << 20;
-/// Most bytes of an explanation.
+/// Most bytes of a `Text`.
 pub const MAX_TEXT: usize = 1024;
-/// Threads of a worker that can wait for pages at a time: more than lavapipe ever has.
+/// Most threads of a worker that can wait for pages at once: more than lavapipe starts.
 pub const SLOTS: usize = 64;
-/// The smallest piece of a window.
+/// The granularity of mappings in a window, in bytes.
 pub const PAGE: u64 = 4096;
-/// No packet is longer.
+/// Most bytes of a packet.
 pub const MAX_PACKET: usize = 2048;
 
 /// Text of a bounded length.
@@ -34,7 +34,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// The beginning of this text, as much as there is room for.
+    /// Takes the first `MAX_TEXT` bytes of this text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut bytes = [0; MAX_TEXT];
@@ -43,7 +43,7 @@ impl Text {
         Self { length: length as u32, bytes }
     }
 
-    /// The text, whatever its length says.
+    /// Returns the text. A length beyond `MAX_TEXT` counts as `MAX_TEXT`.
     #[must_use]
     pub fn read(&self) -> String {
         let length = (self.length as usize).min(MAX_TEXT);
@@ -51,12 +51,12 @@ impl Text {
     }
 }
 
-/// A message with a number of its own.
+/// A message.
 pub trait Message: FromBytes + IntoBytes + Immutable {
-    /// The number.
+    /// The number that identifies it.
     const KIND: u32;
 
-    /// What comes before it in its packet: number and version.
+    /// The packet's header: number and version.
     const HEADER: [u32; 2] = [Self::KIND, VERSION];
 }
 
@@ -81,7 +81,7 @@ macro_rules! messages {
             /// Reads a packet.
             ///
             /// # Errors
-            /// When it is none of these, or not of its length.
+            /// When its number, version or length is wrong.
             pub fn read(packet: &[u8]) -> Result<Self, Malformed> {
                 let Ok(([kind, version], message)) = <[u32; 2]>::read_from_prefix(packet) else {
                     return Err(Malformed::Length(packet.len()));
@@ -101,45 +101,45 @@ macro_rules! messages {
     };
 }
 
-/// A packet that is none.
+/// Why a packet cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Its length is no packet's, or not that of its number.
+    /// It is shorter than a header, or its length does not fit its number.
     #[error("a packet of {0} bytes")]
     Length(usize),
-    /// It is of another version.
+    /// It has another version.
     #[error("a packet of version {0}, not {VERSION}")]
     Version(u32),
-    /// Its number is none.
+    /// Its number is unknown.
     #[error("a packet of the unknown kind {0:#x}")]
     Kind(u32),
 }
 
 messages! {
-    /// What an owner asks for.
+    /// What an owner sends.
     Request {
-        /// The first: reserve a window of addresses and prepare a device.
+        /// The first request: reserves a window of addresses and prepares a device.
         0x01 Start {
             /// The window's first address.
             start: u64,
-            /// Its length in bytes.
+            /// The window's length in bytes.
             length: u64,
-            /// Most bytes of memory of the worker's own.
+            /// Most bytes of the worker's own memory.
             memory: u64,
-            /// The Vulkan device: its place in the list.
+            /// The Vulkan device's index in the list.
             device: u32,
             /// Zero.
             reserved: u32,
         }
-        /// Compile a kernel. Its SPIR-V comes as a descriptor.
+        /// Compiles a kernel. The packet's descriptor is a file with the SPIR-V.
         0x02 Load {
-            /// The owner's number of the kernel.
+            /// The kernel's number, which the owner chooses.
             kernel: u32,
             /// Bytes of push constants.
             push_constants: u32,
             /// Bytes of SPIR-V.
             length: u64,
-            /// How many specialisation constants there are.
+            /// Number of specialisation constants.
             constants: u32,
             /// Bytes of the entry point's name.
             name_length: u32,
@@ -148,18 +148,18 @@ messages! {
             /// The entry point's name.
             name: [u8; MAX_NAME],
         }
-        /// Forget a kernel.
+        /// Forgets a kernel.
         0x03 Unload {
             /// The kernel.
             kernel: u32,
             /// Zero.
             reserved: u32,
         }
-        /// Run a kernel.
+        /// Runs a kernel.
         0x04 Dispatch {
             /// The kernel.
             kernel: u32,
-            /// How many work groups, by dimension.
+            /// Number of work groups, by dimension.
             groups: [u32; 3],
             /// Bytes of push constants.
             length: u32,
@@ -168,9 +168,9 @@ messages! {
             /// Push constants.
             push_constants: [u8; MAX_PUSH_CONSTANTS],
         }
-        /// The answer to a fault: map a part of the descriptor's file there.
+        /// Answers a fault: maps a part of the file that the packet's descriptor names.
         0x05 Map {
-            /// The waiting thread.
+            /// The slot of the waiting thread.
             slot: u32,
             /// 1 if kernels may store there, else 0.
             writable: u32,
@@ -178,10 +178,10 @@ messages! {
             address: u64,
             /// Bytes.
             length: u64,
-            /// Where in the file.
+            /// Offset in the file, in bytes.
             offset: u64,
         }
-        /// Take a part of the window back.
+        /// Takes a part of the window back.
         0x06 Unmap {
             /// The first address.
             address: u64,
@@ -192,63 +192,63 @@ messages! {
 }
 
 messages! {
-    /// What a worker says.
+    /// What a worker sends.
     Event {
-        /// The answer to `Start`.
+        /// `Start` succeeded.
         0x81 Ready {
             /// 1 if pointers reach memory that no buffer covers, else 0.
             pointers: u32,
             /// Zero.
             reserved: u32,
         }
-        /// The other answer to `Start`; the worker ends.
+        /// `Start` failed; the worker ends.
         0x82 Refused {
             /// Why.
             why: Text,
         }
-        /// The kernel can be run.
+        /// `Load` succeeded.
         0x83 Loaded {
             /// The kernel.
             kernel: u32,
         }
-        /// The kernel cannot be run.
+        /// `Load` failed.
         0x84 NotLoaded {
             /// The kernel.
             kernel: u32,
-            /// What the compiler said.
+            /// The error.
             why: Text,
         }
-        /// All work groups are done.
+        /// All work groups of a dispatch are done.
         0x85 Done {
             /// The kernel.
             kernel: u32,
         }
-        /// Vulkan refused to run it, or lost the device.
+        /// The dispatch was invalid, or a Vulkan call failed.
         0x86 NotDone {
             /// The kernel.
             kernel: u32,
             /// Why.
             why: Text,
         }
-        /// A thread waits for memory at an address in the window.
+        /// A thread waits for memory at an address that is in the window.
         0x87 Missing {
-            /// The thread.
+            /// The thread's slot.
             slot: u32,
             /// 1 for a store, 0 for a load.
             store: u32,
             /// The address.
             address: u64,
         }
-        /// An address outside of the window was used; the worker ends.
+        /// A kernel accessed an address outside the window; the worker ends.
         0x88 Wild {
             /// 1 for a store, 0 for a load.
             store: u32,
-            /// 1 if the address is known: the processor does not tell one that it has no wires for.
+            /// 1 if the address is known, else 0: the processor does not report a non-canonical one.
             known: u32,
             /// The address.
             address: u64,
         }
-        /// No access reaches what was mapped there any more.
+        /// No access reaches the former mapping any more.
         0x89 Unmapped {
             /// The first address.
             address: u64,
@@ -258,7 +258,7 @@ messages! {
     }
 }
 
-/// The packet of a message.
+/// Returns the packet of a message.
 #[cfg(test)]
 pub fn packet(message: &impl Message) -> Vec<u8> {
     fn header<M: Message>(_: &M) -> [u32; 2] {

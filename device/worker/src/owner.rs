@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The owner's half of a worker: starts it, asks it, answers its faults, ends it.
+//! The owner's side of a worker: starts it, sends requests, answers its faults and ends it.
 //!
-//! What a worker says is believed no more than what a guest says: a packet that does not fit what was asked is an
-//! error, and the owner then ends the worker.
+//! The owner trusts a worker no more than a guest. A packet that fits no request is an error, and the owner then ends
+//! the worker.
 
 use crate::messages::{
     self, Dispatch, Load, MAX_CONSTANTS, MAX_NAME, MAX_PUSH_CONSTANTS, MAX_SPIRV, Malformed, Map,
@@ -21,31 +21,31 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// What a compiler may say, in bytes.
+/// Size of the file for a worker's standard error, in bytes.
 const SAID: u64 = 1 << 16;
 
-/// Why a worker is of no use any more, or was given something impossible.
+/// Why a worker failed, or a request to it is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// It cannot be started.
+    /// The worker cannot be started.
     #[error("cannot start a worker: {0}")]
     NotStarted(std::io::Error),
-    /// It has no Vulkan, no window, or no sandbox.
+    /// The worker has no Vulkan, no window or no sandbox.
     #[error("the worker refused to start: {0}")]
     Refused(String),
-    /// It said something that no worker says: it is broken, or taken over.
+    /// The worker sent something that is no message: it is broken or taken over.
     #[error("the worker sent {0}")]
     Nonsense(#[from] Malformed),
-    /// It said something at a time when no worker says it.
+    /// The worker sent a message that fits no request.
     #[error("the worker sent {0} when it could not")]
     OutOfTurn(&'static str),
-    /// It ended.
+    /// The worker ended.
     #[error("the worker ended ({0})")]
     Ended(ExitStatus),
-    /// What was asked cannot be.
+    /// The caller asked for something impossible.
     #[error("{0}")]
     Impossible(&'static str),
-    /// The kernel refused something.
+    /// A system call failed.
     #[error("cannot speak with a worker: {0}")]
     Kernel(#[from] Errno),
 }
@@ -53,7 +53,7 @@ pub enum WorkerError {
 /// A kernel, to be compiled.
 #[derive(Debug, Clone, Copy)]
 pub struct Module<'a> {
-    /// A file with the SPIR-V from its beginning. The worker reads it.
+    /// A file that begins with the SPIR-V. The worker reads it.
     pub spirv: BorrowedFd<'a>,
     /// Bytes of SPIR-V.
     pub length: u64,
@@ -72,60 +72,60 @@ pub struct Memory<'a> {
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    /// Its file, open for what is allowed.
+    /// Its file, opened only for the access allowed here. A worker that is taken over may use the whole file.
     pub file: BorrowedFd<'a>,
-    /// Where it begins in the file.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
     /// Whether kernels may store there.
     pub writable: bool,
 }
 
-/// A thread of a kernel that waits for memory. It is answered, or its worker is ended.
+/// A kernel's thread that waits for memory. The owner answers it or ends the worker.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The address.
     pub address: u64,
-    /// Whether it stores there.
+    /// Whether the access is a store.
     pub store: bool,
     slot: u32,
 }
 
-/// What a worker says.
+/// An event from a worker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A kernel was compiled.
     Loaded(u32),
-    /// A kernel cannot be compiled: why.
+    /// A kernel cannot be compiled, and why.
     NotLoaded(u32, String),
     /// A kernel ran.
     Done(u32),
-    /// A kernel did not run: why.
+    /// A kernel did not run to its end, and why.
     NotDone(u32, String),
     /// A kernel waits for memory.
     Fault(Fault),
-    /// A kernel used an address outside of the window, and the worker ends. `None` where the processor does not
-    /// tell the address.
+    /// A kernel accessed an address outside the window, and the worker ends: the address, which is `None` if the
+    /// processor does not report it, and whether the access was a store.
     Wild(Option<u64>, bool),
-    /// No access of a kernel reaches this range any more.
+    /// No access reaches the former mapping of this range any more.
     Unmapped(Range<u64>),
 }
 
-/// What the worker has to answer.
+/// A request that the worker has not answered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Load(u32),
     Dispatch(u32),
 }
 
-/// A worker's end of the conversation, as its owner keeps it.
+/// The owner's record of what it asked a worker and what the worker may answer.
 struct Conversation {
     socket: OwnedFd,
     window: Range<u64>,
-    /// A worker compiles or runs one kernel at a time.
+    /// The one request in flight: a worker compiles or runs one kernel at a time.
     asked: Option<Asked>,
-    /// The ranges that are being taken back, in order.
+    /// The ranges that are being taken back, oldest first.
     unmapping: Vec<Range<u64>>,
-    /// A bit for each slot that waits.
+    /// A bit for each slot with a thread that waits.
     waiting: u64,
 }
 
@@ -198,7 +198,7 @@ impl Conversation {
         }
     }
 
-    /// What a packet of the worker's means now.
+    /// Checks a packet from the worker against what is in flight, and returns its event.
     fn take(&mut self, packet: &[u8]) -> Result<Event, WorkerError> {
         use messages::Event as Said;
         match Said::read(packet)? {
@@ -249,7 +249,7 @@ impl Conversation {
     }
 
     fn answered(&mut self, what: &'static str, asked: Asked) -> Result<(), WorkerError> {
-        // A kernel that is done has no thread that waits.
+        // A finished kernel has no thread that waits.
         if self.asked != Some(asked) || self.waiting != 0 {
             return Err(WorkerError::OutOfTurn(what));
         }
@@ -258,42 +258,42 @@ impl Conversation {
     }
 }
 
-/// A worker process. It is killed when this is dropped.
+/// A worker process. Dropping this kills it.
 pub struct Worker {
     child: Child,
     conversation: Conversation,
-    /// Its standard error, of a fixed length.
+    /// The worker's standard error: a file of fixed length.
     said: File,
     pointers: bool,
 }
 
-/// What a worker gets.
+/// The settings of a worker.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The GPU virtual addresses, which are reserved in the worker.
+    /// The GPU virtual addresses that the worker reserves.
     pub window: Range<u64>,
-    /// Most bytes of memory of the worker's own.
+    /// Most bytes of the worker's own memory.
     pub memory: u64,
-    /// The Vulkan device: its place in the list.
+    /// The Vulkan device's index in the list.
     pub device: u32,
 }
 
 impl Worker {
-    /// Starts one with a command that runs `bellhop-worker`, and waits until it has passed its self-test and entered
-    /// its sandbox. It ends with the thread that calls this, if that should end first.
+    /// Starts a worker with a command that runs `bellhop-worker`. Waits until the worker has passed its self-test and
+    /// entered its sandbox. The worker ends when the calling thread ends.
     ///
     /// # Errors
-    /// When it cannot be started, or refuses.
+    /// When the worker cannot be started, refuses, or ends.
     pub fn start(mut command: Command, options: &Options) -> Result<Self, WorkerError> {
         let (socket, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let said = sealed(SAID)?;
         let copy = said.try_clone().map_err(WorkerError::NotStarted)?;
-        // Mesa would keep compiled kernels in the user's home.
+        // Otherwise Mesa caches compiled kernels in the user's home.
         command.arg("serve").env("MESA_SHADER_CACHE_DISABLE", "true");
         command.stdin(theirs).stdout(Stdio::null()).stderr(copy);
         let child = command.spawn().map_err(WorkerError::NotStarted)?;
-        // The worker's end must be the only one.
+        // Closes this process's copy of the worker's end, so that the socket closes when the worker ends.
         drop(command);
         let window = options.window.clone();
         let (asked, unmapping, waiting) = (None, Vec::new(), 0);
@@ -307,7 +307,7 @@ impl Worker {
             device: options.device,
             reserved: 0,
         };
-        // A worker that has ended says so below.
+        // If the worker has ended, the receive below reports it.
         let _ = send(&worker.conversation.socket, start, None);
         let Some(received) = receive(&worker.conversation.socket)? else {
             return Err(worker.ended());
@@ -322,39 +322,39 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Whether kernels reach memory by pointers: the capability `KERNEL_POINTERS`.
+    /// Returns whether kernels reach memory by pointers: the capability `KERNEL_POINTERS`.
     #[must_use]
     pub fn has_pointers(&self) -> bool {
         self.pointers
     }
 
-    /// Its process.
+    /// Returns the ID of its process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to compile a kernel: `Loaded` or `NotLoaded` is the answer.
+    /// Asks the worker to compile a kernel. It answers `Loaded` or `NotLoaded`.
     ///
     /// # Errors
-    /// When it is at work, or cannot take such a kernel.
+    /// When the worker is busy or has ended, or the kernel exceeds a limit.
     pub fn load(&mut self, kernel: u32, module: &Module<'_>) -> Result<(), WorkerError> {
         seek(&self.said, SeekFrom::Start(0))?;
         self.conversation.load(kernel, module)
     }
 
-    /// Asks it to forget a kernel.
+    /// Asks the worker to forget a kernel.
     ///
     /// # Errors
-    /// When it has gone.
+    /// When the worker has ended.
     pub fn unload(&mut self, kernel: u32) -> Result<(), WorkerError> {
         Ok(send(&self.conversation.socket, Unload { kernel, reserved: 0 }, None)?)
     }
 
-    /// Asks it to run so many work groups of a kernel: `Done` or `NotDone` is the answer, after any faults.
+    /// Asks the worker to run `groups` work groups of a kernel. It answers `Done` or `NotDone`, after any faults.
     ///
     /// # Errors
-    /// When it is at work, or has gone.
+    /// When the worker is busy or has ended, or there are too many push constants.
     pub fn dispatch(
         &mut self,
         kernel: u32,
@@ -364,27 +364,28 @@ impl Worker {
         self.conversation.dispatch(kernel, groups, push_constants)
     }
 
-    /// Answers a fault: the thread tries its access again. Memory that does not have the address is no mistake, but
-    /// the thread will fault again.
+    /// Answers a fault: the worker maps `memory`, and the thread retries its access. The memory need not cover the
+    /// fault's address, but then the thread faults again.
     ///
     /// # Errors
-    /// When these are not pages of the window, or the worker has gone.
+    /// When these are not pages of the window, or the worker has ended.
     pub fn answer(&mut self, fault: Fault, memory: &Memory<'_>) -> Result<(), WorkerError> {
         self.conversation.answer(fault, memory)
     }
 
-    /// Takes memory back, also while a kernel runs: `Unmapped` is the answer.
+    /// Takes memory back, even while a kernel runs. The worker answers `Unmapped`.
     ///
     /// # Errors
-    /// When these are not pages of the window, or the worker has gone.
+    /// When these are not pages of the window, or the worker has ended.
     pub fn unmap(&mut self, range: Range<u64>) -> Result<(), WorkerError> {
         self.conversation.unmap(range.start, range.end.saturating_sub(range.start))
     }
 
-    /// Waits for what it says, at most so long; `None` when it said nothing.
+    /// Waits for the worker's next event, at most for `patience` if given. Returns `None` if there was none, or a
+    /// signal interrupted the wait.
     ///
     /// # Errors
-    /// When it ended, or said what no worker says: it is to be dropped then.
+    /// When the worker ended, or sent something that fits no request; drop it then.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<Event>, WorkerError> {
         if let Some(patience) = patience {
             let patience = Timespec::try_from(patience)
@@ -408,13 +409,13 @@ impl Worker {
         }
     }
 
-    /// What to wait for: it becomes readable when `next` has something to return.
+    /// Returns the socket to poll: it is readable when `next` has an event or an error.
     #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.conversation.socket.as_fd()
     }
 
-    /// What it wrote to standard error since the last `load`.
+    /// Returns the first `MAX_TEXT` bytes that the worker wrote to standard error since the last `load`.
     fn said(&self) -> String {
         let length =
             seek(&self.said, SeekFrom::Current(0)).unwrap_or(0).min(messages::MAX_TEXT as u64);
@@ -423,9 +424,9 @@ impl Worker {
         String::from_utf8_lossy(&said[..read]).into_owned()
     }
 
-    /// How it ended, now that its end of the socket is closed.
+    /// Returns how the worker ended, after its end of the socket was closed.
     fn ended(&mut self) -> WorkerError {
-        // It may have closed the socket without ending.
+        // The worker may have closed the socket without ending.
         let _ = self.child.kill();
         self.child.wait().map_or_else(WorkerError::NotStarted, WorkerError::Ended)
     }
@@ -433,13 +434,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Nothing of it is left after this; it may have ended by itself.
+        // The worker may have ended by itself. Waiting reaps it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A file in memory whose length stays.
+/// Creates a file in memory with a fixed length.
 fn sealed(length: u64) -> Result<File, WorkerError> {
     let file = memfd_create("said", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, length)?;
@@ -500,7 +501,7 @@ mod tests {
         };
         assert_eq!((fault.address, fault.store), (WINDOW.start + 8, true));
         refused(&mut owner, missing(63, WINDOW.start));
-        // It cannot be done while it waits.
+        // A kernel cannot be done while its thread waits.
         refused(&mut owner, Done { kernel: 1 });
         let file = sealed(PAGE).unwrap();
         let memory = |address| Memory {
@@ -529,7 +530,7 @@ mod tests {
         assert!(owner.unmap(start, WINDOW.end).is_err());
     }
 
-    /// Whatever bytes come, it is an error or something that was asked for; nothing panics.
+    /// Arbitrary bytes are an error and never a panic.
     #[test]
     fn any_bytes_are_an_error() {
         let (mut owner, _theirs) = conversation();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a worker finds, asked from outside: a driver that crashes or hangs ends the worker and is reported.
+//! Tests Vulkan devices in workers: a driver that crashes or hangs costs one worker and is reported.
 
 use crate::report::{Description, Device, Report, Verdict};
 use crate::self_test::Progress;
@@ -12,25 +12,26 @@ use std::io::Read;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest that a worker may take. A self-test takes a second at most; a driver may be read from a slow disk.
+/// How long a worker may take. A self-test takes a second at most, but the driver may be on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The most that a worker prints.
+/// Most bytes that a worker may print.
 const MOST: usize = 1 << 20;
 
-/// What a worker prints that lists devices.
+/// What `bellhop-worker list` prints.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Listed {
-    /// There is no Vulkan: why.
+    /// Why there is no Vulkan.
     None(String),
-    /// Its devices.
+    /// The loader's devices, in its order.
     Devices(Vec<Description>),
 }
 
-/// Asks workers, which `start` prepares, for the Vulkan devices whose names contain `name`, and tries each.
+/// Lists the Vulkan devices with `name` in their names, and tests each in a worker of its own. `start` prepares the
+/// command of a worker.
 ///
 /// # Errors
-/// When no worker can be started. A worker that fails is an answer.
+/// When no worker can be started. A worker that fails is no error: the report tells why.
 pub fn probe(
     start: impl Fn() -> anyhow::Result<Command>,
     name: Option<&str>,
@@ -69,7 +70,7 @@ pub fn probe(
 struct Ended {
     printed: Vec<u8>,
     said: String,
-    /// `None` where it was ended, because it took too long.
+    /// `None` if it was killed: it took too long or printed too much.
     status: Option<ExitStatus>,
 }
 
@@ -80,7 +81,7 @@ impl Ended {
             rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC)
                 .context("cannot create a file in memory")?,
         );
-        // Mesa would keep compiled kernels in the user's home.
+        // Otherwise Mesa caches compiled kernels in the user's home.
         command.env("MESA_SHADER_CACHE_DISABLE", "true");
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(said.try_clone().context("cannot share a file")?);
@@ -93,13 +94,13 @@ impl Ended {
         Ok(Self { printed, said: read_back(said), status: in_time.then_some(status) })
     }
 
-    /// The lines that are whole and understood.
+    /// Parses the lines, and skips those that are incomplete or unknown.
     fn lines<T: for<'a> Deserialize<'a>>(&self) -> Vec<T> {
         let lines = self.printed.split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    /// What it found out about a device, whatever ended it.
+    /// Returns the last verdict that it printed, however it ended; else a refusal that names the step that failed.
     fn verdict(&self, Description { name, driver, .. }: &Description) -> Verdict {
         let mut trying = "being opened".to_owned();
         let mut verdict = None;
@@ -115,7 +116,7 @@ impl Ended {
         })
     }
 
-    /// How it ended, in words.
+    /// Describes how it ended.
     fn why(&self) -> String {
         let ended = match self.status {
             None => format!("it took longer than {} s", PATIENCE.as_secs()),
@@ -128,7 +129,7 @@ impl Ended {
     }
 }
 
-/// What it prints, and whether it came to the end of it in time.
+/// Reads what it prints. Returns `false` if it took too long or printed more than `MOST` bytes.
 fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, bool)> {
     let mut out: ChildStdout = child.stdout.take().context("it has a pipe")?;
     let mut printed = Vec::new();
@@ -150,7 +151,7 @@ fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, bool)>
     Ok((printed, false))
 }
 
-/// The end of what it said on standard error.
+/// Returns the end of what it wrote to standard error.
 fn read_back(file: std::fs::File) -> String {
     use std::os::unix::fs::FileExt;
     const MOST: u64 = 2000;
@@ -164,7 +165,7 @@ fn read_back(file: std::fs::File) -> String {
 mod tests {
     use super::*;
 
-    /// A worker that is a shell script, called with `list`, or with `test` and a number.
+    /// Probes with a shell script as the worker; its arguments are `list`, or `test` and an index.
     fn report(script: &str, name: Option<&str>) -> Report {
         let start = || {
             let mut command = Command::new("sh");
@@ -178,7 +179,7 @@ mod tests {
         "work_group_size":[1,1,1],"work_group_invocations":1,"work_groups":[1,1,1],"shared_memory":1,
         "push_constants":128,"descriptor_alignment":4,"descriptor_range":1,"import_alignment":4096}}"#;
 
-    /// A worker with one device, of which a test does this.
+    /// Probes with a worker that lists one device and runs this script to test it.
     fn tested(test: &str, name: Option<&str>) -> Report {
         let device = DEVICE.replace('\n', "");
         report(

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a machine has to run kernels with.
+//! The Vulkan devices of a machine, and whether they can run kernels.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What to do about a Vulkan that is missing or computes wrongly.
+/// Advice for a machine without Vulkan, or with one that computes wrongly.
 pub const INSTALL: &str =
     "install Mesa 25 or newer: Debian 13's packages mesa-vulkan-drivers and libvulkan1";
 
-/// A machine's Vulkan devices, and which of them kernels run on.
+/// A machine's Vulkan devices, and the one that runs kernels.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// The device that kernels run on: the first that is usable.
+    /// The name of the device that runs kernels: the first usable one.
     pub device: Option<String>,
-    /// Why there is none.
+    /// Why no device runs kernels.
     pub missing: Option<String>,
-    /// All devices that were looked at.
+    /// All devices that were tested.
     pub devices: Vec<Device>,
 }
 
-/// A Vulkan device, and what became of it.
+/// A Vulkan device and its verdict.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Device {
-    /// What it says of itself.
+    /// The device's description of itself.
     #[serde(flatten)]
     pub description: Description,
-    /// What was found out about it.
+    /// The result of the self-test.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -34,35 +34,35 @@ pub struct Device {
 /// A Vulkan device, as it describes itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its name.
+    /// The device's name.
     pub name: String,
-    /// What it is made of.
+    /// What kind of device it is.
     pub kind: Kind,
-    /// The version of Vulkan that it has.
+    /// The Vulkan version that it supports.
     pub api: String,
-    /// Its driver, with the driver's version.
+    /// The driver's name and version.
     pub driver: String,
-    /// What kernels on it have to keep to.
+    /// Limits for kernels.
     pub limits: Limits,
 }
 
-/// What a Vulkan device is made of.
+/// The kind of a Vulkan device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A program for the processor, such as lavapipe.
+    /// A driver that runs kernels on the processor, such as lavapipe.
     Cpu,
     /// A GPU that shares the processor's memory.
     IntegratedGpu,
     /// A GPU with memory of its own.
     DiscreteGpu,
-    /// A GPU of a VM.
+    /// A VM's GPU.
     VirtualGpu,
     /// Something else.
     Other,
 }
 
-/// What kernels have to keep to.
+/// Limits for kernels on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Most invocations in a work group, by dimension.
@@ -71,15 +71,15 @@ pub struct Limits {
     pub work_group_invocations: u32,
     /// Most work groups in a dispatch, by dimension.
     pub work_groups: [u32; 3],
-    /// Most bytes that a work group shares.
+    /// Most bytes of shared memory in a work group.
     pub shared_memory: u32,
     /// Most bytes of push constants.
     pub push_constants: u32,
-    /// What the address of a descriptor must be a multiple of.
+    /// Alignment of a descriptor's address, in bytes.
     pub descriptor_alignment: u64,
-    /// Most bytes of a descriptor.
+    /// Most bytes that a descriptor covers.
     pub descriptor_range: u32,
-    /// What the address of imported memory must be a multiple of; absent where none can be imported.
+    /// Alignment of imported memory's address, in bytes. `None` if memory cannot be imported.
     pub import_alignment: Option<u64>,
 }
 
@@ -92,18 +92,18 @@ pub enum Verdict {
         /// Whether pointers reach memory that no buffer covers: the capability `KERNEL_POINTERS`.
         pointers: bool,
     },
-    /// It lacks something, or computes wrongly: why, and what to do.
+    /// It lacks something or computes wrongly: the reason and the remedy.
     Refused(String),
 }
 
 impl Report {
-    /// Of a machine without Vulkan.
+    /// The report of a machine without Vulkan.
     #[must_use]
     pub fn none(why: &str) -> Self {
         Self { device: None, missing: Some(format!("{why}; {INSTALL}")), devices: Vec::new() }
     }
 
-    /// Chooses the first usable device, whatever it is made of: people order devices, and name others.
+    /// Chooses the first usable device of any kind. Users set the order of devices, or name one.
     #[must_use]
     pub fn choose(devices: Vec<Device>) -> Self {
         let usable = |device: &&Device| matches!(device.verdict, Verdict::Usable { .. });

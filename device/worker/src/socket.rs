@@ -13,11 +13,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use zerocopy::IntoBytes;
 
-/// Sends a message, with a descriptor if it has one. Makes system calls and nothing else, so that a handler of
-/// signals may call it.
+/// Sends a message, with a descriptor if it has one. Only makes system calls, so a signal handler may call it.
 ///
 /// # Errors
-/// When the other side has gone.
+/// When the other side has closed its end.
 pub fn send<M: Message>(
     socket: impl AsFd,
     message: M,
@@ -27,7 +26,7 @@ pub fn send<M: Message>(
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.as_slice();
     if !descriptors.is_empty() {
-        // There is room for one.
+        // The buffer has room for one descriptor.
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     let packet = [IoSlice::new(M::HEADER.as_bytes()), IoSlice::new(message.as_bytes())];
@@ -39,7 +38,7 @@ pub fn send<M: Message>(
     }
 }
 
-/// A packet that was received.
+/// A received packet.
 pub struct Received {
     bytes: [u8; MAX_PACKET],
     length: usize,
@@ -48,17 +47,17 @@ pub struct Received {
 }
 
 impl Received {
-    /// Its bytes.
+    /// Returns the packet's bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// Receives a packet; `None` when the other side has gone.
+/// Receives a packet. Returns `None` if the other side has closed its end. Closes all descriptors but the first.
 ///
 /// # Errors
-/// When a packet is longer than any, or has more than one descriptor: `MSGSIZE`.
+/// `MSGSIZE` if the packet is longer than `MAX_PACKET`, or its descriptors do not fit the buffer.
 pub fn receive(socket: impl AsFd) -> io::Result<Option<Received>> {
     let mut bytes = [0; MAX_PACKET];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

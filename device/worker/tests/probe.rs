@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The real worker where there is no Vulkan. Where there is: `integration/tests/command/kernels.rs`.
+//! The real worker without Vulkan. `integration/tests/command/kernels.rs` tests it with Vulkan.
 
 use bellhop_worker::probe::probe;
 use std::process::Command;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What this machine has to run kernels with, for `bellhop probe`.
+//! Finds out for `bellhop probe` whether this machine can run kernels.
 
 use anyhow::Context;
 use bellhop_vm::{Mesa, Sources};
@@ -9,13 +9,13 @@ use bellhop_worker::report::Report;
 use clap::{Args, ValueEnum};
 use std::process::Command;
 
-/// Which Vulkan kernels run with.
+/// The Vulkan to test.
 #[derive(Debug, Clone, Args)]
 pub struct VulkanArguments {
-    /// Whose Vulkan to try
+    /// Which Vulkan to test
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System)]
     vulkan: Whose,
-    /// Try only the Vulkan devices whose names contain this
+    /// Test only the Vulkan devices with this in their names
     #[arg(long, value_name = "NAME")]
     vulkan_device: Option<String>,
     /// The Debian mirror, instead of the one that this machine's apt uses
@@ -23,24 +23,24 @@ pub struct VulkanArguments {
     mirror: Option<String>,
 }
 
-/// A Vulkan.
+/// Where a Vulkan comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Whose {
-    /// This machine's
+    /// This machine's own
     System,
-    /// Debian 13's Mesa, fetched once (55 MB) and installed nowhere
+    /// Debian 13's Mesa, fetched once (55 MB) and not installed
     #[value(name = "debian-13")]
     Debian13,
-    /// Debian 12's, which computes wrongly: to see that it is refused
+    /// Debian 12's Mesa, which computes wrongly, to see it refused
     #[value(name = "debian-12", hide = true)]
     Debian12,
 }
 
 impl VulkanArguments {
-    /// Tries it.
+    /// Tests this Vulkan's devices.
     ///
     /// # Errors
-    /// When it cannot be fetched, or no worker can be started.
+    /// When the Vulkan cannot be fetched, or no worker can be started.
     pub fn report(&self) -> anyhow::Result<Report> {
         let mesa = match self.vulkan {
             Whose::System => None,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a machine has to run kernels with, as `bellhop probe` says it: with Vulkans that are right, wrong and
-//! missing, whatever this machine has.
+//! What `bellhop probe` says of a machine's Vulkan: one that computes correctly, one that computes wrongly, none, and
+//! this machine's own.
 
 use crate::support::{bellhop, is_here, succeed, text};
 use serde_json::Value;
 use std::process::Command;
 
-/// Whether Debian's packages can be fetched and unpacked.
+/// Returns whether Debian's packages can be fetched and unpacked.
 fn vulkans_are_here() -> bool {
     let loss = "no Vulkan is tried";
     ["apt-get", "dpkg-deb"].iter().all(|program| is_here(program, loss))
@@ -19,7 +19,7 @@ fn probe(arguments: &[&str]) -> Command {
     command
 }
 
-/// What is said of kernels, as JSON and in words.
+/// Returns what `bellhop probe` says of kernels, as JSON and as text.
 fn kernels(arguments: &[&str]) -> (Value, String) {
     let json = succeed(probe(arguments).arg("--json").output().unwrap());
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -39,7 +39,7 @@ fn a_vulkan_that_computes_rightly_is_accepted_with_pointers_and_limits() {
     assert_eq!(device["kind"], "cpu");
     assert_eq!(device["usable"]["pointers"], true);
     assert!(device["driver"].as_str().unwrap().contains("Mesa 25."), "{device}");
-    // What any Vulkan has at least, and what a page is.
+    // The minima of the Vulkan specification, and the size of a page.
     let limits = &device["limits"];
     assert!(limits["work_group_invocations"].as_u64().unwrap() >= 128, "{limits}");
     assert!(limits["push_constants"].as_u64().unwrap() >= 128, "{limits}");
@@ -80,7 +80,7 @@ fn a_device_that_is_not_there_is_named_with_those_that_are() {
     assert!(words.contains("No kernels: no Vulkan device is named like"), "{words}");
 }
 
-/// Whatever this machine has, it is said, and the device is described all the same.
+/// With or without Vulkan, the report says so, and still describes the device that guests get.
 #[test]
 fn the_machine_s_own_vulkan_is_described_whatever_it_is() {
     let (json, words) = kernels(&[]);
@@ -89,7 +89,7 @@ fn the_machine_s_own_vulkan_is_described_whatever_it_is() {
     assert!(words.contains("Kernels, with ") || words.contains("No kernels: "), "{words}");
 }
 
-/// The program that has the daemon in it names no Vulkan library that must be there for it to start.
+/// The program that contains the daemon links no Vulkan library.
 #[test]
 fn the_daemon_needs_no_vulkan_to_start() {
     if !is_here("ldd", "what the program links is not looked at") {

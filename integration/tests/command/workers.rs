@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernels in a worker: real processes, a real Vulkan, and this process as the owner that walks page tables.
+//! Kernels in a worker: real processes, a real Vulkan, and this process as the owner that answers page faults.
 
 use crate::support::{bellhop, skip};
 use bellhop_vm::{Mesa, Sources};
@@ -15,17 +15,17 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Addresses as guests have them: any that this process does not need.
+/// GPU virtual addresses that the worker's process leaves free.
 const WINDOW: Range<u64> = 0x10_0000_0000..0x110_0000_0000;
 const PAGE: u64 = 4096;
 const SCATTER: &[u8] = include_bytes!("../../../device/worker/kernels/scatter.spv");
 const TOUCH: &[u8] = include_bytes!("../../../device/worker/kernels/touch.spv");
 const SPIN: &[u8] = include_bytes!("../../../device/worker/kernels/spin.spv");
 
-/// The longest that a step may take before it is taken not to end.
+/// How long a step may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The command that starts a worker with a right Vulkan; `None` where none can be had.
+/// Returns the command that starts a worker with a correct Vulkan, or `None` if there is no such Vulkan.
 fn command() -> Option<Command> {
     let vulkan = match bellhop_vm::fetch_vulkan(Mesa::Debian13, &Sources::default()) {
         Ok(vulkan) => vulkan,
@@ -46,18 +46,19 @@ fn worker() -> Option<Worker> {
     Some(worker)
 }
 
-/// A file in memory.
+/// Creates a file in memory.
 fn file(content: &[u8]) -> File {
     let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
     file.write_all_at(content, 0).unwrap();
     file
 }
 
-/// Pages of a process, by their address: where in the file they are, and whether they may be stored to.
+/// A guest process's pages, in one file.
 struct Pages {
     file: File,
+    /// By address: the page's offset in the file, and whether it is writable.
     at: BTreeMap<u64, (u64, bool)>,
-    /// Which were asked for.
+    /// The faults so far: address, and whether the access was a store.
     faults: Vec<(u64, bool)>,
 }
 
@@ -66,7 +67,7 @@ impl Pages {
         Self { file: file(&[]), at: BTreeMap::new(), faults: Vec::new() }
     }
 
-    /// Adds a page, which is zero.
+    /// Adds a zeroed page.
     fn add(&mut self, address: u64, writable: bool) {
         let offset = self.at.len() as u64 * PAGE;
         self.file.set_len(offset + PAGE).unwrap();
@@ -87,7 +88,7 @@ impl Pages {
         self.file.write_all_at(&value.to_le_bytes(), self.place(address)).unwrap();
     }
 
-    /// The answer to a fault; the fault itself where there is no such page.
+    /// Answers a fault. Fails with the fault if there is no such page, or it is read-only and the access a store.
     fn answer(&mut self, worker: &mut Worker, fault: Fault) -> Result<(), Fault> {
         let address = fault.address & !(PAGE - 1);
         self.faults.push((fault.address, fault.store));
@@ -100,7 +101,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Runs a kernel to its end, or to a fault that nothing answers.
+    /// Runs a kernel to its end, or to a fault without an answer.
     fn run(
         &mut self,
         worker: &mut Worker,
@@ -148,7 +149,7 @@ fn words(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A table of pointers to values in pages far apart, and the arguments of `scatter`.
+/// Adds a table of pointers to values in pages far apart. Returns the pointers and the arguments of `scatter`.
 fn scattered(pages: &mut Pages, count: u64) -> (Vec<u64>, Vec<u8>) {
     let table = WINDOW.start + 0x40_0000;
     for page in 0..(count * 8).div_ceil(PAGE) {
@@ -191,7 +192,7 @@ fn pointers_reach_scattered_pages_which_are_mapped_when_they_are_touched() {
     assert_transformed(&pages, &values, 1);
     let asked = pages.faults.len();
     assert!(asked >= pages.at.len(), "{asked}");
-    // What is mapped stays.
+    // Mapped pages stay, so the second run does not fault.
     pages.run(&mut worker, 1, 8, &arguments).unwrap();
     assert_transformed(&pages, &values, 2);
     assert_eq!(pages.faults.len(), asked);
@@ -250,7 +251,7 @@ fn a_store_to_a_page_that_may_only_be_read_is_a_fault_after_loads_that_are_none(
 
 #[test]
 fn a_wild_pointer_ends_its_worker_and_is_reported() {
-    // Below the window; and one that no page table of a process has.
+    // An address below the window, and a non-canonical one.
     for (at, known) in [(0x1008, Some(0x1008)), (0x8000_0000_0000_0008, None)] {
         let Some(mut worker) = worker() else { return };
         load(&mut worker, 1, TOUCH, 16, &[]);
@@ -271,7 +272,7 @@ fn a_kernel_that_never_ends_is_killed_and_leaves_nothing() {
     worker.dispatch(1, [1; 3], &words(&[flag])).unwrap();
     let Event::Fault(fault) = next(&mut worker) else { panic!("it touches the flag") };
     pages.answer(&mut worker, fault).unwrap();
-    // It spins. Memory can be taken back meanwhile, and is asked for again at once, perhaps before it is known to be gone.
+    // The kernel spins. Taking its page back makes it fault again, perhaps before `Unmapped` arrives.
     worker.unmap(flag..flag + PAGE).unwrap();
     let said = [next(&mut worker), next(&mut worker)];
     assert!(said.contains(&Event::Unmapped(flag..flag + PAGE)), "{said:?}");
@@ -313,11 +314,11 @@ fn what_cannot_be_compiled_is_an_error_with_a_reason_and_the_worker_goes_on() {
     load(&mut worker, 2, TOUCH, 16, &[]);
 }
 
-/// Compilers fail in their own ways; whichever it is, the next worker compiles.
+/// Compilers fail in different ways; in each case the next worker compiles.
 #[test]
 fn what_a_compiler_chokes_on_costs_one_worker_at_most() {
     let Some(mut worker) = worker() else { return };
-    // The header of a module, and then no instructions.
+    // Keeps the module's header and first words, and replaces the rest with unknown instructions.
     let mut broken = TOUCH.to_vec();
     for word in broken[20..].as_chunks_mut::<4>().0.iter_mut().skip(3) {
         *word = [0xff, 0xff, 0x02, 0x00];
@@ -334,7 +335,7 @@ fn what_a_compiler_chokes_on_costs_one_worker_at_most() {
 #[test]
 fn a_window_that_a_process_cannot_have_is_refused_with_its_addresses() {
     let Some(command) = command() else { return };
-    // Above what user space has.
+    // Above user space.
     let window = 0x8000_0000_0000..0x8000_4000_0000;
     let options = Options { window, memory: 1 << 30, device: 0 };
     let error = Worker::start(command, &options).err().unwrap().to_string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The Vulkan of another release of Debian, for a program on this machine.
+//! Vulkan from a Debian release, for a program on this machine.
 
 use crate::packages::unpacked::{LIBRARIES, Unpacked};
 use anyhow::{Context, ensure};
@@ -9,28 +9,28 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Debian's package of Mesa's Vulkan drivers, which brings the loader.
+/// Debian's package of Mesa's Vulkan drivers, which depends on the loader.
 pub const PACKAGE: &str = "mesa-vulkan-drivers";
-/// The driver for the processor.
+/// Lavapipe, the driver that runs on the processor.
 const DRIVER: &str = "libvulkan_lvp.so";
-/// What names the driver to the loader, in the packages' folder.
+/// The file in the packages' folder that names the driver to the loader.
 const MANIFEST: &str = "driver.json";
 
-/// A loader and Mesa's driver for the processor.
+/// A Vulkan loader and lavapipe.
 #[derive(Debug)]
 pub struct Vulkan {
     packages: Unpacked,
 }
 
 impl Vulkan {
-    /// Tells the loader where the driver is, in a folder of unpacked packages that may still be moved.
+    /// Writes the manifest that names the driver to the loader. The folder of unpacked packages may be moved later.
     ///
     /// # Errors
     /// When the packages have no such driver, or the folder cannot be written.
     pub fn lay_out(root: &Path) -> anyhow::Result<()> {
         let driver = Path::new(LIBRARIES[0]).join(DRIVER);
         ensure!(root.join(&driver).is_file(), "Debian's {PACKAGE} has no {}", driver.display());
-        // The loader takes a path with a slash from where the manifest is. The driver says its version itself.
+        // The loader resolves a path with a slash relative to the manifest. The driver reports its own version.
         let library = Path::new(".").join(driver);
         let manifest = json!({
             "file_format_version": "1.0.0",
@@ -41,13 +41,13 @@ impl Vulkan {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The one in a folder that [`Vulkan::lay_out`] prepared.
+    /// Takes the Vulkan in a folder that [`Vulkan::lay_out`] prepared.
     #[must_use]
     pub fn unpacked(root: &Path) -> Self {
         Self { packages: Unpacked::new(root) }
     }
 
-    /// The command that starts a program with this Vulkan and no other.
+    /// Returns the command that starts a program with this Vulkan and no other.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = self.packages.command(program);

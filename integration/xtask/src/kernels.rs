@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask kernels`: the SPIR-V of the kernels that are in the repository, from their sources beside it.
+//! `cargo xtask kernels`: compiles the repository's kernels to SPIR-V, beside their sources.
 
 use crate::command::{exists, run};
 use crate::workspace::root;
 use std::fs;
 use std::process::Command;
 
-/// Khronos's compiler of GLSL.
+/// Khronos's GLSL compiler.
 const COMPILER: &str = "glslangValidator";
-/// Where the kernels are.
+/// The folder of the kernels.
 const FOLDER: &str = "device/worker/kernels";
 
-/// Compiles all of them.
+/// Compiles all kernels.
 ///
 /// # Errors
-/// When there is no compiler, or it finds fault with a kernel.
+/// When there is no compiler, or it rejects a kernel.
 pub fn compile() -> Result<(), String> {
     if !exists(COMPILER) {
         return Err(format!("there is no {COMPILER}; sudo apt-get install glslang-tools"));
@@ -28,7 +28,7 @@ pub fn compile() -> Result<(), String> {
         else {
             continue;
         };
-        // With its source in it, so that a test can tell that no other was compiled.
+        // `-g` adds the source to the module, so that a test can compare it with the file.
         run(Command::new(COMPILER)
             .args(["-V", "--target-env", "vulkan1.2", "-g", "--quiet", "-o"])
             .arg(source.with_extension("spv").file_name().unwrap_or_default())

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernels of the self-test. `cargo xtask kernels` compiles them; each carries the source that it was made from.
+//! The kernels of the self-test. `cargo xtask kernels` compiles them; each module contains its source.
 
 /// A kernel in SPIR-V, from `kernels/NAME.comp`.
 pub struct Module(&'static [u8]);
 
 impl Module {
-    /// Its words.
+    /// Returns its words.
     pub fn words(&self) -> Vec<u32> {
         words(self.0)
     }
@@ -20,9 +20,9 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 
 /// Transforms words.
 pub const TRANSFORM: Module = Module(include_bytes!("../../kernels/transform.spv"));
-/// Loops.
+/// Loops many times.
 pub const LOOP: Module = Module(include_bytes!("../../kernels/loop.spv"));
-/// Computes with 64 bits.
+/// Computes with 64-bit integers.
 pub const INTEGERS: Module = Module(include_bytes!("../../kernels/integers.spv"));
 /// Follows pointers.
 pub const POINTER: Module = Module(include_bytes!("../../kernels/pointer.spv"));
@@ -35,12 +35,12 @@ mod tests {
 
     /// SPIR-V's first word.
     const MAGIC: u32 = 0x0723_0203;
-    /// The instruction that carries a source: language, version, file, text.
+    /// The instruction with a source: language, version, file, text.
     const OP_SOURCE: u32 = 3;
-    /// The instruction that carries more of it.
+    /// The instruction with more of the source's text.
     const OP_SOURCE_CONTINUED: u32 = 2;
 
-    /// The text that a module says it was compiled from.
+    /// Returns the source that a module says it was compiled from.
     fn carried(words: &[u32]) -> String {
         let mut text = Vec::new();
         let mut rest = &words[5..];
@@ -69,7 +69,7 @@ mod tests {
             let words = words(&fs::read(source.with_extension("spv")).unwrap());
             assert_eq!(words[0], MAGIC);
             let carried = carried(&words);
-            // The compiler puts lines of its own before the text.
+            // The compiler adds lines before the text.
             let text = fs::read_to_string(&source).unwrap();
             let advice = "run cargo xtask kernels";
             assert!(carried.ends_with(&text), "{}: {advice}: {carried}", source.display());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a Vulkan device computes rightly what kernels rely on.
+//! Tests whether a Vulkan device computes correctly what kernels rely on.
 //!
-//! A device that says it can may be wrong: Mesa's lavapipe before version 25 stops each loop after 65,535 iterations
-//! and reports no error.
+//! What a device reports is not enough: Mesa's lavapipe before version 25 ends each loop after 65,535 iterations
+//! without an error.
 
 mod kernels;
 mod trials;
@@ -12,7 +12,8 @@ use crate::report::{INSTALL, Kind, Verdict};
 use crate::vulkan::{Device, PhysicalDevice, VulkanError};
 use trials::{Trial, Wrong};
 
-/// Tries a device. Hands on what it tries next, and what it knows: a driver may end this process at any time.
+/// Tests a device. Reports each step before it begins and each verdict at once: the driver may end this process at any
+/// time.
 pub fn run(physical: PhysicalDevice<'_>, mut say: impl FnMut(Progress)) {
     let description = physical.description();
     let refused = |why: String| {
@@ -37,7 +38,7 @@ pub fn run(physical: PhysicalDevice<'_>, mut say: impl FnMut(Progress)) {
         }
     }
     say(Progress::Found(Verdict::Usable { pointers: false }));
-    // Outside of what Vulkan promises. A program for the processor shares its addresses; a GPU would be lost.
+    // Vulkan does not promise this. A driver on the processor shares this process's addresses; a GPU would be lost.
     if description.kind == Kind::Cpu && physical.has_buffer_addresses() {
         say(Progress::Trying(trials::POINTER.what.to_owned()));
         let pointers = (trials::POINTER.run)(&device, &description.limits).is_ok();
@@ -45,13 +46,13 @@ pub fn run(physical: PhysicalDevice<'_>, mut say: impl FnMut(Progress)) {
     }
 }
 
-/// How far a self-test is.
+/// The progress of a self-test.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// What is tried next.
+    /// The next step.
     Trying(String),
-    /// What is known; what follows may better it.
+    /// The verdict so far; a later one may improve it.
     Found(Verdict),
 }
 

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a device is asked to compute, and the processor's own results beside it.
+//! Computations that test a device. The processor computes the expected results.
 
 use super::kernels;
 use crate::report::Limits;
 use crate::vulkan::{Binding, Device, Pages, Source, VulkanError};
 use std::sync::atomic::Ordering;
 
-/// Something that a device must do rightly.
+/// A computation that a device must get right.
 pub struct Trial {
-    /// What it is.
+    /// Its name in reports.
     pub what: &'static str,
-    /// Does it.
+    /// Runs it.
     pub run: fn(&Device<'_>, &Limits) -> Result<(), Wrong>,
 }
 
-/// How a trial ends that does not succeed.
+/// Why a trial failed.
 #[derive(Debug)]
 pub enum Wrong {
-    /// Without a result.
+    /// A Vulkan call failed.
     Vulkan(VulkanError),
-    /// With another result than the processor's: which.
+    /// The result differs from the processor's, as this text says.
     Result(String),
 }
 
-/// What kernels cannot do without.
+/// The trials that every device must pass.
 pub const ALL: &[Trial] = &[
     Trial { what: "a round trip without a copy", run: zero_copy },
     Trial { what: "a descriptor", run: descriptor },
@@ -32,14 +32,14 @@ pub const ALL: &[Trial] = &[
     Trial { what: "integers of 64 bits", run: integers },
 ];
 
-/// What only programs for the processor can do.
+/// The trial that only a driver on the processor can pass.
 pub const POINTER: Trial = Trial { what: "pointers that no buffer covers", run: pointer };
 
-/// Invocations in a work group of the kernels that have more than one.
+/// Invocations in a work group, for kernels with more than one.
 const GROUP: usize = 64;
 /// The factor of `kernels/transform.comp`.
 const FACTOR: u32 = 2_654_435_761;
-/// Iterations: more than any counter of 16 bits holds.
+/// Iterations of the loop: more than a 16-bit counter holds.
 const ITERATIONS: u32 = 1_000_000;
 /// Nodes of the list, each in pages of its own.
 const NODES: usize = 16;
@@ -56,7 +56,7 @@ fn descriptor(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
     transform(device, &pages, (start, 1000 * size_of::<u32>()), "the part that a descriptor names")
 }
 
-/// Transforms a part of these pages, which is given as offset and length.
+/// Transforms the part of these pages at this offset and of this length, both in bytes.
 fn transform(
     device: &Device<'_>,
     pages: &Pages,
@@ -125,7 +125,7 @@ fn integers(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What `kernels/integers.comp` does.
+/// Computes what `kernels/integers.comp` does.
 fn mixed(value: u64) -> u64 {
     let mut x =
         value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -140,7 +140,7 @@ fn mixed(value: u64) -> u64 {
 fn pointer(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
     let nodes: Vec<_> =
         (0..NODES).map(|_| Pages::new(alignment(limits), alignment(limits))).collect();
-    // Another order than that of their addresses.
+    // Out of the order of their addresses.
     let order: Vec<_> = (0..NODES).map(|step| &nodes[step * 5 % NODES]).collect();
     for (step, node) in order.iter().enumerate() {
         let [next, value, ..] = node.double_words() else { unreachable!("a page has more") };
@@ -158,7 +158,7 @@ fn pointer(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Of imported memory; a page where a device would take less.
+/// The alignment of imported memory: what the device asks for, but at least a page.
 fn alignment(limits: &Limits) -> usize {
     (limits.import_alignment.unwrap_or_default() as usize).max(4096)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The thread that compiles kernels and runs them, one after another.
+//! The thread that compiles and runs kernels, one at a time.
 
 use crate::messages::{
     Dispatch, Done, Load, Loaded, MAX_CONSTANTS, MAX_NAME, MAX_PUSH_CONSTANTS, MAX_SPIRV, NotDone,
@@ -19,7 +19,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// What the thread is told to do.
+/// A task for the thread.
 pub enum Order {
     /// Compile a kernel from this file.
     Load(Box<Load>, OwnedFd),
@@ -29,7 +29,7 @@ pub enum Order {
     Dispatch(Box<Dispatch>),
 }
 
-/// Prepares a device, says whether it has pointers or why it cannot be had, and follows orders until there are none.
+/// Prepares a device, reports whether it has pointers or why it failed, and follows orders until the sender is gone.
 pub fn run(
     loader: &OsStr,
     device: u32,

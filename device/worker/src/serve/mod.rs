@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A worker at work. Standard input is the socket to its owner.
+//! The worker's side: serves requests. Standard input is the socket to its owner.
 //!
-//! The main thread takes requests: it maps and takes back memory at any time, also while a kernel runs, and hands
-//! kernels to another thread, which compiles and runs them. Threads that a kernel runs in wait in `faults`.
+//! The main thread receives requests. It maps and takes back memory at any time, even while a kernel runs, and passes
+//! kernels to another thread, which compiles and runs them. A kernel's threads wait for memory in `faults`.
 
 mod executor;
 mod faults;
@@ -21,10 +21,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use window::Window;
 
-/// Serves the owner until it goes.
+/// Serves the owner until it closes its end of the socket.
 ///
 /// # Errors
-/// When the owner says what is no request, or the kernel refuses something.
+/// When the owner sends something that is no request, or a system call fails.
 pub fn serve(loader: &OsStr) -> anyhow::Result<()> {
     sandbox::close_others();
     let Some(first) = receive(stdin())? else { return Ok(()) };
@@ -50,11 +50,11 @@ fn prepare(
     orders: std::sync::mpsc::Receiver<Order>,
 ) -> anyhow::Result<(Window, bool)> {
     let Start { start, length, memory, device, .. } = start;
-    // Before libraries and threads are where they like.
+    // Reserved first, before libraries and threads can occupy these addresses.
     let window = Window::reserve(start, length)?;
     let (sender, ready) = channel();
     let loader = loader.to_owned();
-    // Its end is the process's: the owner gets no more answers.
+    // If the thread fails, the process ends, because no more answers would reach the owner.
     thread::Builder::new().name("kernels".into()).spawn(move || {
         if executor::run(&loader, device, &sender, &orders).is_err() {
             std::process::exit(1);
@@ -62,7 +62,7 @@ fn prepare(
     })?;
     let pointers = ready.recv().context("the driver ended the thread")??;
     faults::watch(start, start + length).context("cannot watch for faults")?;
-    // All threads are there now, and everything is loaded.
+    // By now the driver has loaded its libraries and started its threads.
     sandbox::enter(memory)?;
     Ok((window, pointers))
 }

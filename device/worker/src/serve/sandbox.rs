@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "descriptors that nothing owns are closed by number")]
 
-//! What a worker gives up before it runs anything of a guest's: files, the network, other processes, new
-//! descriptors, new threads, and more memory than it may have.
+//! What a worker gives up before it runs guests' code: files, the network, other processes, new descriptors, new
+//! threads, and memory beyond its limit.
 
 use anyhow::Context;
 use landlock::{
@@ -16,10 +16,10 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Descriptors that a worker may have: its own few, and one that the owner sends.
+/// Most descriptors of a worker: its own few, and one that the owner sends.
 const DESCRIPTORS: u64 = 64;
 
-/// System calls that compilers and kernels need: memory, waiting, and the socket that is there.
+/// System calls that compilers and kernels need: memory, waiting, and the existing socket.
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -58,17 +58,17 @@ const ALLOWED: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// Closes all descriptors but the standard ones. To be called before anything has another.
+/// Closes all descriptors but the standard ones. Must be called before the program opens any other.
 pub fn close_others() {
-    // SAFETY: nothing of this program owns a descriptor yet.
+    // SAFETY: no value of this program owns one of these descriptors yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
-/// Gives everything up, for all threads. Fails if that cannot be had, except for Landlock, which older kernels lack, in
-/// whole or for threads that exist: the filter of system calls withholds its files and sockets as well.
+/// Gives everything up, for all threads. Landlock is optional: older versions of Linux lack it, or cannot apply it to
+/// existing threads. The seccomp filter refuses files and sockets in any case.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// When Linux refuses. Missing Landlock is no error.
 pub fn enter(memory: u64) -> anyhow::Result<()> {
     let limit = |resource, most| {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
@@ -94,7 +94,7 @@ pub fn enter(memory: u64) -> anyhow::Result<()> {
 fn filter() -> anyhow::Result<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    // To abort, a thread sends itself a signal; no other process gets one.
+    // A thread aborts by a signal to itself. Signals to other processes are refused.
     let own = SeccompCondition::new(
         0,
         SeccompCmpArgLen::Dword,
@@ -107,14 +107,14 @@ fn filter() -> anyhow::Result<BpfProgram> {
     Ok(SeccompFilter::new(rules, refused, SeccompAction::Allow, target)?.try_into()?)
 }
 
-/// Enters the sandbox, tries what it must refuse, and returns what it did not.
+/// Enters the sandbox, tries to escape, and returns what the sandbox did not refuse.
 ///
 /// # Errors
-/// When it cannot be entered.
+/// When the sandbox cannot be entered.
 pub fn try_to_leave(memory: u64) -> anyhow::Result<Vec<&'static str>> {
     close_others();
     enter(memory)?;
-    // SAFETY: each fails, or is what this looks for; none writes to memory of this process.
+    // SAFETY: each call fails, or is reported as a way out. None writes to this process's memory.
     let left = unsafe {
         let mut left = Vec::new();
         let mut tried = |what, result: i64| {

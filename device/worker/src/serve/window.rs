@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "mappings at addresses that were chosen elsewhere")]
 
-//! The window: GPU virtual addresses as addresses of this process.
+//! The window: a range of this process's addresses that are GPU virtual addresses.
 
 use crate::messages::PAGE;
 use rustix::fd::BorrowedFd;
@@ -9,16 +9,16 @@ use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::ptr::without_provenance_mut;
 
-/// A reserved range of addresses. Nothing of this process is in it but what the owner has mapped there.
+/// A reserved range of addresses. It contains only what the owner has mapped there.
 pub struct Window {
     start: u64,
     end: u64,
 }
 
-/// A range or a place that is not what it must be.
+/// Why a window cannot be reserved or mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
-    /// Not of whole pages, or not inside.
+    /// The range is not whole pages, or not inside the window.
     #[error("{length:#x} bytes at {address:#x} are not pages of the window")]
     Outside {
         /// The first address.
@@ -26,7 +26,7 @@ pub enum WindowError {
         /// Bytes.
         length: u64,
     },
-    /// Something else is there, or no process can have it.
+    /// The range is occupied, or outside user space.
     #[error(
         "cannot reserve the GPU virtual addresses {start:#x} to {end:#x} in this process: {error}"
     )]
@@ -38,7 +38,7 @@ pub enum WindowError {
         /// Why.
         error: io::Errno,
     },
-    /// The kernel refused.
+    /// Linux refused the mapping.
     #[error("cannot map {length:#x} bytes at {address:#x}: {error}")]
     Refused {
         /// The first address.
@@ -59,12 +59,12 @@ impl Window {
         let end = start.checked_add(length).filter(|_| is_pages(start, length) && start > 0);
         let end = end.ok_or(WindowError::Outside { address: start, length })?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-        // SAFETY: this replaces no mapping.
+        // SAFETY: `FIXED_NOREPLACE` replaces no mapping.
         let reserved =
             unsafe { mmap_anonymous(pointer(start), length as usize, ProtFlags::empty(), flags) };
         match reserved {
             Ok(at) if at.addr() as u64 == start => Ok(Self { start, end }),
-            // A kernel before 4.17 takes the address for a wish.
+            // Linux before 4.17 takes the address as a hint.
             Ok(_) => Err(WindowError::Unavailable { start, end, error: io::Errno::EXIST }),
             Err(error) => Err(WindowError::Unavailable { start, end, error }),
         }
@@ -73,7 +73,7 @@ impl Window {
     /// Maps a part of a file.
     ///
     /// # Errors
-    /// When it is not for pages inside the window, or the kernel refuses.
+    /// When these are not pages inside the window, or Linux refuses.
     pub fn map(
         &self,
         address: u64,
@@ -84,20 +84,20 @@ impl Window {
         self.check(address, length)?;
         let stores = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
         let (protection, flags) = (ProtFlags::READ | stores, MapFlags::SHARED | MapFlags::FIXED);
-        // SAFETY: inside the window, which only kernels reach: no reference of Rust's points there.
+        // SAFETY: the range is inside the window, which only kernels access: no Rust reference points there.
         unsafe { mmap(pointer(address), length as usize, protection, flags, file, offset) }
             .map(drop)
             .map_err(|error| WindowError::Refused { address, length, error })
     }
 
-    /// Takes back what is mapped there. No access reaches it after that.
+    /// Takes back what is mapped there. After it returns, no access reaches the former mapping.
     ///
     /// # Errors
-    /// When these are not pages inside the window, or the kernel refuses.
+    /// When these are not pages inside the window, or Linux refuses.
     pub fn unmap(&self, address: u64, length: u64) -> Result<(), WindowError> {
         self.check(address, length)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: as in `map`. The kernel has told all processors when this returns.
+        // SAFETY: as in `map`. Linux has flushed the TLBs of all processors when this returns.
         unsafe { mmap_anonymous(pointer(address), length as usize, ProtFlags::empty(), flags) }
             .map(drop)
             .map_err(|error| WindowError::Refused { address, length, error })
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     const GIB: u64 = 1 << 30;
-    /// Each test has a place of its own, where a process of Linux has nothing.
+    /// Addresses that Linux leaves free in a process. Each test uses its own part.
     const PLACE: u64 = 0x20_0000_0000;
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
             again.starts_with("cannot reserve the GPU virtual addresses 0x203ffff000"),
             "{again}"
         );
-        // Beyond what a process has; not of pages; over the end.
+        // Beyond user space; not whole pages; past the end of all addresses.
         assert!(Window::reserve(1 << 48, GIB).is_err());
         assert!(Window::reserve(PLACE + 1, GIB).is_err());
         assert!(Window::reserve(PAGE.wrapping_neg(), 2 * PAGE).is_err());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! A device with one queue, and memory that it works in.
+//! A device with one queue, and the memory that it uses.
 
 use super::{Called, Pages, PhysicalDevice, VulkanError};
 use ash::ext::external_memory_host;
 use ash::vk;
 use std::marker::PhantomData;
 
-/// How memory of this process is named to Vulkan.
+/// The handle type of this process's memory.
 const HOST: vk::ExternalMemoryHandleTypeFlags =
     vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
 
@@ -19,15 +19,15 @@ pub struct Device<'i> {
     pub(super) commands: vk::CommandPool,
     external: external_memory_host::Device,
     memory_types: Vec<vk::MemoryType>,
-    /// The instance outlives it.
+    /// The instance outlives the device.
     _instance: PhantomData<&'i ()>,
 }
 
 impl<'i> Device<'i> {
-    /// Opens a device that lacks nothing.
+    /// Opens a device for which `PhysicalDevice::lacks` returned `None`.
     ///
     /// # Errors
-    /// When Vulkan refuses.
+    /// When a Vulkan call fails, or the device has no queue for compute.
     pub fn open(physical: PhysicalDevice<'i>) -> Result<Self, VulkanError> {
         let instance = &physical.instance.raw;
         let family = physical.compute_family().ok_or(VulkanError::Lacks("queue for compute"))?;
@@ -43,14 +43,14 @@ impl<'i> Device<'i> {
             .enabled_extension_names(&extensions)
             .enabled_features(&features)
             .push_next(&mut addresses);
-        // SAFETY: the structures live until the call returns; the handle is of this instance, which outlives the
-        // device by its lifetime.
+        // SAFETY: the structures live until the call returns. The handle belongs to this instance, which the lifetime
+        // keeps alive longer than the device.
         let raw = unsafe { instance.create_device(physical.handle, &information, None) };
         let raw = raw.called("vkCreateDevice")?;
         let pool = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(family);
-        // SAFETY: a family that the device was made with.
+        // SAFETY: the device was made with this family.
         let commands = match unsafe { raw.create_command_pool(&pool, None) } {
             Ok(commands) => commands,
             Err(result) => {
@@ -61,7 +61,7 @@ impl<'i> Device<'i> {
         };
         // SAFETY: the device was made with one queue of this family.
         let queue = unsafe { raw.get_device_queue(family, 0) };
-        // SAFETY: the handle is of this instance.
+        // SAFETY: the handle belongs to this instance.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical.handle) };
         Ok(Self {
             queue,
@@ -73,14 +73,14 @@ impl<'i> Device<'i> {
         })
     }
 
-    /// Makes pages of this process a buffer, without a copy.
+    /// Makes a buffer of this process's pages without a copy.
     ///
     /// # Errors
-    /// When Vulkan refuses.
+    /// When a Vulkan call fails, or no suitable memory type can import the pages.
     pub fn import<'a>(&'a self, pages: &'a Pages) -> Result<Imported<'a>, VulkanError> {
         let start = pages.start().as_ptr().cast();
         let mut host = vk::MemoryHostPointerPropertiesEXT::default();
-        // SAFETY: the pages are this process's, and live as long as what is made from them.
+        // SAFETY: the pages belong to this process, and outlive the import.
         let asked = unsafe {
             let ask = self.external.fp().get_memory_host_pointer_properties_ext;
             ask(self.raw.handle(), HOST, start, &mut host)
@@ -95,7 +95,7 @@ impl<'i> Device<'i> {
         // SAFETY: the structures live until the call returns.
         let buffer = unsafe { self.raw.create_buffer(&information, None) };
         let buffer = buffer.called("vkCreateBuffer")?;
-        // From here on, what was made is owned.
+        // From here on, dropping this destroys the buffer if a step fails.
         let mut imported =
             Imported { device: self, buffer, memory: vk::DeviceMemory::null(), length };
         // SAFETY: the buffer is live.
@@ -108,16 +108,16 @@ impl<'i> Device<'i> {
             .allocation_size(length)
             .memory_type_index(kind)
             .push_next(&mut import);
-        // SAFETY: the pages are aligned as the device asks, and outlive the import by its lifetime.
+        // SAFETY: the pages have the device's alignment, and the lifetime keeps them alive longer than the import.
         let memory = unsafe { self.raw.allocate_memory(&information, None) };
         imported.memory = memory.called("vkAllocateMemory")?;
-        // SAFETY: both are new, and the memory has the buffer's length.
+        // SAFETY: buffer and memory are new, and have one length.
         unsafe { self.raw.bind_buffer_memory(buffer, imported.memory, 0) }
             .called("vkBindBufferMemory")?;
         Ok(imported)
     }
 
-    /// A type among these in which processor and device see each other's stores.
+    /// Finds a memory type in the mask `among` that is coherent between processor and device.
     fn memory_type(&self, among: u32) -> Option<u32> {
         let wanted = vk::MemoryPropertyFlags::HOST_COHERENT;
         let is = |(index, kind): &(usize, &vk::MemoryType)| {
@@ -129,7 +129,7 @@ impl<'i> Device<'i> {
 
 impl Drop for Device<'_> {
     fn drop(&mut self) {
-        // SAFETY: everything made from it borrows it, and is gone; a dispatch is waited for before it returns.
+        // SAFETY: everything made from the device borrowed it, and is gone. No dispatch is in flight: each call waits.
         unsafe {
             self.raw.destroy_command_pool(self.commands, None);
             self.raw.destroy_device(None);
@@ -137,7 +137,7 @@ impl Drop for Device<'_> {
     }
 }
 
-/// Pages that a device works in.
+/// Pages that a device uses as a buffer.
 pub struct Imported<'a> {
     device: &'a Device<'a>,
     pub(super) buffer: vk::Buffer,
@@ -147,7 +147,7 @@ pub struct Imported<'a> {
 
 impl Drop for Imported<'_> {
     fn drop(&mut self) {
-        // SAFETY: no dispatch uses them: each borrows them until it is done. Null memory is no memory.
+        // SAFETY: no dispatch uses them: each borrows them until it is done. Freeing null memory does nothing.
         unsafe {
             self.device.raw.destroy_buffer(self.buffer, None);
             self.device.raw.free_memory(self.memory, None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! The loader, and the devices that it knows.
+//! The Vulkan loader, and the devices that it finds.
 
 use super::{Called, VulkanError};
 use crate::report::{Description, Kind, Limits};
@@ -9,10 +9,10 @@ use ash::ext::external_memory_host;
 use ash::vk;
 use std::ffi::{CStr, OsStr};
 
-/// The version of Vulkan that kernels need.
+/// The Vulkan version that kernels need.
 const VERSION: u32 = vk::API_VERSION_1_2;
 
-/// A loaded Vulkan.
+/// A Vulkan instance and its loader.
 pub struct Instance {
     pub(super) raw: ash::Instance,
     /// Keeps the library loaded: `raw` has pointers into it.
@@ -20,13 +20,13 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Loads Vulkan's loader, and with it the machine's drivers.
+    /// Loads the Vulkan loader, which loads the machine's drivers.
     ///
     /// # Errors
-    /// When there is no loader, or no driver.
+    /// When there is no loader or no driver, or a Vulkan call fails.
     pub fn load(library: &OsStr) -> Result<Self, VulkanError> {
-        // SAFETY: libraries run code when they are loaded. This one is the system's Vulkan loader, or what the
-        // user named in its place, and this process is there to contain what it does.
+        // SAFETY: loading a library runs its code. This one is the system's Vulkan loader, or what the user named
+        // instead, and this process exists to contain its faults.
         let entry = unsafe { ash::Entry::load_from(library) }
             .map_err(|error| VulkanError::NoLoader(error.to_string()))?;
         let application =
@@ -40,7 +40,7 @@ impl Instance {
         Ok(Self { raw, _entry: entry })
     }
 
-    /// Its devices, in the loader's order.
+    /// Lists the devices in the loader's order.
     ///
     /// # Errors
     /// When the loader cannot list them, or there are none.
@@ -57,12 +57,12 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: everything made from it borrows it, and is gone.
+        // SAFETY: everything made from the instance borrowed it, and is gone.
         unsafe { self.raw.destroy_instance(None) };
     }
 }
 
-/// A device that could be opened.
+/// A device that is not open.
 #[derive(Clone, Copy)]
 pub struct PhysicalDevice<'i> {
     pub(super) instance: &'i Instance,
@@ -70,10 +70,10 @@ pub struct PhysicalDevice<'i> {
 }
 
 impl PhysicalDevice<'_> {
-    /// What it says of itself.
+    /// Returns the device's description of itself.
     pub fn description(&self) -> Description {
         let raw = &self.instance.raw;
-        // SAFETY: the handle is of this instance.
+        // SAFETY: the handle belongs to this instance.
         let properties = unsafe { raw.get_physical_device_properties(self.handle) };
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut import = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
@@ -83,7 +83,7 @@ impl PhysicalDevice<'_> {
             if imports {
                 all = all.push_next(&mut import);
             }
-            // SAFETY: the device knows the chained structures: it has their version, and their extension.
+            // SAFETY: the device has the version and the extension that the chained structures need.
             unsafe { raw.get_physical_device_properties2(self.handle, &mut all) };
         }
         let limits = properties.limits;
@@ -115,9 +115,9 @@ impl PhysicalDevice<'_> {
         }
     }
 
-    /// Something that kernels need and this lacks.
+    /// Returns the first thing that kernels need and this device lacks.
     pub fn lacks(&self) -> Option<&'static str> {
-        // SAFETY: the handle is of this instance.
+        // SAFETY: the handle belongs to this instance.
         let properties = unsafe { self.instance.raw.get_physical_device_properties(self.handle) };
         // SAFETY: as above.
         let features = unsafe { self.instance.raw.get_physical_device_features(self.handle) };
@@ -134,18 +134,18 @@ impl PhysicalDevice<'_> {
         }
     }
 
-    /// Whether its kernels may follow pointers into buffers, which is the least that pointers need.
+    /// Returns whether kernels may follow pointers into buffers: the least that `KERNEL_POINTERS` needs.
     pub fn has_buffer_addresses(&self) -> bool {
         let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
         let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut addresses);
-        // SAFETY: a structure of Vulkan 1.2, which `lacks` asks for first.
+        // SAFETY: the structure is of Vulkan 1.2, which `lacks` checks first.
         unsafe { self.instance.raw.get_physical_device_features2(self.handle, &mut features) };
         addresses.buffer_device_address == vk::TRUE
     }
 
-    /// Whether it imports memory of this process.
+    /// Returns whether the device can import this process's memory.
     fn imports(&self) -> bool {
-        // SAFETY: the handle is of this instance.
+        // SAFETY: the handle belongs to this instance.
         let extensions =
             unsafe { self.instance.raw.enumerate_device_extension_properties(self.handle) };
         extensions.is_ok_and(|all| {
@@ -154,7 +154,7 @@ impl PhysicalDevice<'_> {
     }
 
     pub(super) fn compute_family(&self) -> Option<u32> {
-        // SAFETY: the handle is of this instance.
+        // SAFETY: the handle belongs to this instance.
         let families =
             unsafe { self.instance.raw.get_physical_device_queue_family_properties(self.handle) };
         let computes =

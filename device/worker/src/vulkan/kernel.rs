@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! A compiled kernel, and its dispatches.
+//! Compiled kernels and their dispatches.
 
 use super::device::Imported;
 use super::{Called, Device, VulkanError};
 use ash::vk;
 use std::ffi::CStr;
 
-/// Vulkan's time-out of a wait that has none.
+/// Vulkan's value for a wait without a time-out.
 const FOREVER: u64 = u64::MAX;
 
 /// What a kernel is compiled from.
 pub struct Source<'a> {
-    /// SPIR-V.
+    /// The module's words.
     pub spirv: &'a [u32],
-    /// The function that is the kernel.
+    /// The entry point's name.
     pub entry_point: &'a CStr,
-    /// Storage buffers: bindings from 0, of set 0.
+    /// Number of storage buffers: bindings from 0 in set 0.
     pub bindings: u32,
     /// Bytes of push constants.
     pub push_constants: u32,
-    /// Number and value of each specialisation constant, words of 32 bits.
+    /// Number and 32-bit value of each specialisation constant.
     pub constants: &'a [[u32; 2]],
 }
 
-/// The part of imported memory that a storage buffer is.
+/// The part of imported memory that a storage buffer covers.
 #[derive(Clone, Copy)]
 pub struct Binding<'a> {
     /// The memory.
     pub memory: &'a Imported<'a>,
-    /// Where it begins, in bytes, a multiple of the device's alignment.
+    /// Offset in bytes, a multiple of the device's descriptor alignment.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
@@ -54,10 +54,10 @@ pub struct Kernel<'a> {
 impl<'i> Device<'i> {
     /// Compiles a kernel.
     ///
-    /// The SPIR-V is trusted as far as this process: a driver need not check it.
+    /// A driver need not validate the SPIR-V, so a malformed module may do anything in this process.
     ///
     /// # Errors
-    /// When Vulkan refuses.
+    /// When a Vulkan call fails.
     pub fn compile(&self, source: &Source<'_>) -> Result<Kernel<'_>, VulkanError> {
         let mut kernel = Kernel {
             device: self,
@@ -80,7 +80,7 @@ impl<'i> Device<'i> {
 }
 
 impl Kernel<'_> {
-    /// Bytes of push constants.
+    /// Returns the number of bytes of push constants.
     pub fn push_constants(&self) -> usize {
         self.push_constants as usize
     }
@@ -93,7 +93,7 @@ impl Kernel<'_> {
         let entries = (0..).step_by(size_of::<u32>()).zip(source.constants);
         let entries: Vec<_> = entries.map(constant).collect();
         let constants = vk::SpecializationInfo::default().map_entries(&entries).data(&values);
-        // SAFETY: the structures live until each call returns, and name objects of this device that are live.
+        // SAFETY: the structures live until each call returns, and name live objects of this device.
         unsafe {
             self.module = raw.create_shader_module(&module, None).called("vkCreateShaderModule")?;
             let bindings: Vec<_> = (0..source.bindings).map(storage_buffer).collect();
@@ -162,13 +162,13 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Runs so many work groups, and waits until they are done.
+    /// Runs the work groups, and waits until they are done.
     ///
-    /// A kernel that follows pointers reaches whatever this process can: such a kernel is the process's whole
-    /// purpose, and what it breaks ends with the process.
+    /// A kernel that follows pointers reaches all of this process's memory. The process exists to run such kernels,
+    /// and contains the damage.
     ///
     /// # Errors
-    /// When Vulkan refuses, or the device is lost.
+    /// When a Vulkan call fails, or the device is lost.
     pub fn run(
         &mut self,
         bindings: &[Binding<'_>],
@@ -186,8 +186,8 @@ impl Kernel<'_> {
         let raw = &self.device.raw;
         let buffers = [self.commands];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: the commands were recorded whole and are not pending: the wait below ended the last time.
-        // Device and queue are used by this thread alone.
+        // SAFETY: the commands are recorded and not pending: each earlier submission was waited for below. Only this
+        // thread uses device and queue.
         unsafe {
             raw.queue_submit(self.device.queue, &[submit], self.done).called("vkQueueSubmit")?;
             raw.wait_for_fences(&[self.done], true, FOREVER).called("vkWaitForFences")?;
@@ -198,7 +198,7 @@ impl Kernel<'_> {
     fn bind(&self, bindings: &[Binding<'_>]) {
         let buffers: Vec<_> = bindings.iter().map(|b| [b.information()]).collect();
         let writes: Vec<_> = (0..).zip(&buffers).map(|(at, b)| self.write(at, b)).collect();
-        // SAFETY: no dispatch uses the set: each is waited for.
+        // SAFETY: no dispatch in flight uses the set: `run` waits for each.
         unsafe { self.device.raw.update_descriptor_sets(&writes, &[]) };
     }
 
@@ -218,11 +218,11 @@ impl Kernel<'_> {
         let (raw, commands) = (&self.device.raw, self.commands);
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // What the processor stored is seen by kernels without a barrier; what they stored needs one.
+        // Kernels see the processor's stores without a barrier. The processor needs one to see theirs.
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::SHADER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ)];
-        // SAFETY: the buffer is not pending, and all that it names is of this device and live.
+        // SAFETY: the command buffer is not pending, and names live objects of this device.
         unsafe {
             raw.begin_command_buffer(commands, &begin).called("vkBeginCommandBuffer")?;
             raw.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, self.pipeline);
@@ -267,7 +267,7 @@ fn storage_buffer(binding: u32) -> vk::DescriptorSetLayoutBinding<'static> {
 impl Drop for Kernel<'_> {
     fn drop(&mut self) {
         let raw = &self.device.raw;
-        // SAFETY: no dispatch is under way: each is waited for. Null handles are ignored, but for the commands'.
+        // SAFETY: no dispatch is in flight: `run` waits for each. Destroying a null handle does nothing.
         unsafe {
             raw.destroy_fence(self.done, None);
             if self.commands != vk::CommandBuffer::null() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! As much of Vulkan as kernels need, with owners that end what they began.
+//! The part of Vulkan that kernels need, in types that destroy their objects on drop.
 
 mod device;
 mod instance;
@@ -17,26 +17,26 @@ use ash::vk;
 /// A Vulkan that cannot be used, or a call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum VulkanError {
-    /// No loader.
+    /// The Vulkan loader cannot be loaded.
     #[error("this machine has no Vulkan loader ({0})")]
     NoLoader(String),
-    /// A loader without a driver.
+    /// The loader finds no driver.
     #[error("this machine's Vulkan loader finds no driver")]
     NoDriver,
-    /// Vulkan said no.
+    /// A Vulkan call failed.
     #[error("{call} failed: {result}")]
     Call {
-        /// What was called.
+        /// The function.
         call: &'static str,
-        /// What it returned.
+        /// Its result.
         result: vk::Result,
     },
-    /// What a kernel needs is not there.
+    /// The device lacks something that kernels need.
     #[error("no {0}")]
     Lacks(&'static str),
 }
 
-/// Names the call that failed.
+/// Adds the function's name to a failed call.
 trait Called<T> {
     fn called(self, call: &'static str) -> Result<T, VulkanError>;
 }

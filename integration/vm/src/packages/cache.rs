@@ -2,7 +2,7 @@
 
 //! A cache of the parts of VMs, kept between runs.
 //!
-//! A piece is a folder that is whole or absent: it is made beside the others and renamed.
+//! A piece is a folder that is complete or absent: it is made in a folder for incomplete pieces, then renamed.
 
 use anyhow::Context;
 use rustix::fs::{FlockOperation, flock};
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// The version of the pieces' contents, so that this bellhop does not use an older one's pieces.
+/// The version of the pieces' contents, so that bellhop does not use pieces from an older version.
 pub const LAYOUT: &str = "vm-1";
-/// The folder of incomplete pieces, which the holder of the lock makes.
+/// The folder of incomplete pieces. Only the holder of the lock uses it.
 const UNFINISHED: &str = "unfinished";
 
-/// The cache, held by this process alone until it is dropped.
+/// The cache. This process has it alone until this is dropped.
 pub struct Cache {
     folder: PathBuf,
     /// The kernel releases the lock with the file, even when the process is killed.
@@ -53,12 +53,12 @@ impl Cache {
             result => result.with_context(cannot)?,
         }
         let cache = Self { folder: folder.to_owned(), _lock: lock };
-        // An interrupted run may have left it.
+        // An interrupted run may have left incomplete pieces.
         remove(&cache.folder.join(UNFINISHED))?;
         Ok(cache)
     }
 
-    /// A folder that is updated in place, not replaced as a whole.
+    /// Returns a folder that is updated in place, not replaced as a whole.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -69,7 +69,7 @@ impl Cache {
         Ok(folder)
     }
 
-    /// The folder of a piece; `make` fills it if it is not there, or `refresh` is set.
+    /// Returns the folder of a piece. Calls `make` to fill it if it is absent or `refresh` is set.
     ///
     /// # Errors
     /// When it cannot be made.

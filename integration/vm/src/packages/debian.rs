@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packages of a release of Debian, whatever this machine runs, without touching its installed packages.
+//! Packages of a Debian release, on any machine, without touching its installed packages.
 //!
 //! apt-get works for any user when its state is in separate folders. It installs nothing here: it downloads
 //! packages, which verifies them, and this unpacks them.
@@ -34,7 +34,7 @@ pub enum Release {
 }
 
 impl Release {
-    /// The releases whose packages go together with this one's.
+    /// The releases with packages that can be combined with this release's.
     fn family(self) -> &'static [Self] {
         match self {
             Self::Old => &[Self::Old],
@@ -65,13 +65,13 @@ pub struct Debian {
     folder: PathBuf,
     releases: &'static [Release],
     mirror: Option<String>,
-    /// Set once the lists are fetched, with the first package.
+    /// Set once the lists are fetched, before the first package.
     updated: OnceCell<()>,
 }
 
 impl Debian {
-    /// That of `release`, and of those that go together with it. Keeps its lists in `folder`. Without a
-    /// `mirror`, this machine's own is used.
+    /// The archive of `release` and its family. Keeps the package lists in `folder`. Without a `mirror`, uses this
+    /// machine's own.
     #[must_use]
     pub fn new(folder: PathBuf, release: Release, mirror: Option<String>) -> Self {
         Self { folder, releases: release.family(), mirror, updated: OnceCell::new() }

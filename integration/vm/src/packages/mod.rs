@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packages of Debian: fetched, kept, unpacked, used from where they are.
+//! Debian's packages: fetches, caches and unpacks them, and runs programs with their libraries.
 
 pub mod cache;
 pub mod debian;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Unpacked packages of Debian, and programs that run with their libraries.
+//! Debian's packages, unpacked, and programs that run with their libraries.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Debian's packages for this processor have their libraries: before Debian 13, the C library's is the second.
+/// Folders of libraries in Debian's packages for this processor. Before Debian 13, the C library is in the second.
 pub const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
-/// What loads programs and libraries; it is of one release with the C library.
+/// The dynamic loader. It must come from the C library's release.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
-/// A folder with packages and everything that these need.
+/// A folder of unpacked packages with all their dependencies.
 #[derive(Debug)]
 pub struct Unpacked {
     root: PathBuf,
 }
 
 impl Unpacked {
-    /// This folder.
+    /// Takes the packages in this folder.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// A file or folder of a package.
+    /// Returns the path of a package's file or folder.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// The command that starts a program with these libraries and their C library.
+    /// Returns the command that starts a program with these libraries, including their C library.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let (loader, arguments) = self.loader();
@@ -39,7 +39,7 @@ impl Unpacked {
         command
     }
 
-    /// The program that loads others, and its arguments before the program's name.
+    /// Returns the dynamic loader, and its arguments before the program's path.
     #[must_use]
     pub fn loader(&self) -> (PathBuf, [OsString; 2]) {
         let mut folders = LIBRARIES.map(|folder| self.root.join(folder)).to_vec();
