@@ -15,3 +15,4 @@ mod self_test;
 mod serve;
 mod socket;
 mod vulkan;
+mod waiting;

@@ -10,7 +10,7 @@ use crate::messages::{
     PAGE, Start, Unload, Unmap,
 };
 use crate::socket::{receive, send};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::waiting::is_readable;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, memfd_create, seek};
 use rustix::io::Errno;
@@ -19,8 +19,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How long a worker may take to start. A self-test takes a second at most, but the driver may be on a slow disk.
+const START: Duration = Duration::from_secs(60);
 /// Size of the file for a worker's standard error, in bytes.
 const SAID: u64 = 1 << 16;
 
@@ -30,6 +32,9 @@ pub enum WorkerError {
     /// The worker cannot be started.
     #[error("cannot start a worker: {0}")]
     NotStarted(std::io::Error),
+    /// The worker was not ready in time.
+    #[error("a worker did not pass its self-test within {} s", START.as_secs())]
+    TooSlow,
     /// The worker has no Vulkan, no window or no sandbox.
     #[error("the worker refused to start: {0}")]
     Refused(String),
@@ -283,7 +288,7 @@ impl Worker {
     /// entered its sandbox. The worker ends when the calling thread ends.
     ///
     /// # Errors
-    /// When the worker cannot be started, refuses, or ends.
+    /// When the worker cannot be started, refuses, takes too long, or ends.
     pub fn start(mut command: Command, options: &Options) -> Result<Self, WorkerError> {
         let (socket, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -309,6 +314,9 @@ impl Worker {
         };
         // If the worker has ended, the receive below reports it.
         let _ = send(&worker.conversation.socket, start, None);
+        if !is_readable(worker.socket(), Instant::now() + START)? {
+            return Err(WorkerError::TooSlow);
+        }
         let Some(received) = receive(&worker.conversation.socket)? else {
             return Err(worker.ended());
         };
@@ -381,22 +389,17 @@ impl Worker {
         self.conversation.unmap(range.start, range.end.saturating_sub(range.start))
     }
 
-    /// Waits for the worker's next event, at most for `patience` if given. Returns `None` if there was none, or a
-    /// signal interrupted the wait.
+    /// Waits for the worker's next event, at most for `patience` if given. Returns `None` if there was none.
     ///
     /// # Errors
     /// When the worker ended, or sent something that fits no request; drop it then.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<Event>, WorkerError> {
         if let Some(patience) = patience {
-            let patience = Timespec::try_from(patience)
-                .map_err(|_| WorkerError::Impossible("nothing waits so long"))?;
-            match poll(
-                &mut [PollFd::new(&self.conversation.socket, PollFlags::IN)],
-                Some(&patience),
-            ) {
-                Ok(0) | Err(Errno::INTR) => return Ok(None),
-                result => result?,
-            };
+            let deadline = Instant::now().checked_add(patience);
+            let deadline = deadline.ok_or(WorkerError::Impossible("nothing waits so long"))?;
+            if !is_readable(self.socket(), deadline)? {
+                return Ok(None);
+            }
         }
         let Some(received) = receive(&self.conversation.socket)? else {
             return Err(self.ended());

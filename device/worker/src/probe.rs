@@ -4,9 +4,9 @@
 
 use crate::report::{Description, Device, Report, Verdict};
 use crate::self_test::Progress;
+use crate::waiting::is_readable;
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -70,8 +70,18 @@ pub fn probe(
 struct Ended {
     printed: Vec<u8>,
     said: String,
-    /// `None` if it was killed: it took too long or printed too much.
-    status: Option<ExitStatus>,
+    end: End,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By itself.
+    Status(ExitStatus),
+    /// Killed: it took longer than [`PATIENCE`].
+    TookTooLong,
+    /// Killed: it printed [`MOST`] bytes or more.
+    PrintedTooMuch,
 }
 
 impl Ended {
@@ -86,12 +96,12 @@ impl Ended {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(said.try_clone().context("cannot share a file")?);
         let mut child = command.spawn().context("cannot start a worker")?;
-        let (printed, in_time) = read(&mut child, deadline)?;
-        if !in_time {
+        let (printed, killed) = read(&mut child, deadline)?;
+        if killed.is_some() {
             child.kill().context("cannot end a worker")?;
         }
         let status = child.wait().context("cannot wait for a worker")?;
-        Ok(Self { printed, said: read_back(said), status: in_time.then_some(status) })
+        Ok(Self { printed, said: read_back(said), end: killed.unwrap_or(End::Status(status)) })
     }
 
     /// Parses the lines, and skips those that are incomplete or unknown.
@@ -118,9 +128,10 @@ impl Ended {
 
     /// Describes how it ended.
     fn why(&self) -> String {
-        let ended = match self.status {
-            None => format!("it took longer than {} s", PATIENCE.as_secs()),
-            Some(status) => format!("the worker ended ({status})"),
+        let ended = match self.end {
+            End::TookTooLong => format!("it took longer than {} s", PATIENCE.as_secs()),
+            End::PrintedTooMuch => format!("it printed more than {MOST} bytes"),
+            End::Status(status) => format!("the worker ended ({status})"),
         };
         match self.said.trim() {
             "" => ended,
@@ -129,26 +140,27 @@ impl Ended {
     }
 }
 
-/// Reads what it prints. Returns `false` if it took too long or printed more than `MOST` bytes.
-fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, bool)> {
+/// Reads what it prints until it ends. Also returns why it must be killed, if it must.
+fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, Option<End>)> {
     let mut out: ChildStdout = child.stdout.take().context("it has a pipe")?;
     let mut printed = Vec::new();
     let mut part = [0; 4096];
     while printed.len() < MOST {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).context("a time")?;
-        match poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Ok((printed, false)),
-            Ok(_) => {}
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error).context("cannot wait for a worker"),
+        if !is_readable(&out, deadline).context("cannot wait for a worker")? {
+            return Ok((printed, Some(End::TookTooLong)));
         }
         match out.read(&mut part).context("cannot read from a worker")? {
-            0 => return Ok((printed, true)),
+            0 => {
+                // A worker that closes its output may live on.
+                let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
+                let process = process.context("cannot watch a worker")?;
+                let ended = is_readable(process, deadline).context("cannot wait for a worker")?;
+                return Ok((printed, (!ended).then_some(End::TookTooLong)));
+            }
             read => printed.extend_from_slice(&part[..read]),
         }
     }
-    Ok((printed, false))
+    Ok((printed, Some(End::PrintedTooMuch)))
 }
 
 /// Returns the end of what it wrote to standard error.
@@ -221,7 +233,19 @@ mod tests {
         let said = report("echo nonsense; exit 3", None).missing.unwrap();
         assert!(said.contains("exit status: 3"), "{said}");
         let said = report("yes", None).missing.unwrap();
-        assert!(said.contains("cannot be listed"), "{said}");
+        assert!(said.contains("cannot be listed: it printed more than"), "{said}");
+    }
+
+    #[test]
+    fn a_worker_that_closes_its_output_and_lives_on_is_killed_when_its_time_is_over() {
+        let mut silent = Command::new("sh");
+        silent.args(["-c", "exec >&-; exec sleep 1000"]).stdout(Stdio::piped());
+        let mut silent = silent.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let (printed, end) = read(&mut silent, deadline).unwrap();
+        silent.kill().unwrap();
+        silent.wait().unwrap();
+        assert_eq!((printed, end), (Vec::new(), Some(End::TookTooLong)));
     }
 
     #[test]
