@@ -262,9 +262,9 @@ fn a_wild_pointer_ends_its_worker_and_is_reported() {
     }
 }
 
-#[test]
-fn a_kernel_that_never_ends_is_killed_and_leaves_nothing() {
-    let Some(mut worker) = worker() else { return };
+/// A worker with a kernel that spins until the word at an address is not 0, its pages, and the address.
+fn spinning() -> Option<(Worker, Pages, u64)> {
+    let mut worker = worker()?;
     let mut pages = Pages::new();
     let flag = WINDOW.start + 0x5000;
     pages.add(flag, true);
@@ -272,6 +272,12 @@ fn a_kernel_that_never_ends_is_killed_and_leaves_nothing() {
     worker.dispatch(1, [1; 3], &words(&[flag])).unwrap();
     let Event::Fault(fault) = next(&mut worker) else { panic!("it touches the flag") };
     pages.answer(&mut worker, fault).unwrap();
+    Some((worker, pages, flag))
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_killed_and_leaves_nothing() {
+    let Some((mut worker, _pages, flag)) = spinning() else { return };
     // The kernel spins. Taking its page back makes it fault again, perhaps before `Unmapped` arrives.
     worker.unmap(flag..flag + PAGE).unwrap();
     let said = [next(&mut worker), next(&mut worker)];
@@ -290,14 +296,7 @@ fn a_kernel_that_never_ends_is_killed_and_leaves_nothing() {
 
 #[test]
 fn a_kernel_that_a_store_of_the_owner_s_ends_sees_that_store() {
-    let Some(mut worker) = worker() else { return };
-    let mut pages = Pages::new();
-    let flag = WINDOW.start + 0x5000;
-    pages.add(flag, true);
-    load(&mut worker, 1, SPIN, 8, &[]);
-    worker.dispatch(1, [1; 3], &words(&[flag])).unwrap();
-    let Event::Fault(fault) = next(&mut worker) else { panic!("it touches the flag") };
-    pages.answer(&mut worker, fault).unwrap();
+    let Some((mut worker, pages, flag)) = spinning() else { return };
     pages.store(flag, 1);
     assert_eq!(next(&mut worker), Event::Done(1));
 }
