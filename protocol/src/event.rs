@@ -65,6 +65,14 @@ open_enum! {
         BAD_LOG_OPERATION = 17;
         /// A packet waits for a monitored fence, for which only CPUs can wait. `address`: the slot.
         FENCE_NOT_NATIVE = 18;
+        /// The process has no kernel of this number, or it is not compiled. `address`: the number.
+        NO_SUCH_KERNEL = 19;
+        /// Not the kernel's arguments, or more work groups than the device can have. `address`: the offending value.
+        BAD_KERNEL_ARGUMENTS = 20;
+        /// The host's Vulkan device refused to run the kernel, or was lost. `address`: the kernel's number.
+        KERNEL_FAILED = 21;
+        /// The process on the host that ran the kernel ended. `address`: the kernel's number.
+        KERNEL_LOST = 22;
     }
 }
 

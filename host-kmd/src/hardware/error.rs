@@ -2,7 +2,7 @@
 
 //! Why the hardware does not do as asked.
 
-use super::{AddressSpaceId, GuestId, HwQueueId, PhysicalAddress, PhysicalDoorbell};
+use super::{AddressSpaceId, GuestId, HwQueueId, KernelNumber, PhysicalAddress, PhysicalDoorbell};
 use bellhop_protocol::fence_log::FenceLogType;
 
 /// A table of the hardware is full.
@@ -36,6 +36,14 @@ pub enum UnknownId {
         queue: HwQueueId,
         /// The type of log.
         log_type: FenceLogType,
+    },
+    /// The address space has no such kernel.
+    #[error("address space {} has no kernel {}", .space.0, .kernel.0)]
+    Kernel {
+        /// The address space.
+        space: AddressSpaceId,
+        /// The kernel.
+        kernel: KernelNumber,
     },
     /// No such doorbell slot in the guest's BAR.
     #[error("no BAR has doorbell slot {0}")]

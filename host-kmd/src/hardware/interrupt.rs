@@ -2,7 +2,10 @@
 
 //! Interrupts: what the GPU reports to the host.
 
-use super::{EngineState, GlobalFence, GuestId, HwQueueId, RotationOutcome};
+use super::{
+    AddressSpaceId, EngineState, GlobalFence, GuestId, HwQueueId, KernelNumber, KernelOutcome,
+    RotationOutcome,
+};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
@@ -138,6 +141,16 @@ pub enum Interrupt {
     EngineReset {
         /// The engine's node.
         node: u32,
+    },
+    /// A kernel is compiled, or cannot be: the end of
+    /// [`Kernels::create_kernel`](super::Kernels::create_kernel).
+    KernelCompiled {
+        /// The kernel's address space.
+        space: AddressSpaceId,
+        /// The kernel.
+        kernel: KernelNumber,
+        /// What came of it.
+        outcome: KernelOutcome,
     },
     /// [`Engines::quiesced`](super::Engines::quiesced) advanced.
     Quiesced,

@@ -15,6 +15,7 @@ mod fence;
 mod fence_log;
 mod id;
 mod interrupt;
+mod kernel;
 mod memory;
 mod observe;
 mod page_table;
@@ -36,6 +37,7 @@ pub use fence_log::{
 };
 pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, Ticket};
 pub use interrupt::{Fault, Interrupt, Interrupts};
+pub use kernel::{KernelNumber, KernelOutcome, KernelRefusal, KernelSource, Kernels};
 pub use memory::{Memory, SegmentSizes};
 pub use observe::{BusyOf, EXECUTED, FrontEnd, HostClocks, Observe};
 pub use page_table::{PageTableRange, PageTables};
@@ -57,6 +59,7 @@ pub trait Hardware:
     + Fences
     + FenceLogs
     + Queues
+    + Kernels
     + Doorbells
     + Engines
     + Interrupts
@@ -74,6 +77,7 @@ impl<T> Hardware for T where
         + Fences
         + FenceLogs
         + Queues
+        + Kernels
         + Doorbells
         + Engines
         + Interrupts

@@ -56,8 +56,8 @@ fn accesses(
         | Packet::ConditionalInterrupt(_)
         | Packet::WriteFence(_)
         | Packet::LogFence(_) => [None; 3],
-        // Unchecked packets would follow.
-        Packet::IndirectBuffer(_) => return illegal,
+        // Unchecked packets would follow; unchecked addresses would be used.
+        Packet::IndirectBuffer(_) | Packet::DispatchKernel(_) => return illegal,
         Packet::WritePageTable(_)
         | Packet::FlushTlb(_)
         | Packet::Decompress(_)

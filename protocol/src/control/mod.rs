@@ -17,6 +17,7 @@ pub mod escape;
 pub mod fence;
 pub mod gpu_va;
 pub mod hw_queue;
+pub mod kernel;
 pub mod node_context;
 pub mod power;
 pub mod process;
@@ -146,6 +147,12 @@ open_enum! {
         DESTROY_DOORBELL = 0x62;
         /// [`doorbell::NotifyWorkSubmission`]
         NOTIFY_WORK_SUBMISSION = 0x63;
+        /// [`kernel::QueryKernelCaps`]
+        QUERY_KERNEL_CAPS = 0x70;
+        /// [`kernel::CreateKernel`]
+        CREATE_KERNEL = 0x71;
+        /// [`kernel::DestroyKernel`]
+        DESTROY_KERNEL = 0x72;
     }
 }
 

@@ -3,6 +3,7 @@
 //! Packets that only 3D/compute nodes execute.
 
 use super::header::{Opcode, PacketHeader};
+use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
@@ -88,5 +89,123 @@ impl Dispatch {
     #[must_use]
     pub const fn kernel(&self) -> Kernel {
         Kernel(self.header.argument)
+    }
+}
+
+bitflags! {
+    /// How a dispatch relates to the dispatches before it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct DispatchFlags: u32 {
+        /// Waits until the dispatches before it in the queue are done and their stores are visible. Without it, they
+        /// may overlap with this one.
+        const BARRIER = 1 << 0;
+    }
+}
+
+/// Most bytes of push constants that a dispatch can have. A device may have fewer:
+/// [`KernelCaps::max_push_constants`](crate::control::kernel::KernelCaps::max_push_constants).
+pub const MAX_PUSH_CONSTANTS: u32 = 256;
+/// Most descriptors that a dispatch can have. A device may have fewer:
+/// [`KernelCaps::max_descriptors`](crate::control::kernel::KernelCaps::max_descriptors).
+pub const MAX_DESCRIPTORS: u32 = 16;
+
+/// `DISPATCH_KERNEL`: runs a kernel that the process created with
+/// [`CreateKernel`](crate::control::kernel::CreateKernel).
+///
+/// Its arguments lie in memory: push constants, zeroes up to a multiple of 8 bytes, and then
+/// [`KernelDescriptor`]s. The engine reads them once, before the kernel starts. Every other packet, and the end of the
+/// buffer, waits for the dispatches before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct DispatchKernel {
+    /// `argument` is the kernel's number.
+    pub header: PacketHeader,
+    /// Number of work groups in each dimension. The kernel does not run if one is 0.
+    pub groups: [u32; 3],
+    /// [`DispatchFlags`]; an unknown flag is refused.
+    pub flags: u32,
+    /// GPU virtual address of the arguments, a multiple of 8; ignored if there are none.
+    pub arguments: u64,
+    /// Bytes of push constants: as many as the kernel was created with.
+    pub push_constants: u32,
+    /// Number of descriptors: as many as the kernel was created with.
+    pub descriptors: u32,
+}
+crate::assert_layout!(
+    DispatchKernel, 40,
+    header at 0, groups at 8, flags at 20, arguments at 24, push_constants at 32, descriptors at 36,
+);
+
+/// Memory that a kernel reaches through a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct KernelDescriptor {
+    /// Address of its first byte: a multiple of
+    /// [`KernelCaps::descriptor_alignment`](crate::control::kernel::KernelCaps::descriptor_alignment).
+    pub gpu_va: u64,
+    /// Its length in bytes.
+    pub length: u64,
+}
+crate::assert_layout!(KernelDescriptor, 16, gpu_va at 0, length at 8);
+
+impl DispatchKernel {
+    /// Runs the kernel of this number without arguments.
+    #[must_use]
+    pub const fn new(kernel: u32, groups: [u32; 3], flags: DispatchFlags) -> Self {
+        let header = PacketHeader::new(Opcode::DISPATCH_KERNEL, size_of::<Self>(), kernel);
+        let flags = flags.bits();
+        Self { header, groups, flags, arguments: 0, push_constants: 0, descriptors: 0 }
+    }
+
+    /// With these arguments.
+    #[must_use]
+    pub const fn with_arguments(
+        self,
+        arguments: u64,
+        push_constants: u32,
+        descriptors: u32,
+    ) -> Self {
+        Self { arguments, push_constants, descriptors, ..self }
+    }
+
+    /// The kernel's number.
+    #[must_use]
+    pub const fn kernel(&self) -> u32 {
+        self.header.argument
+    }
+
+    /// Bytes of all arguments, if these are numbers of arguments that a packet can have.
+    #[must_use]
+    pub const fn arguments_size(&self) -> Option<usize> {
+        if !self.push_constants.is_multiple_of(4)
+            || self.push_constants > MAX_PUSH_CONSTANTS
+            || self.descriptors > MAX_DESCRIPTORS
+        {
+            return None;
+        }
+        let push_constants = (self.push_constants as usize).next_multiple_of(8);
+        Some(push_constants + self.descriptors as usize * size_of::<KernelDescriptor>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_push_constants_up_to_a_whole_word_and_then_descriptors() {
+        let size = |push_constants, descriptors| {
+            DispatchKernel::new(1, [1; 3], DispatchFlags::empty())
+                .with_arguments(0x1000, push_constants, descriptors)
+                .arguments_size()
+        };
+        assert_eq!(size(0, 0), Some(0));
+        assert_eq!(size(4, 0), Some(8));
+        assert_eq!(size(8, 1), Some(24));
+        assert_eq!(size(12, 2), Some(48));
+        assert_eq!(size(256, 16), Some(512));
+        for (push_constants, descriptors) in [(2, 0), (260, 0), (u32::MAX, 0), (0, 17)] {
+            assert_eq!(size(push_constants, descriptors), None, "{push_constants} {descriptors}");
+        }
     }
 }

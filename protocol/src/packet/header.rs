@@ -35,8 +35,10 @@ open_enum! {
         WRITE_FENCE = 0x23;
         /// Records an operation on a fence in one of the queue's logs.
         LOG_FENCE = 0x24;
-        /// Runs a kernel of the compute node.
+        /// Runs a built-in kernel of the compute node.
         DISPATCH = 0x30;
+        /// Runs a kernel that the process created.
+        DISPATCH_KERNEL = 0x31;
         /// Writes page-table entries; privileged.
         WRITE_PAGE_TABLE = 0x40;
         /// Flushes an address space from the TLBs of all engines; privileged.

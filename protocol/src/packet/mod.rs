@@ -13,7 +13,7 @@ mod header;
 pub mod paging;
 pub mod transfer;
 
-use dispatch::Dispatch;
+use dispatch::{Dispatch, DispatchKernel};
 use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
 use flow::IndirectBuffer;
 pub use header::{Opcode, PacketHeader, UNIT};
@@ -71,6 +71,8 @@ pub enum Packet<'a> {
     LogFence(LogFence),
     /// See [`Dispatch`].
     Dispatch(Dispatch),
+    /// See [`DispatchKernel`].
+    DispatchKernel(DispatchKernel),
     /// See [`WritePageTable`].
     WritePageTable(WritePageTable),
     /// See [`FlushTlb`].
@@ -117,6 +119,7 @@ impl<'a> Packet<'a> {
             Opcode::WRITE_FENCE => Self::WriteFence(fixed(header, bytes)?),
             Opcode::LOG_FENCE => Self::LogFence(fixed(header, bytes)?),
             Opcode::DISPATCH => Self::Dispatch(fixed(header, bytes)?),
+            Opcode::DISPATCH_KERNEL => Self::DispatchKernel(fixed(header, bytes)?),
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(fixed(header, bytes)?),
             Opcode::FLUSH_TLB => Self::FlushTlb(fixed(header, bytes)?),
             Opcode::DECOMPRESS => Self::Decompress(fixed(header, bytes)?),
@@ -149,6 +152,7 @@ fn fixed<T: FromBytes>(header: PacketHeader, bytes: &[u8]) -> Result<T, PacketEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dispatch::DispatchFlags;
     use proptest::prelude::*;
     use zerocopy::IntoBytes;
 
@@ -166,6 +170,12 @@ mod tests {
             Packet::decode(dispatch.as_bytes()),
             Ok((Packet::Dispatch(dispatch), size_of::<Dispatch>()))
         );
+        let kernel = DispatchKernel::new(7, [1, 2, 3], DispatchFlags::BARRIER);
+        let kernel = kernel.with_arguments(0x1000, 12, 2);
+        assert_eq!(
+            Packet::decode(kernel.as_bytes()),
+            Ok((Packet::DispatchKernel(kernel), size_of::<DispatchKernel>()))
+        );
     }
 
     #[test]
@@ -179,6 +189,12 @@ mod tests {
         assert_eq!(
             Packet::decode(long.as_bytes()),
             Err(PacketError::BadLength { opcode: Opcode::TIMESTAMP, units: 10 })
+        );
+        let short = PacketHeader::new(Opcode::DISPATCH_KERNEL, 32, 0);
+        let short = [short.as_bytes(), &[0; 24]].concat();
+        assert_eq!(
+            Packet::decode(&short),
+            Err(PacketError::BadLength { opcode: Opcode::DISPATCH_KERNEL, units: 4 })
         );
         let empty = PacketHeader::new(Opcode::NOP, 0, 0);
         assert!(Packet::decode(empty.as_bytes()).is_err());

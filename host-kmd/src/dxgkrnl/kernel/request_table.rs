@@ -33,6 +33,7 @@ use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, MapGpuVirtualAddress, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::kernel::{CreateKernel, DestroyKernel, QueryKernelCaps};
 use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitCommandVirtual};
 use bellhop_protocol::control::power::{QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
@@ -134,6 +135,7 @@ const REQUESTS: &[Declaration] = declare! {
         SetDevicePower => set_device_power;
         SetEnginePower => set_engine_power;
         Escape => escape;
+        QueryKernelCaps => query_kernel_caps;
         CreateProcess => create_process, NEW_WORK;
     }
     Process {
@@ -185,6 +187,9 @@ const REQUESTS: &[Declaration] = declare! {
         ConnectDoorbell => connect_doorbell, NEEDS_POWER | NEW_WORK;
         DestroyDoorbell => destroy_doorbell;
         NotifyWorkSubmission => notify_work_submission;
+
+        CreateKernel[constant_count] => create_kernel, NEW_WORK;
+        DestroyKernel => destroy_kernel;
     }
 };
 

@@ -6,6 +6,7 @@
 mod doorbells;
 mod engines;
 mod fences;
+mod kernels;
 mod memory;
 mod page_tables;
 mod queues;

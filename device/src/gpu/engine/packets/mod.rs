@@ -94,6 +94,7 @@ pub fn execute(
         Packet::Dispatch(packet) => {
             left.operation = Some(Operation::Dispatch(dispatch::dispatch(context, packet)?));
         }
+        Packet::DispatchKernel(packet) => dispatch::dispatch_kernel(context, packet)?,
         // Only a system context gets here: see `Execution::next_packet`.
         Packet::WritePageTable(packet) => paging::write_page_table(context, packet)?,
         Packet::FlushTlb(packet) => {

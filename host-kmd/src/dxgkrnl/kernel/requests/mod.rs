@@ -13,6 +13,7 @@ pub(crate) mod fence;
 pub(crate) mod fence_waits;
 pub(crate) mod gpu_va;
 pub(crate) mod hw_queue;
+pub(crate) mod kernel;
 pub(crate) mod node_context;
 pub(crate) mod power;
 pub(crate) mod process;

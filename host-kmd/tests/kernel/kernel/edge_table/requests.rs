@@ -33,6 +33,7 @@ use bellhop_protocol::control::gpu_va::{
     UpdateGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::kernel::QueryKernelCaps;
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel, SubmitCommandVirtual,
 };
@@ -455,6 +456,9 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         RequestCode::NOTIFY_WORK_SUBMISSION => {
             let fields = vec![handle("doorbell", doorbell)];
             vec![row(process, &NotifyWorkSubmission { doorbell }, fields)]
+        }
+        RequestCode::QUERY_KERNEL_CAPS => {
+            vec![row(0, &QueryKernelCaps { reserved: 0 }, vec![zero("reserved", 8)])]
         }
         code => panic!("{code} has no row"),
     }

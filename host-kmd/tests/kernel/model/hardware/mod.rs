@@ -6,6 +6,7 @@ mod adapter;
 mod doorbells;
 mod engines;
 mod fences;
+mod kernels;
 mod memory;
 mod observe;
 mod page_tables;
