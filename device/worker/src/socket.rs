@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The socket between a worker and its owner.
+//! The sockets between a worker and its owner.
 
-use crate::messages::{MAX_PACKET, Message};
+use crate::messages::{Malformed, Message};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use zerocopy::IntoBytes;
+
+/// Makes a socket for packets, and its other end.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
 
 /// Sends a message, with a descriptor if it has one. Only makes system calls, so a signal handler may call it.
 ///
@@ -22,16 +31,31 @@ pub fn send<M: Message>(
     message: M,
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let packet = [IoSlice::new(M::HEADER.as_bytes()), IoSlice::new(message.as_bytes())];
+    send_parts(socket, &packet, descriptor.as_slice())
+}
+
+/// Sends a packet.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_packet(socket: impl AsFd, packet: &[u8]) -> io::Result<()> {
+    send_parts(socket, &[IoSlice::new(packet)], &[])
+}
+
+fn send_parts(
+    socket: impl AsFd,
+    packet: &[IoSlice<'_>],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.as_slice();
     if !descriptors.is_empty() {
-        // The buffer has room for one descriptor.
+        // The buffer has room for what the callers send: one, or two in a test.
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    let packet = [IoSlice::new(M::HEADER.as_bytes()), IoSlice::new(message.as_bytes())];
     loop {
-        match sendmsg(&socket, &packet, &mut control, SendFlags::NOSIGNAL) {
+        match sendmsg(&socket, packet, &mut control, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}
             result => return result.map(drop),
         }
@@ -39,43 +63,110 @@ pub fn send<M: Message>(
 }
 
 /// A received packet.
-pub struct Received {
-    bytes: [u8; MAX_PACKET],
-    length: usize,
-    /// The descriptor that came with it.
-    pub descriptor: Option<OwnedFd>,
+pub struct Received<'a> {
+    /// The packet's bytes.
+    pub bytes: &'a [u8],
+    descriptor: Option<OwnedFd>,
 }
 
-impl Received {
-    /// Returns the packet's bytes.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+impl<'a> Received<'a> {
+    /// Returns the descriptor that came with the packet.
+    ///
+    /// # Errors
+    /// When none came.
+    pub fn descriptor(self) -> Result<OwnedFd, Malformed> {
+        self.descriptor.ok_or(Malformed::Descriptor)
+    }
+
+    /// Returns the bytes of a packet that comes without a descriptor.
+    ///
+    /// # Errors
+    /// When one came.
+    pub fn alone(self) -> Result<&'a [u8], Malformed> {
+        if self.descriptor.is_some() { Err(Malformed::Descriptor) } else { Ok(self.bytes) }
     }
 }
 
-/// Receives a packet. Returns `None` if the other side has closed its end. Closes all descriptors but the first.
+/// Receives a packet into this buffer. Returns `None` if the other side has closed its end.
 ///
 /// # Errors
-/// `MSGSIZE` if the packet is longer than `MAX_PACKET`, or its descriptors do not fit the buffer.
-pub fn receive(socket: impl AsFd) -> io::Result<Option<Received>> {
-    let mut bytes = [0; MAX_PACKET];
+/// `MSGSIZE` if the packet is longer than the buffer, or comes with more than one descriptor. All are closed then.
+/// `AGAIN` if `flags` say not to wait, and there is none.
+pub fn receive(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<Option<Received<'_>>> {
+    // Its alignment gives the buffer room for a second descriptor, so the flag alone does not tell of it.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        match recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        let mut parts = [IoSliceMut::new(buffer)];
+        match recvmsg(&socket, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
             Err(Errno::INTR) => {}
             Err(Errno::CONNRESET) => return Ok(None),
             result => break result?,
         }
     };
-    let descriptor = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    let mut descriptors = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten();
+    let (descriptor, second) = (descriptors.next(), descriptors.next());
+    descriptors.for_each(drop);
+    let cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    if cut || second.is_some() {
         return Err(Errno::MSGSIZE);
     }
-    Ok((received.bytes > 0).then_some(Received { bytes, length: received.bytes, descriptor }))
+    let bytes = received.bytes;
+    Ok((bytes > 0).then_some(Received { bytes: &buffer[..bytes], descriptor }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, pipe};
+
+    #[test]
+    fn a_packet_with_two_descriptors_is_an_error_and_leaves_none_open() {
+        let (ours, theirs) = pair().unwrap();
+        let (mut read, write) = pipe().unwrap();
+        let mut buffer = [0; 8];
+        let mut take = || {
+            receive(&ours, &mut buffer, RecvFlags::empty()).map(|received| {
+                received.map(|received| (received.bytes.to_vec(), received.descriptor()))
+            })
+        };
+        let packet = [IoSlice::new(b"packet")];
+        send_parts(&theirs, &packet, &[write.as_fd(), write.as_fd()]).unwrap();
+        drop(write);
+        assert_eq!(take().err(), Some(Errno::MSGSIZE));
+        // The pipe ends if nobody holds its other end.
+        assert_eq!(read.read(&mut [0]).unwrap(), 0);
+        // The next packets are not hurt.
+        send_parts(&theirs, &packet, &[theirs.as_fd()]).unwrap();
+        let (bytes, descriptor) = take().unwrap().unwrap();
+        assert_eq!(bytes, b"packet");
+        descriptor.unwrap();
+        send_packet(&theirs, b"longer than the buffer").unwrap();
+        assert_eq!(take().err(), Some(Errno::MSGSIZE));
+        drop(theirs);
+        assert!(take().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_descriptor_is_there_when_it_must_be_and_only_then() {
+        let (ours, theirs) = pair().unwrap();
+        let mut buffer = [0; 8];
+        let packet = [IoSlice::new(b"packet")];
+        send_parts(&theirs, &packet, &[theirs.as_fd()]).unwrap();
+        let received = receive(&ours, &mut buffer, RecvFlags::empty()).unwrap().unwrap();
+        assert_eq!(received.alone(), Err(Malformed::Descriptor));
+        send_packet(&theirs, b"packet").unwrap();
+        let received = receive(&ours, &mut buffer, RecvFlags::empty()).unwrap().unwrap();
+        assert!(matches!(received.descriptor(), Err(Malformed::Descriptor)));
+    }
 }

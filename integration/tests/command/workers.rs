@@ -4,7 +4,10 @@
 
 use crate::support::{bellhop, skip};
 use bellhop_vm::{Mesa, Sources};
-use bellhop_worker::owner::{Event, Fault, Memory, Module, Options, Worker, WorkerError};
+use bellhop_worker::owner::{
+    Event, Fault, KernelDispatch, Memory, Module, Options, Worker, WorkerError,
+};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::AsFd;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
@@ -20,6 +23,7 @@ const WINDOW: Range<u64> = 0x10_0000_0000..0x110_0000_0000;
 const PAGE: u64 = 4096;
 const SCATTER: &[u8] = include_bytes!("../../../device/worker/kernels/scatter.spv");
 const TOUCH: &[u8] = include_bytes!("../../../device/worker/kernels/touch.spv");
+const TRANSFORM: &[u8] = include_bytes!("../../../device/worker/kernels/transform.spv");
 const SPIN: &[u8] = include_bytes!("../../../device/worker/kernels/spin.spv");
 
 /// How long a step may take before the test fails.
@@ -40,10 +44,19 @@ fn command() -> Option<Command> {
 }
 
 fn worker() -> Option<Worker> {
-    let options = Options { window: WINDOW, memory: 1 << 30, device: 0 };
-    let worker = Worker::start(command()?, &options).unwrap();
-    assert!(worker.has_pointers());
+    let worker = Worker::start(command()?, &options()).unwrap();
+    assert!(worker.has_pointers() && !worker.needs_memory_first());
     Some(worker)
+}
+
+fn options() -> Options {
+    Options { window: WINDOW, memory: 1 << 30, device: 0, threads: 2 }
+}
+
+/// A dispatch of a kernel without descriptors.
+fn one(kernel: u32, groups: u32, push_constants: &[u8]) -> KernelDispatch<'_> {
+    let groups = [groups, 1, 1];
+    KernelDispatch { kernel, groups, barrier: false, push_constants, descriptors: &[] }
 }
 
 /// Creates a file in memory.
@@ -109,12 +122,21 @@ impl Pages {
         groups: u32,
         with: &[u8],
     ) -> Result<(), Fault> {
-        worker.dispatch(kernel, [groups, 1, 1], with).unwrap();
+        self.run_batch(worker, &[one(kernel, groups, with)])
+    }
+
+    /// As [`Self::run`], with several dispatches.
+    fn run_batch(
+        &mut self,
+        worker: &mut Worker,
+        batch: &[KernelDispatch<'_>],
+    ) -> Result<(), Fault> {
+        worker.dispatch(batch).unwrap();
         loop {
             match next(worker) {
                 Event::Fault(fault) => self.answer(worker, fault)?,
                 event => {
-                    assert_eq!(event, Event::Done(kernel));
+                    assert_eq!(event, Event::Done);
                     return Ok(());
                 }
             }
@@ -134,8 +156,20 @@ fn load(worker: &mut Worker, kernel: u32, spirv: &[u8], push_constants: u32, wit
 }
 
 fn load_only(worker: &mut Worker, kernel: u32, spirv: &[u8], push: u32, with: &[[u32; 2]]) {
+    load_with(worker, kernel, spirv, (push, 0), with);
+}
+
+/// Asks a worker to compile a kernel with so many bytes of push constants, and so many descriptors.
+fn load_with(
+    worker: &mut Worker,
+    kernel: u32,
+    spirv: &[u8],
+    (push, descriptors): (u32, u32),
+    with: &[[u32; 2]],
+) {
     let file = file(spirv);
     let module = Module {
+        descriptors,
         spirv: file.as_fd(),
         length: spirv.len() as u64,
         entry_point: "main",
@@ -255,7 +289,7 @@ fn a_wild_pointer_ends_its_worker_and_is_reported() {
     for (at, known) in [(0x1008, Some(0x1008)), (0x8000_0000_0000_0008, None)] {
         let Some(mut worker) = worker() else { return };
         load(&mut worker, 1, TOUCH, 16, &[]);
-        worker.dispatch(1, [1; 3], &words(&[at, 0])).unwrap();
+        worker.dispatch(&[one(1, 1, &words(&[at, 0]))]).unwrap();
         let Event::Wild(address, _) = next(&mut worker) else { panic!("no wild pointer") };
         assert_eq!(address, known);
         assert!(matches!(worker.next(Some(PATIENCE)), Err(WorkerError::Ended(_))));
@@ -269,7 +303,7 @@ fn spinning() -> Option<(Worker, Pages, u64)> {
     let flag = WINDOW.start + 0x5000;
     pages.add(flag, true);
     load(&mut worker, 1, SPIN, 8, &[]);
-    worker.dispatch(1, [1; 3], &words(&[flag])).unwrap();
+    worker.dispatch(&[one(1, 1, &words(&[flag]))]).unwrap();
     let Event::Fault(fault) = next(&mut worker) else { panic!("it touches the flag") };
     pages.answer(&mut worker, fault).unwrap();
     Some((worker, pages, flag))
@@ -298,7 +332,7 @@ fn a_kernel_that_never_ends_is_killed_and_leaves_nothing() {
 fn a_kernel_that_a_store_of_the_owner_s_ends_sees_that_store() {
     let Some((mut worker, pages, flag)) = spinning() else { return };
     pages.store(flag, 1);
-    assert_eq!(next(&mut worker), Event::Done(1));
+    assert_eq!(next(&mut worker), Event::Done);
 }
 
 #[test]
@@ -307,8 +341,8 @@ fn what_cannot_be_compiled_is_an_error_with_a_reason_and_the_worker_goes_on() {
     load_only(&mut worker, 1, b"this is not SPIR-V, but long", 0, &[]);
     let Event::NotLoaded(1, why) = next(&mut worker) else { panic!("it was compiled") };
     assert!(why.contains("no SPIR-V"), "{why}");
-    assert!(matches!(worker.dispatch(1, [1; 3], &[]), Ok(())));
-    let Event::NotDone(1, why) = next(&mut worker) else { panic!("it ran") };
+    worker.dispatch(&[one(1, 1, &[])]).unwrap();
+    let Event::NotDone(0, why) = next(&mut worker) else { panic!("it ran") };
     assert!(why.contains("no such kernel"), "{why}");
     load(&mut worker, 2, TOUCH, 16, &[]);
 }
@@ -336,9 +370,176 @@ fn a_window_that_a_process_cannot_have_is_refused_with_its_addresses() {
     let Some(command) = command() else { return };
     // Above user space.
     let window = 0x8000_0000_0000..0x8000_4000_0000;
-    let options = Options { window, memory: 1 << 30, device: 0 };
-    let error = Worker::start(command, &options).err().unwrap().to_string();
+    let mut worker = Worker::spawn(command, &Options { window, ..options() }).unwrap();
+    let Event::Refused(error) = next(&mut worker) else { panic!("it starts") };
     assert!(error.contains("cannot reserve the GPU virtual addresses 0x800000000000"), "{error}");
+    assert!(matches!(worker.next(Some(PATIENCE)), Err(WorkerError::Ended(_))));
+}
+
+#[test]
+fn a_worker_that_starts_is_not_waited_for_and_says_when_it_is_ready() {
+    let Some(command) = command() else { return };
+    let mut worker = Worker::spawn(command, &options()).unwrap();
+    assert!(worker.dispatch(&[one(1, 1, &[])]).is_err());
+    assert_eq!(next(&mut worker), Event::Ready { pointers: true });
+    load(&mut worker, 1, TOUCH, 16, &[]);
+    assert_eq!(worker.next(Some(Duration::ZERO)).unwrap(), None);
+}
+
+/// The whole GPU address space of the product.
+#[test]
+fn a_window_of_a_tebibyte_from_one_mebibyte_on_can_be_had() {
+    let Some(command) = command() else { return };
+    let options = Options { window: 1 << 20..1 << 40, ..options() };
+    let mut worker = Worker::start(command, &options).unwrap();
+    let mut pages = Pages::new();
+    for address in [1 << 20, (1 << 40) - PAGE] {
+        pages.add(address, true);
+    }
+    pages.store(1 << 20, 5);
+    load(&mut worker, 1, TOUCH, 16, &[]);
+    pages.run(&mut worker, 1, 1, &words(&[1 << 20, (1 << 40) - 8])).unwrap();
+    assert_eq!(pages.load((1 << 40) - 8), 5);
+}
+
+/// What `transform` makes of words.
+fn transformed(words: &[u32]) -> Vec<u32> {
+    let count = words.len() as u32;
+    (0..count)
+        .zip(words)
+        .map(|(at, word)| word.wrapping_mul(2_654_435_761).wrapping_add(count).wrapping_add(at))
+        .collect()
+}
+
+#[test]
+fn a_descriptor_reaches_its_bytes_alone_over_pages_that_are_mapped_when_they_are_touched() {
+    let Some(mut worker) = worker() else { return };
+    let mut pages = Pages::new();
+    let start = WINDOW.start + 0x7_0000;
+    (0..3).for_each(|page| pages.add(start + page * PAGE, true));
+    load_with(&mut worker, 1, TRANSFORM, (0, 1), &[]);
+    assert_eq!(next(&mut worker), Event::Loaded(1));
+    // From within the first page into the third.
+    let (first, count) = (0x210 / 4, 2000_usize);
+    let before: Vec<u32> = (0..3 * 1024_u32).map(|at| at.wrapping_mul(0x9e37_79b9)).collect();
+    let mut expected = before.clone();
+    for (at, word) in before.iter().enumerate() {
+        pages.file.write_all_at(&word.to_le_bytes(), at as u64 * 4).unwrap();
+    }
+    let descriptor = [[start + 0x210, count as u64 * 4]];
+    let dispatch = KernelDispatch { descriptors: &descriptor, ..one(1, 32, &[]) };
+    // The second run uses what the first recorded.
+    for _ in 0..2 {
+        pages.run_batch(&mut worker, &[dispatch]).unwrap();
+        let part = transformed(&expected[first..first + count]);
+        expected[first..first + count].copy_from_slice(&part);
+    }
+    let mut bytes = vec![0; 3 * PAGE as usize];
+    pages.file.read_exact_at(&mut bytes, 0).unwrap();
+    let (found, _) = bytes.as_chunks();
+    assert_eq!(found.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<_>>(), expected);
+    // A page that the descriptor covers and that is not there is a fault with its address.
+    worker.unmap(WINDOW).unwrap();
+    assert_eq!(next(&mut worker), Event::Unmapped(WINDOW));
+    pages.at.remove(&(start + PAGE));
+    let fault = pages.run_batch(&mut worker, &[dispatch]).unwrap_err();
+    assert_eq!(fault.address & !(PAGE - 1), start + PAGE);
+}
+
+#[test]
+fn dispatches_of_a_batch_run_in_their_order_and_see_each_other_s_stores() {
+    let Some(mut worker) = worker() else { return };
+    let mut pages = Pages::new();
+    let (values, arguments) = scattered(&mut pages, 100);
+    load(&mut worker, 1, SCATTER, 16, &[[7, FACTOR as u32]]);
+    let dependent = KernelDispatch { barrier: true, ..one(1, 2, &arguments) };
+    pages.run_batch(&mut worker, &[dependent; 64]).unwrap();
+    let expected =
+        |index| (0..64).fold(index + 1000, |x: u64, _| x.wrapping_mul(FACTOR).wrapping_add(index));
+    for (index, value) in (0..).zip(&values) {
+        assert_eq!(pages.load(*value), expected(index), "{index}");
+    }
+    assert!(worker.dispatch(&[dependent; 65]).is_err());
+}
+
+#[test]
+fn a_dispatch_that_is_invalid_is_named_by_its_index_and_nothing_of_its_batch_runs() {
+    let Some(mut worker) = worker() else { return };
+    let mut pages = Pages::new();
+    let (values, arguments) = scattered(&mut pages, 10);
+    load(&mut worker, 1, SCATTER, 16, &[[7, FACTOR as u32]]);
+    load_with(&mut worker, 2, TRANSFORM, (0, 1), &[]);
+    assert_eq!(next(&mut worker), Event::Loaded(2));
+    let good = one(1, 1, &arguments);
+    let with = |descriptors| KernelDispatch { descriptors, ..one(2, 1, &[]) };
+    for (bad, expected) in [
+        (one(3, 1, &arguments), "no such kernel"),
+        (one(1, 1, &arguments[..8]), "another number of push constants"),
+        (one(1, u32::MAX, &arguments), "too many work groups"),
+        (with(&[]), "another number of descriptors"),
+        (with(&[[WINDOW.start; 2]; 2]), "the descriptor's length is impossible"),
+        (with(&[[WINDOW.start + 4, 64]]), "not aligned"),
+        (with(&[[WINDOW.end - PAGE, 2 * PAGE]]), "outside the window"),
+        (with(&[[WINDOW.start - PAGE, 16]]), "outside the window"),
+        (with(&[[u64::MAX - 15, 16]]), "outside the window"),
+        (with(&[[WINDOW.start, 0]]), "length is impossible"),
+    ] {
+        worker.dispatch(&[good, good, bad, good]).unwrap();
+        let Event::NotDone(2, why) = next(&mut worker) else { panic!("it ran") };
+        assert!(why.contains(expected), "{why}, not {expected}");
+    }
+    assert_transformed(&pages, &values, 0);
+    pages.run_batch(&mut worker, &[good]).unwrap();
+    assert_transformed(&pages, &values, 1);
+}
+
+#[test]
+fn memory_that_is_mapped_beforehand_is_not_asked_for() {
+    let Some(mut worker) = worker() else { return };
+    let mut pages = Pages::new();
+    let (values, arguments) = scattered(&mut pages, 200);
+    load(&mut worker, 1, SCATTER, 16, &[[7, FACTOR as u32]]);
+    for (address, (offset, writable)) in &pages.at {
+        let (address, file) = (*address, pages.file.as_fd());
+        let (offset, writable) = (*offset, *writable);
+        worker.map(&Memory { address, length: PAGE, file, offset, writable }).unwrap();
+    }
+    pages.run(&mut worker, 1, 4, &arguments).unwrap();
+    assert_transformed(&pages, &values, 1);
+    assert_eq!(pages.faults, []);
+}
+
+#[test]
+fn a_worker_that_is_stopped_does_nothing_until_it_is_resumed() {
+    let Some((mut worker, pages, flag)) = spinning() else { return };
+    worker.stop().unwrap();
+    let threads = format!("/proc/{}/task", worker.id());
+    let all_stopped = || {
+        std::fs::read_dir(&threads).unwrap().all(|thread| {
+            let stat = thread.unwrap().path().join("stat");
+            std::fs::read_to_string(stat).unwrap().contains(") T ")
+        })
+    };
+    while !all_stopped() {
+        std::thread::yield_now();
+    }
+    pages.store(flag, 1);
+    assert_eq!(worker.next(Some(Duration::from_millis(100))).unwrap(), None);
+    worker.resume().unwrap();
+    assert_eq!(next(&mut worker), Event::Done);
+}
+
+#[test]
+fn a_worker_that_is_killed_even_stopped_is_gone_soon_and_not_waited_for() {
+    let Some((mut worker, _pages, _flag)) = spinning() else { return };
+    assert!(!worker.is_gone().unwrap());
+    worker.stop().unwrap();
+    worker.kill();
+    let mut poll = [PollFd::from_borrowed_fd(worker.process(), PollFlags::IN)];
+    let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut poll, Some(&patience)).unwrap(), 1);
+    assert!(worker.is_gone().unwrap());
+    assert!(matches!(worker.next(Some(PATIENCE)), Err(WorkerError::Ended(_))));
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 use super::kernels;
 use crate::report::Limits;
-use crate::vulkan::{Binding, Device, Pages, Source, VulkanError};
+use crate::vulkan::{Binding, Device, Dispatch, Kernel, Pages, Runner, Source, VulkanError};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// A computation that a device must get right.
@@ -67,12 +68,12 @@ fn transform(
     for (index, word) in pages.words().iter().enumerate() {
         word.store(before(index), Ordering::Relaxed);
     }
-    let memory = device.import(pages)?;
+    let memory = Rc::new(device.import(pages)?);
     let (begin, count) = (offset / size_of::<u32>(), length / size_of::<u32>());
-    let binding = Binding { memory: &memory, offset: offset as u64, length: length as u64 };
+    let binding = Binding { memory, offset: offset as u64, length: length as u64 };
     let words = kernels::TRANSFORM.words();
-    let mut kernel = device.compile(&source(&words, 1, 0))?;
-    kernel.run(&[binding], &[], [count.div_ceil(GROUP) as u32, 1, 1])?;
+    let kernel = device.compile(&source(&words, 1, 0))?;
+    run(device, kernel, &[binding], &[], [count.div_ceil(GROUP) as u32, 1, 1])?;
     for (index, word) in pages.words().iter().enumerate() {
         let expected = match index.checked_sub(begin).filter(|inside| *inside < count) {
             Some(inside) => {
@@ -90,11 +91,11 @@ fn long_loop(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
     let pages = Pages::new(alignment(limits), alignment(limits));
     let [iterations, state, ..] = pages.words() else { unreachable!("a page has more words") };
     state.store(1, Ordering::Relaxed);
-    let memory = device.import(&pages)?;
-    let binding = Binding { memory: &memory, offset: 0, length: 8 };
+    let memory = Rc::new(device.import(&pages)?);
+    let binding = Binding { memory, offset: 0, length: 8 };
     let words = kernels::LOOP.words();
-    let mut kernel = device.compile(&source(&words, 1, 4))?;
-    kernel.run(&[binding], &ITERATIONS.to_le_bytes(), [1, 1, 1])?;
+    let kernel = device.compile(&source(&words, 1, 4))?;
+    run(device, kernel, &[binding], &ITERATIONS.to_le_bytes(), [1, 1, 1])?;
     let iterations = iterations.load(Ordering::Relaxed);
     if iterations != ITERATIONS {
         let text = format!("a loop of {ITERATIONS} iterations ends after {iterations}");
@@ -114,11 +115,11 @@ fn integers(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
     for (index, value) in values.iter().enumerate() {
         value.store(before(index), Ordering::Relaxed);
     }
-    let memory = device.import(&pages)?;
-    let binding = Binding { memory: &memory, offset: 0, length: (GROUP * 8) as u64 };
+    let memory = Rc::new(device.import(&pages)?);
+    let binding = Binding { memory, offset: 0, length: (GROUP * 8) as u64 };
     let words = kernels::INTEGERS.words();
-    let mut kernel = device.compile(&source(&words, 1, 0))?;
-    kernel.run(&[binding], &[], [1, 1, 1])?;
+    let kernel = device.compile(&source(&words, 1, 0))?;
+    run(device, kernel, &[binding], &[], [1, 1, 1])?;
     for (index, value) in values.iter().enumerate() {
         expect("integers of 64 bits", index, mixed(before(index)), value.load(Ordering::Relaxed))?;
     }
@@ -148,8 +149,8 @@ fn pointer(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
         value.store(step as u64 + 7, Ordering::Relaxed);
     }
     let words = kernels::POINTER.words();
-    let mut kernel = device.compile(&source(&words, 0, 8))?;
-    kernel.run(&[], &order[0].address().to_le_bytes(), [1, 1, 1])?;
+    let kernel = device.compile(&source(&words, 0, 8))?;
+    run(device, kernel, &[], &order[0].address().to_le_bytes(), [1, 1, 1])?;
     let mut place = 0_u64;
     for (step, node) in order.iter().enumerate() {
         place = place.wrapping_mul(3).wrapping_add(step as u64 + 7);
@@ -161,6 +162,18 @@ fn pointer(device: &Device<'_>, limits: &Limits) -> Result<(), Wrong> {
 /// The alignment of imported memory: what the device asks for, but at least a page.
 fn alignment(limits: &Limits) -> usize {
     (limits.import_alignment.unwrap_or_default() as usize).max(4096)
+}
+
+fn run<'d>(
+    device: &'d Device<'d>,
+    kernel: Kernel<'d>,
+    bindings: &[Binding<'d>],
+    push_constants: &[u8],
+    groups: [u32; 3],
+) -> Result<(), VulkanError> {
+    let kernel = &Rc::new(kernel);
+    let dispatch = Dispatch { kernel, bindings, push_constants, groups, barrier: false };
+    Runner::new(device, 1)?.run(&[dispatch])
 }
 
 fn source(spirv: &[u32], bindings: u32, push_constants: u32) -> Source<'_> {

@@ -91,7 +91,8 @@ extern "C" fn handle(_signal: c_int, information: *mut siginfo_t, context: *mut 
     word.store(FREE, Ordering::Relaxed);
 }
 
-fn end() -> ! {
+/// Ends the process at once, whatever its other threads do.
+pub fn end() -> ! {
     // SAFETY: this system call does not return.
     unsafe { libc::_exit(1) }
 }

@@ -2,23 +2,32 @@
 
 //! The worker's side: serves requests. Standard input is the socket to its owner.
 //!
-//! The main thread receives requests. It maps and takes back memory at any time, even while a kernel runs, and passes
-//! kernels to another thread, which compiles and runs them. A kernel's threads wait for memory in `faults`.
+//! The main thread obeys requests for memory, from a socket of their own: it maps and takes back memory at any time,
+//! even while a kernel runs. Another thread receives and obeys all other requests: it compiles and runs kernels. A
+//! kernel's threads wait for memory in `faults`.
 
+mod essential;
 mod executor;
 mod faults;
+mod imports;
+mod processors;
+mod progress;
 pub mod sandbox;
 mod window;
 
-use crate::messages::{Malformed, Map, Ready, Refused, Request, Start, Text, Unmap, Unmapped};
+use crate::messages::{
+    MAX_REQUEST, Malformed, Map, NO_SLOT, Ready, Refused, Request, SLOTS, Start, Text, Unmap,
+    Unmapped,
+};
 use crate::socket::{receive, send};
 use anyhow::{Context, bail, ensure};
-use executor::Order;
-use rustix::fd::AsFd;
+use executor::{Abilities, Shared};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::RecvFlags;
 use rustix::stdio::stdin;
 use std::ffi::OsStr;
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::sync::{Arc, PoisonError};
 use window::Window;
 
 /// Serves the owner until it closes its end of the socket.
@@ -27,15 +36,20 @@ use window::Window;
 /// When the owner sends something that is no request, or a system call fails.
 pub fn serve(loader: &OsStr) -> anyhow::Result<()> {
     sandbox::close_others();
-    let Some(first) = receive(stdin())? else { return Ok(()) };
-    let Request::Start(start) = Request::read(first.bytes())? else {
+    let mut buffer = vec![0; MAX_REQUEST];
+    let Some(first) = receive(stdin(), &mut buffer, RecvFlags::empty())? else { return Ok(()) };
+    let Request::Start(start) = Request::read(first.bytes)? else {
         bail!("the first request is not Start");
     };
-    let (orders, taken) = channel();
-    match prepare(loader, start, taken) {
-        Ok((window, pointers)) => {
-            send(stdin(), Ready { pointers: u32::from(pointers), reserved: 0 }, None)?;
-            converse(&window, &orders)
+    let memory = first.descriptor()?;
+    ensure!(start.reserved == 0, Malformed::Field("reserved field"));
+    match Worker::prepare(loader, &start) {
+        Ok((mut worker, go)) => {
+            let Abilities { pointers, resident } = worker.abilities;
+            let (pointers, resident) = (u32::from(pointers), u32::from(resident));
+            send(stdin(), Ready { pointers, resident }, None)?;
+            go.send(())?;
+            worker.obey(&memory, &mut buffer)
         }
         Err(error) => {
             let why = Text::new(&format!("{error:#}"));
@@ -44,53 +58,65 @@ pub fn serve(loader: &OsStr) -> anyhow::Result<()> {
     }
 }
 
-fn prepare(
-    loader: &OsStr,
-    start: Start,
-    orders: std::sync::mpsc::Receiver<Order>,
-) -> anyhow::Result<(Window, bool)> {
-    let Start { start, length, memory, device, .. } = start;
-    // Reserved first, before libraries and threads can occupy these addresses.
-    let window = Window::reserve(start, length)?;
-    let (sender, ready) = channel();
-    let loader = loader.to_owned();
-    // If the thread fails, the process ends, because no more answers would reach the owner.
-    thread::Builder::new().name("kernels".into()).spawn(move || {
-        if executor::run(&loader, device, &sender, &orders).is_err() {
-            std::process::exit(1);
-        }
-    })?;
-    let pointers = ready.recv().context("the driver ended the thread")??;
-    faults::watch(start, start + length).context("cannot watch for faults")?;
-    // By now the driver has loaded its libraries and started its threads.
-    sandbox::enter(memory)?;
-    Ok((window, pointers))
+/// What the thread for memory has.
+struct Worker {
+    window: Window,
+    abilities: Abilities,
+    shared: Arc<Shared>,
 }
 
-fn converse(window: &Window, orders: &Sender<Order>) -> anyhow::Result<()> {
-    while let Some(received) = receive(stdin())? {
-        let order = match Request::read(received.bytes())? {
-            Request::Start(_) => bail!("a second Start"),
-            Request::Load(load) => {
-                let spirv = received.descriptor.context("Load without a descriptor")?;
-                Order::Load(Box::new(load), spirv)
-            }
-            Request::Unload(unload) => Order::Unload(unload.kernel),
-            Request::Dispatch(dispatch) => Order::Dispatch(Box::new(dispatch)),
-            Request::Map(Map { slot, writable, address, length, offset }) => {
-                ensure!(writable <= 1, Malformed::Kind(writable));
-                let file = received.descriptor.context("Map without a descriptor")?;
-                window.map(address, length, (file.as_fd(), offset), writable == 1)?;
-                faults::answered(slot);
-                continue;
-            }
-            Request::Unmap(Unmap { address, length }) => {
-                window.unmap(address, length)?;
-                send(stdin(), Unmapped { address, length }, None)?;
-                continue;
-            }
-        };
-        orders.send(order).context("the thread for kernels has ended")?;
+impl Worker {
+    /// Prepares window, device and sandbox. The other thread begins when it is told to go.
+    fn prepare(loader: &OsStr, start: &Start) -> anyhow::Result<(Self, Sender<()>)> {
+        let Start { start, length, memory, device, processors, first_processor, .. } = *start;
+        // Reserved first, before libraries and threads can occupy these addresses.
+        let window = Window::reserve(start, length)?;
+        // Threads inherit this.
+        processors::limit(processors, first_processor).context("cannot limit its processors")?;
+        let (sender, ready) = channel();
+        let (go, told) = channel();
+        let shared = Arc::new(Shared::default());
+        let (loader, range) = (loader.to_owned(), start..start + length);
+        let theirs = Arc::clone(&shared);
+        essential::spawn("kernels", move || {
+            executor::run(&loader, device, range, &theirs, &sender, &told)
+        })?;
+        let abilities = ready.recv().context("the driver ended the thread")??;
+        faults::watch(start, start + length).context("cannot watch for faults")?;
+        // By now the driver has loaded its libraries and started its threads.
+        sandbox::enter(memory)?;
+        Ok((Self { window, abilities, shared }, go))
     }
-    Ok(())
+
+    /// Obeys requests for memory.
+    fn obey(&mut self, memory: &OwnedFd, buffer: &mut [u8]) -> anyhow::Result<()> {
+        while let Some(received) = receive(memory, buffer, RecvFlags::empty())? {
+            match Request::read(received.bytes)? {
+                Request::Map(Map { slot, writable, address, length, offset }) => {
+                    ensure!(writable <= 1, Malformed::Field("access"));
+                    let known = slot == NO_SLOT || (slot as usize) < SLOTS;
+                    ensure!(known, Malformed::Field("slot"));
+                    let file = received.descriptor()?;
+                    self.window.map(address, length, (file.as_fd(), offset), writable == 1)?;
+                    self.shared.memory.advance();
+                    faults::answered(slot);
+                }
+                Request::Unmap(Unmap { address, length }) => {
+                    received.alone()?;
+                    if self.abilities.resident {
+                        // The device may use the pages that it imported for a batch until that is done.
+                        let in_use = self.shared.in_use.lock();
+                        let _in_use = in_use.unwrap_or_else(PoisonError::into_inner);
+                        self.window.unmap(address, length)?;
+                    } else {
+                        self.window.unmap(address, length)?;
+                    }
+                    self.shared.memory.advance();
+                    send(stdin(), Unmapped { address, length }, None)?;
+                }
+                _ => bail!("a request that is none for memory"),
+            }
+        }
+        Ok(())
+    }
 }

@@ -6,6 +6,7 @@
 use super::{Called, Pages, PhysicalDevice, VulkanError};
 use ash::ext::external_memory_host;
 use ash::vk;
+use std::ffi::c_void;
 use std::marker::PhantomData;
 
 /// The handle type of this process's memory.
@@ -35,14 +36,18 @@ impl<'i> Device<'i> {
             .queue_family_index(family)
             .queue_priorities(&[1.0])];
         let extensions = [external_memory_host::NAME.as_ptr()];
-        let features = vk::PhysicalDeviceFeatures::default().shader_int64(true);
-        let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default()
-            .buffer_device_address(physical.has_buffer_addresses());
+        // Whatever kernels may use: the device enables everything that it has.
+        let mut since_1_1 = vk::PhysicalDeviceVulkan11Features::default();
+        let mut since_1_2 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut features = vk::PhysicalDeviceFeatures2::default()
+            .push_next(&mut since_1_1)
+            .push_next(&mut since_1_2);
+        // SAFETY: the structures are of Vulkan 1.2, which `lacks` checks first.
+        unsafe { instance.get_physical_device_features2(physical.handle, &mut features) };
         let information = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_extension_names(&extensions)
-            .enabled_features(&features)
-            .push_next(&mut addresses);
+            .push_next(&mut features);
         // SAFETY: the structures live until the call returns. The handle belongs to this instance, which the lifetime
         // keeps alive longer than the device.
         let raw = unsafe { instance.create_device(physical.handle, &information, None) };
@@ -78,15 +83,31 @@ impl<'i> Device<'i> {
     /// # Errors
     /// When a Vulkan call fails, or no suitable memory type can import the pages.
     pub fn import<'a>(&'a self, pages: &'a Pages) -> Result<Imported<'a>, VulkanError> {
-        let start = pages.start().as_ptr().cast();
+        // SAFETY: the lifetime keeps the pages alive longer than the import. They are accessed as atomics.
+        unsafe { self.import_range(pages.start().as_ptr().cast(), pages.length() as u64) }
+    }
+
+    /// Makes a buffer of a range of this process's addresses without a copy. Address and length must be multiples of
+    /// the device's import alignment.
+    ///
+    /// # Errors
+    /// As [`Self::import`].
+    ///
+    /// # Safety
+    /// The range belongs to this process's mappings, and nothing else is put there, while the import lives. No Rust
+    /// reference points there, except to atomics.
+    pub unsafe fn import_range(
+        &self,
+        start: *mut c_void,
+        length: u64,
+    ) -> Result<Imported<'_>, VulkanError> {
         let mut host = vk::MemoryHostPointerPropertiesEXT::default();
-        // SAFETY: the pages belong to this process, and outlive the import.
+        // SAFETY: the range belongs to this process, as the caller says.
         let asked = unsafe {
             let ask = self.external.fp().get_memory_host_pointer_properties_ext;
             ask(self.raw.handle(), HOST, start, &mut host)
         };
         asked.result().called("vkGetMemoryHostPointerPropertiesEXT")?;
-        let length = pages.length() as u64;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HOST);
         let information = vk::BufferCreateInfo::default()
             .size(length)
@@ -108,7 +129,7 @@ impl<'i> Device<'i> {
             .allocation_size(length)
             .memory_type_index(kind)
             .push_next(&mut import);
-        // SAFETY: the pages have the device's alignment, and the lifetime keeps them alive longer than the import.
+        // SAFETY: the range has the device's alignment, and stays longer than the import, as the caller says.
         let memory = unsafe { self.raw.allocate_memory(&information, None) };
         imported.memory = memory.called("vkAllocateMemory")?;
         // SAFETY: buffer and memory are new, and have one length.

@@ -6,11 +6,13 @@ mod device;
 mod instance;
 mod kernel;
 mod pages;
+mod runner;
 
-pub use device::Device;
+pub use device::{Device, Imported};
 pub use instance::{Instance, PhysicalDevice};
-pub use kernel::{Binding, Kernel, Source};
+pub use kernel::{Kernel, Source};
 pub use pages::Pages;
+pub use runner::{Binding, Dispatch, Runner};
 
 use ash::vk;
 

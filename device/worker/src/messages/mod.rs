@@ -4,16 +4,24 @@
 //!
 //! Each side checks what it receives. The owner trusts a worker no more than a guest, because it runs guests' code.
 
+mod batch;
+
+pub use batch::{Batch, BatchWriter, KernelDispatch};
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Incremented when a structure changes: owner and worker come from one build, but may be two files.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest name of an entry point, in bytes.
 pub const MAX_NAME: usize = 64;
 /// Most specialisation constants of a kernel.
 pub const MAX_CONSTANTS: usize = 16;
 /// Most bytes of push constants.
 pub const MAX_PUSH_CONSTANTS: usize = 256;
+/// Most descriptors of a kernel.
+pub const MAX_DESCRIPTORS: usize = 16;
+/// Most dispatches of a batch.
+pub const MAX_BATCH: usize = 64;
 /// Most bytes of SPIR-V.
 pub const MAX_SPIRV: u64 = 1 << 20;
 /// Most bytes of a `Text`.
@@ -22,8 +30,12 @@ pub const MAX_TEXT: usize = 1024;
 pub const SLOTS: usize = 64;
 /// The granularity of mappings in a window, in bytes.
 pub const PAGE: u64 = 4096;
-/// Most bytes of a packet.
-pub const MAX_PACKET: usize = 2048;
+/// Most bytes of a packet from an owner: a whole batch.
+pub const MAX_REQUEST: usize = 8 + batch::MAX_BYTES;
+/// Most bytes of a packet from a worker.
+pub const MAX_EVENT: usize = 2048;
+/// The slot of a `Map` that answers no fault.
+pub const NO_SLOT: u32 = u32::MAX;
 
 /// Text of a bounded length.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -113,12 +125,19 @@ pub enum Malformed {
     /// Its number is unknown.
     #[error("a packet of the unknown kind {0:#x}")]
     Kind(u32),
+    /// A field has an impossible value.
+    #[error("a packet with an impossible {0}")]
+    Field(&'static str),
+    /// It comes with a descriptor that it must not have, or without one that it must have.
+    #[error("a packet with the wrong descriptors")]
+    Descriptor,
 }
 
 messages! {
     /// What an owner sends.
     Request {
-        /// The first request: reserves a window of addresses and prepares a device.
+        /// The first request: reserves a window of addresses and prepares a device. The packet's descriptor is the
+        /// socket for `Map` and `Unmap`, which the worker obeys even while a kernel runs.
         0x01 Start {
             /// The window's first address.
             start: u64,
@@ -128,6 +147,10 @@ messages! {
             memory: u64,
             /// The Vulkan device's index in the list.
             device: u32,
+            /// Most processors that the worker uses; 0 for all.
+            processors: u32,
+            /// The first of them, of those that the worker may use; counted round.
+            first_processor: u32,
             /// Zero.
             reserved: u32,
         }
@@ -139,10 +162,14 @@ messages! {
             push_constants: u32,
             /// Bytes of SPIR-V.
             length: u64,
+            /// Number of descriptors: storage buffers with bindings from 0 in set 0.
+            descriptors: u32,
             /// Number of specialisation constants.
             constants: u32,
             /// Bytes of the entry point's name.
             name_length: u32,
+            /// Zero.
+            reserved: u32,
             /// Number and value of each specialisation constant.
             constant: [[u32; 2]; MAX_CONSTANTS],
             /// The entry point's name.
@@ -155,22 +182,9 @@ messages! {
             /// Zero.
             reserved: u32,
         }
-        /// Runs a kernel.
-        0x04 Dispatch {
-            /// The kernel.
-            kernel: u32,
-            /// Number of work groups, by dimension.
-            groups: [u32; 3],
-            /// Bytes of push constants.
-            length: u32,
-            /// Zero.
-            reserved: u32,
-            /// Push constants.
-            push_constants: [u8; MAX_PUSH_CONSTANTS],
-        }
-        /// Answers a fault: maps a part of the file that the packet's descriptor names.
+        /// Maps a part of the file that the packet's descriptor names.
         0x05 Map {
-            /// The slot of the waiting thread.
+            /// The slot of the thread that waits for it, or `NO_SLOT`.
             slot: u32,
             /// 1 if kernels may store there, else 0.
             writable: u32,
@@ -198,8 +212,8 @@ messages! {
         0x81 Ready {
             /// 1 if pointers reach memory that no buffer covers, else 0.
             pointers: u32,
-            /// Zero.
-            reserved: u32,
+            /// 1 if memory must be mapped before a kernel reaches it, because the device cannot fault; else 0.
+            resident: u32,
         }
         /// `Start` failed; the worker ends.
         0x82 Refused {
@@ -218,15 +232,15 @@ messages! {
             /// The error.
             why: Text,
         }
-        /// All work groups of a dispatch are done.
+        /// All work groups of a batch are done.
         0x85 Done {
-            /// The kernel.
-            kernel: u32,
+            /// The number of its dispatches.
+            count: u32,
         }
-        /// The dispatch was invalid, or a Vulkan call failed.
+        /// A dispatch was invalid, or a Vulkan call failed.
         0x86 NotDone {
-            /// The kernel.
-            kernel: u32,
+            /// The dispatch's index in the batch.
+            index: u32,
             /// Why.
             why: Text,
         }
@@ -282,14 +296,14 @@ mod tests {
 
     #[test]
     fn a_packet_of_another_version_length_or_kind_is_none() {
-        let packet = packet(&Done { kernel: 1 });
+        let packet = packet(&Done { count: 1 });
         let mut bytes = packet.clone();
         bytes.push(0);
         assert_eq!(Event::read(&bytes).err(), Some(Malformed::Length(13)));
         assert_eq!(Event::read(&bytes[..11]).err(), Some(Malformed::Length(11)));
         assert_eq!(Event::read(&[]).err(), Some(Malformed::Length(0)));
-        bytes[4] = 2;
-        assert_eq!(Event::read(&bytes[..12]).err(), Some(Malformed::Version(2)));
+        bytes[4] = 1;
+        assert_eq!(Event::read(&bytes[..12]).err(), Some(Malformed::Version(1)));
         assert_eq!(Request::read(&packet).err(), Some(Malformed::Kind(Done::KIND)));
     }
 
@@ -304,7 +318,7 @@ mod tests {
 
     #[test]
     fn every_packet_has_room() {
-        assert!(8 + size_of::<NotDone>() <= MAX_PACKET);
-        assert!(8 + size_of::<Load>() <= MAX_PACKET);
+        assert!(8 + size_of::<NotDone>() <= MAX_EVENT);
+        assert!(8 + size_of::<Load>() <= MAX_REQUEST);
     }
 }

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What an owner asked a worker, and what the worker may answer.
+
+use super::{Fault, Memory, Module, WorkerError};
+use crate::messages::{
+    BatchWriter, Event, KernelDispatch, Load, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
+    MAX_PUSH_CONSTANTS, MAX_SPIRV, Map, NO_SLOT, PAGE, Unload, Unmap,
+};
+use crate::socket::{send, send_packet};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// A request that the worker has not answered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Start,
+    Load(u32),
+    /// So many dispatches.
+    Dispatch(u32),
+}
+
+/// The owner's record of what it asked a worker and what the worker may answer.
+pub struct Conversation {
+    /// For all requests but those for memory, and for all answers.
+    socket: OwnedFd,
+    /// For requests for memory, which the worker obeys while a kernel runs.
+    for_memory: OwnedFd,
+    window: Range<u64>,
+    /// The one request in flight: a worker starts, compiles or runs one thing at a time.
+    asked: Option<Asked>,
+    /// Whether the worker said that it is ready.
+    ready: bool,
+    /// The ranges that are being taken back, oldest first.
+    unmapping: VecDeque<Range<u64>>,
+    /// A bit for each slot with a thread that waits.
+    waiting: u64,
+    /// The number of requests for memory so far, modulo 2^32.
+    memory: u32,
+    batch: BatchWriter,
+}
+
+impl Conversation {
+    /// Begins with a worker that was sent `Start`.
+    pub fn new(socket: OwnedFd, for_memory: OwnedFd, window: Range<u64>) -> Self {
+        Self {
+            socket,
+            for_memory,
+            window,
+            asked: Some(Asked::Start),
+            ready: false,
+            unmapping: VecDeque::new(),
+            waiting: 0,
+            memory: 0,
+            batch: BatchWriter::default(),
+        }
+    }
+
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub fn load(&mut self, kernel: u32, module: &Module<'_>) -> Result<(), WorkerError> {
+        let Module { spirv, length, entry_point, push_constants, descriptors, constants } = *module;
+        let possible = entry_point.len() <= MAX_NAME
+            && constants.len() <= MAX_CONSTANTS
+            && push_constants as usize <= MAX_PUSH_CONSTANTS
+            && descriptors as usize <= MAX_DESCRIPTORS
+            && length <= MAX_SPIRV;
+        if !possible {
+            return Err(WorkerError::Impossible("the kernel is larger than a worker takes"));
+        }
+        self.ask(Asked::Load(kernel))?;
+        let mut load = Load {
+            kernel,
+            push_constants,
+            length,
+            descriptors,
+            constants: constants.len() as u32,
+            name_length: entry_point.len() as u32,
+            reserved: 0,
+            constant: [[0; 2]; MAX_CONSTANTS],
+            name: [0; MAX_NAME],
+        };
+        load.constant[..constants.len()].copy_from_slice(constants);
+        load.name[..entry_point.len()].copy_from_slice(entry_point.as_bytes());
+        Ok(send(&self.socket, load, Some(spirv))?)
+    }
+
+    pub fn unload(&mut self, kernel: u32) -> Result<(), WorkerError> {
+        self.must_be_ready()?;
+        Ok(send(&self.socket, Unload { kernel, reserved: 0 }, None)?)
+    }
+
+    pub fn dispatch(&mut self, batch: &[KernelDispatch<'_>]) -> Result<(), WorkerError> {
+        let count = batch.len() as u32;
+        let packet = self.batch.write(self.memory, batch).map_err(WorkerError::Impossible)?;
+        if self.asked.is_some() {
+            return Err(BUSY);
+        }
+        self.asked = Some(Asked::Dispatch(count));
+        Ok(send_packet(&self.socket, packet)?)
+    }
+
+    fn ask(&mut self, what: Asked) -> Result<(), WorkerError> {
+        if self.asked.is_some() {
+            return Err(BUSY);
+        }
+        self.asked = Some(what);
+        Ok(())
+    }
+
+    pub fn answer(&mut self, fault: Fault, memory: &Memory<'_>) -> Result<(), WorkerError> {
+        self.put(fault.slot, memory)?;
+        self.waiting &= !(1 << fault.slot);
+        Ok(())
+    }
+
+    pub fn map(&mut self, memory: &Memory<'_>) -> Result<(), WorkerError> {
+        self.put(NO_SLOT, memory)
+    }
+
+    fn put(&mut self, slot: u32, memory: &Memory<'_>) -> Result<(), WorkerError> {
+        let Memory { address, length, file, offset, writable } = *memory;
+        self.must_be_ready()?;
+        self.must_be_pages(address, length)?;
+        let map = Map { slot, writable: writable.into(), address, length, offset };
+        send(&self.for_memory, map, Some(file))?;
+        self.memory = self.memory.wrapping_add(1);
+        Ok(())
+    }
+
+    pub fn unmap(&mut self, address: u64, length: u64) -> Result<(), WorkerError> {
+        self.must_be_ready()?;
+        self.must_be_pages(address, length)?;
+        send(&self.for_memory, Unmap { address, length }, None)?;
+        self.memory = self.memory.wrapping_add(1);
+        self.unmapping.push_back(address..address + length);
+        Ok(())
+    }
+
+    fn must_be_ready(&self) -> Result<(), WorkerError> {
+        if self.ready { Ok(()) } else { Err(WorkerError::Impossible("the worker is not ready")) }
+    }
+
+    fn must_be_pages(&self, address: u64, length: u64) -> Result<(), WorkerError> {
+        let end = address.checked_add(length).filter(|end| *end <= self.window.end);
+        let whole = address.is_multiple_of(PAGE) && length.is_multiple_of(PAGE) && length > 0;
+        if end.is_some() && whole && address >= self.window.start {
+            Ok(())
+        } else {
+            Err(WorkerError::Impossible("these are not pages of the window"))
+        }
+    }
+
+    /// Checks a packet from the worker against what is in flight, and returns its message.
+    pub fn take(&mut self, packet: &[u8]) -> Result<Event, WorkerError> {
+        let said = Event::read(packet)?;
+        match &said {
+            Event::Ready(ready) => {
+                if ready.pointers > 1 || ready.resident > 1 {
+                    return Err(WorkerError::OutOfTurn("Ready"));
+                }
+                self.answered("Ready", Asked::Start)?;
+                self.ready = true;
+            }
+            Event::Refused(_) => self.answered("Refused", Asked::Start)?,
+            Event::Loaded(loaded) => self.answered("Loaded", Asked::Load(loaded.kernel))?,
+            Event::NotLoaded(not) => self.answered("NotLoaded", Asked::Load(not.kernel))?,
+            Event::Done(done) => self.answered("Done", Asked::Dispatch(done.count))?,
+            Event::NotDone(not) => {
+                let Some(asked @ Asked::Dispatch(count)) = self.asked else {
+                    return Err(WorkerError::OutOfTurn("NotDone"));
+                };
+                if not.index >= count {
+                    return Err(WorkerError::OutOfTurn("NotDone"));
+                }
+                self.answered("NotDone", asked)?;
+            }
+            Event::Missing(missing) => {
+                let bit = 1_u64.checked_shl(missing.slot).unwrap_or(0);
+                let runs = matches!(self.asked, Some(Asked::Dispatch(_)));
+                let inside = self.window.contains(&missing.address);
+                if !runs || !inside || bit == 0 || self.waiting & bit != 0 || missing.store > 1 {
+                    return Err(WorkerError::OutOfTurn("Missing"));
+                }
+                self.waiting |= bit;
+            }
+            Event::Wild(wild) => {
+                if !self.ready || self.asked.is_none() || wild.known > 1 || wild.store > 1 {
+                    return Err(WorkerError::OutOfTurn("Wild"));
+                }
+            }
+            Event::Unmapped(unmapped) => {
+                let range = unmapped.address..unmapped.address.wrapping_add(unmapped.length);
+                if self.unmapping.front() != Some(&range) {
+                    return Err(WorkerError::OutOfTurn("Unmapped"));
+                }
+                self.unmapping.pop_front();
+            }
+        }
+        Ok(said)
+    }
+
+    fn answered(&mut self, what: &'static str, asked: Asked) -> Result<(), WorkerError> {
+        // A finished kernel has no thread that waits.
+        if self.asked != Some(asked) || self.waiting != 0 {
+            return Err(WorkerError::OutOfTurn(what));
+        }
+        self.asked = None;
+        Ok(())
+    }
+}
+
+const BUSY: WorkerError = WorkerError::Impossible("the worker is at work");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::{
+        self, Done, Loaded, Message, Missing, NotDone, NotLoaded, Ready, Refused, Text, Unmapped,
+        Wild,
+    };
+    use crate::socket::pair;
+
+    const WINDOW: Range<u64> = 0x10_0000..0x20_0000;
+
+    /// A conversation with a worker that is ready, and the worker's ends of the sockets.
+    fn conversation() -> (Conversation, [OwnedFd; 2]) {
+        let ((socket, theirs), (for_memory, theirs_for_memory)) =
+            (pair().unwrap(), pair().unwrap());
+        let mut owner = Conversation::new(socket, for_memory, WINDOW);
+        said(&mut owner, Ready { pointers: 1, resident: 0 }).unwrap();
+        (owner, [theirs, theirs_for_memory])
+    }
+
+    /// Dispatches one kernel.
+    fn dispatch(owner: &mut Conversation) {
+        owner.dispatch(&[KernelDispatch::default()]).unwrap();
+    }
+
+    fn said(to: &mut Conversation, message: impl Message) -> Result<Event, WorkerError> {
+        to.take(&messages::packet(&message))
+    }
+
+    #[track_caller]
+    fn refused(to: &mut Conversation, message: impl Message) {
+        assert!(matches!(said(to, message), Err(WorkerError::OutOfTurn(_))));
+    }
+
+    #[test]
+    fn a_worker_that_answers_what_was_not_asked_is_not_believed() {
+        let (mut owner, _theirs) = conversation();
+        refused(&mut owner, Done { count: 1 });
+        refused(&mut owner, Ready { pointers: 1, resident: 0 });
+        refused(&mut owner, Refused { why: Text::new("") });
+        refused(&mut owner, Loaded { kernel: 1 });
+        refused(&mut owner, Wild { store: 0, known: 1, address: 0 });
+        dispatch(&mut owner);
+        refused(&mut owner, Done { count: 2 });
+        refused(&mut owner, NotDone { index: 1, why: Text::new("") });
+        refused(&mut owner, NotLoaded { kernel: 1, why: Text::new("") });
+        assert!(matches!(said(&mut owner, Done { count: 1 }), Ok(Event::Done(_))));
+        refused(&mut owner, Done { count: 1 });
+        refused(&mut owner, NotDone { index: 0, why: Text::new("") });
+    }
+
+    #[test]
+    fn a_worker_that_starts_is_asked_nothing_and_says_only_that_it_is_ready() {
+        let ((socket, _theirs), (for_memory, _memory)) = (pair().unwrap(), pair().unwrap());
+        let mut owner = Conversation::new(socket, for_memory, WINDOW);
+        assert!(owner.dispatch(&[KernelDispatch::default()]).is_err());
+        assert!(owner.unmap(WINDOW.start, PAGE).is_err() && owner.unload(1).is_err());
+        refused(&mut owner, Wild { store: 0, known: 1, address: 0 });
+        refused(&mut owner, Loaded { kernel: 1 });
+        refused(&mut owner, Ready { pointers: 2, resident: 0 });
+        said(&mut owner, Ready { pointers: 1, resident: 0 }).unwrap();
+        owner.unmap(WINDOW.start, WINDOW.end - WINDOW.start).unwrap();
+        dispatch(&mut owner);
+    }
+
+    #[test]
+    fn a_fault_is_one_of_a_kernel_that_runs_inside_the_window_and_waits_once() {
+        let (mut owner, _theirs) = conversation();
+        let missing = |slot, address| Missing { slot, store: 1, address };
+        refused(&mut owner, missing(0, WINDOW.start));
+        dispatch(&mut owner);
+        refused(&mut owner, missing(0, WINDOW.start - 1));
+        refused(&mut owner, missing(0, WINDOW.end));
+        refused(&mut owner, missing(messages::SLOTS as u32, WINDOW.start));
+        refused(&mut owner, Missing { slot: 0, store: 2, address: WINDOW.start });
+        said(&mut owner, missing(63, WINDOW.start + 8)).unwrap();
+        let fault = Fault { address: WINDOW.start + 8, store: true, slot: 63 };
+        refused(&mut owner, missing(63, WINDOW.start));
+        // A kernel cannot be done while its thread waits.
+        refused(&mut owner, Done { count: 1 });
+        let file = rustix::fs::memfd_create("pages", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let memory = |address| Memory {
+            address,
+            length: PAGE,
+            file: file.as_fd(),
+            offset: 0,
+            writable: true,
+        };
+        owner.answer(fault, &memory(WINDOW.start)).unwrap();
+        assert!(matches!(said(&mut owner, Done { count: 1 }), Ok(Event::Done(_))));
+    }
+
+    #[test]
+    fn memory_counts_as_taken_back_only_as_it_was_asked() {
+        let (mut owner, _theirs) = conversation();
+        let start = WINDOW.start;
+        owner.unmap(start, PAGE).unwrap();
+        owner.unmap(start + PAGE, PAGE).unwrap();
+        refused(&mut owner, Unmapped { address: start + PAGE, length: PAGE });
+        refused(&mut owner, Unmapped { address: start, length: 2 * PAGE });
+        said(&mut owner, Unmapped { address: start, length: PAGE }).unwrap();
+        refused(&mut owner, Unmapped { address: start, length: PAGE });
+        assert!(owner.unmap(start - PAGE, PAGE).is_err());
+        assert!(owner.unmap(start, WINDOW.end).is_err());
+    }
+
+    /// Arbitrary bytes are an error and never a panic.
+    #[test]
+    fn any_bytes_are_an_error() {
+        let (mut owner, _theirs) = conversation();
+        dispatch(&mut owner);
+        let mut word = 1_u32;
+        for length in 0..2000 {
+            let bytes: Vec<u8> = (0..length)
+                .map(|_| {
+                    word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (word >> 24) as u8
+                })
+                .collect();
+            assert!(matches!(owner.take(&bytes), Err(WorkerError::Nonsense(_))));
+        }
+    }
+}

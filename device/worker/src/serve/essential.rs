@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Threads that a worker cannot do without.
+
+use super::faults::end;
+use std::io;
+use std::thread;
+
+/// Ends the process when it is dropped, however its thread ends.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        end();
+    }
+}
+
+/// Starts a thread. When it returns or panics, the process ends at once, because no more answers would reach the
+/// owner.
+///
+/// # Errors
+/// When Linux refuses the thread.
+pub fn spawn(
+    name: &str,
+    run: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
+) -> io::Result<()> {
+    let started = thread::Builder::new().name(name.into()).spawn(move || {
+        let _guard = Guard;
+        if let Err(error) = run() {
+            eprintln!("bellhop-worker: {error:#}");
+        }
+    });
+    started.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::env;
+    use std::process::Command;
+
+    /// Set in the process that is to end.
+    const INSIDE: &str = "BELLHOP_WORKER_ESSENTIAL";
+
+    #[test]
+    fn a_thread_that_panics_ends_its_process_at_once() {
+        if env::var_os(INSIDE).is_some() {
+            spawn("essential", || panic!("as the test wants")).unwrap();
+            loop {
+                thread::park();
+            }
+        }
+        let this = "serve::essential::tests::a_thread_that_panics_ends_its_process_at_once";
+        let mut command = Command::new(env::current_exe().unwrap());
+        let output = command.args(["--exact", this]).env(INSIDE, "1").output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+}
