@@ -238,7 +238,7 @@ impl Adapter {
         self.session.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })
     }
 
-    fn adapter_call<T: bellhop_protocol::control::Request>(
+    pub(crate) fn adapter_call<T: bellhop_protocol::control::Request>(
         &self,
         request: &T,
     ) -> Result<T::Reply, Error> {

@@ -89,6 +89,27 @@ pub enum Error {
         /// The fault, if the device has reported it.
         fault: Option<QueueFault>,
     },
+    /// A HW queue was lost while it ran kernels: [`QueueLost`](Self::QueueLost), with the kernels that its command
+    /// buffer dispatches. See [`CommandBuffer::blame`](crate::CommandBuffer::blame).
+    #[error("{} failed: {fault}; HW queue {queue} is lost: destroy it and create another", suspects(.kernels))]
+    KernelFault {
+        /// The queue.
+        queue: Handle,
+        /// The names of the kernels, one of which failed.
+        kernels: Vec<String>,
+        /// The fault. Its address is what the kernel accessed, or as [`FaultReason`] defines.
+        fault: QueueFault,
+    },
+    /// The arguments of a dispatch are not those of its kernel.
+    #[error("kernel {kernel} takes {takes}, but the dispatch passes {passed}")]
+    KernelArguments {
+        /// The kernel's name.
+        kernel: String,
+        /// What the kernel was created with.
+        takes: String,
+        /// What it was to get.
+        passed: String,
+    },
     /// A submission is in the ring, but the doorbell could not be rung for it.
     #[error(
         "submission {value} is in the ring, but ringing the doorbell failed: {reason}; ring again or \
@@ -139,6 +160,14 @@ pub enum Error {
         /// The fence's present value.
         current: u64,
     },
+}
+
+/// One kernel by its name, or several of which one failed.
+fn suspects(kernels: &[String]) -> String {
+    match kernels {
+        [only] => format!("kernel {only}"),
+        several => format!("one of the kernels {}", several.join(", ")),
+    }
 }
 
 impl Error {

@@ -26,6 +26,7 @@
 //! | [`Device`] | owner of memory, fences and contexts | [`Adapter::create_device`] |
 //! | [`Allocation`] | memory that the GPU can access | [`Device::create_allocation`], [`Device::allocation`] |
 //! | [`Fence`] | a 64-bit value that engines and CPUs signal and wait for | [`Device::create_fence`], [`Device::fence`] |
+//! | [`Kernel`] | a program in SPIR-V or WGSL that the device compiled | [`Kernel::from_spirv`], `Kernel::from_wgsl` |
 //! | [`CommandBuffer`] | packets for an engine | [`CommandBuffer::new`] |
 //! | [`Context`] | the unit of scheduling, on one node | [`Device::create_context`] |
 //! | [`UserModeQueue`] | a ring and its doorbell | [`Context::create_user_mode_queue`], [`Context::user_mode_queue`] |
@@ -41,7 +42,7 @@
 //!
 //! # Errors
 //!
-//! Every function fails with [`Error`]. [`Error::Refused`] carries the device's status for one request.
+//! Every function fails with [`Error`], except that creating a kernel fails with [`KernelError`]. [`Error::Refused`] carries the device's status for one request.
 //! [`Error::QueueLost`] ends a queue and nothing else. After an error for which [`Error::is_device_gone`] returns
 //! true, the program must open its transport and adapter again. Any function that sends a request may fail with the
 //! common errors [`Error::Transport`] and [`Error::BadReply`]; `# Errors` sections name only the others.
@@ -50,6 +51,16 @@
 //!
 //! ```
 #![doc = include_str!("../doc/copy.rs")]
+//! ```
+//!
+//! # Kernels
+//!
+//! A device that has a Vulkan runs kernels of the program's own, in SPIR-V or (feature `wgsl`) in WGSL: see [`Kernel`].
+//! [`Adapter::kernel_caps`] says whether this one does, and why if it does not.
+//!
+#![cfg_attr(feature = "wgsl", doc = "```")]
+#![cfg_attr(not(feature = "wgsl"), doc = "```ignore")]
+#![doc = include_str!("../doc/square.rs")]
 //! ```
 //!
 //! # Raw access
@@ -71,6 +82,7 @@ mod context;
 mod device;
 mod error;
 mod fence;
+mod kernel;
 mod link;
 mod memory;
 mod queue;
@@ -89,6 +101,10 @@ pub use device::Device;
 pub use error::{Error, QueueFault};
 pub use fence::builder::{FenceBuilder, kind as fence_kind};
 pub use fence::object::Fence;
+pub use kernel::arguments::Arguments;
+pub use kernel::builder::KernelBuilder;
+pub use kernel::error::KernelError;
+pub use kernel::object::Kernel;
 pub use link::placement::{AccessCost, Costs, Placement, PlacementPolicy, Placements};
 pub use memory::allocation::Allocation;
 pub use memory::lock::LockedBytes;

@@ -2,6 +2,7 @@
 
 //! Command buffers: packets that the GPU fetches from memory.
 
+use super::kernel_dispatch::Dispatches;
 use crate::device::Device;
 use crate::error::Error;
 use crate::fence::object::Fence;
@@ -36,6 +37,8 @@ pub struct CommandBuffer {
     used: usize,
     /// Offsets of the packets that log fences.
     logs: Vec<usize>,
+    /// What belongs to dispatches of kernels.
+    pub(super) dispatches: Dispatches,
 }
 
 /// The place of the packets.
@@ -130,13 +133,15 @@ impl CommandBuffer {
     }
 
     fn empty(memory: Memory, gpu_va: u64) -> Self {
-        Self { memory, gpu_va, used: 0, logs: Vec::new() }
+        let (logs, dispatches) = (Vec::new(), Dispatches::default());
+        Self { memory, gpu_va, used: 0, logs, dispatches }
     }
 
-    /// Removes all packets.
+    /// Removes all packets, and the arguments of kernels.
     pub fn reset(&mut self) {
         self.used = 0;
         self.logs.clear();
+        self.dispatches.clear();
     }
 
     /// GPU virtual address of the first packet.
@@ -162,13 +167,18 @@ impl CommandBuffer {
     /// # Errors
     /// If there is no room.
     pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
-        let free = (self.memory.size() as usize).saturating_sub(self.used);
-        if bytes.len() > free {
-            return Err(Error::CommandBufferFull { needed: bytes.len(), free });
-        }
+        self.check_room(bytes.len())?;
         self.memory.write(self.used, bytes)?;
         self.used += bytes.len();
         Ok(self)
+    }
+
+    /// Fails unless so many bytes are free.
+    #[inline]
+    pub(super) fn check_room(&self, needed: usize) -> Result<(), Error> {
+        let taken = self.used + self.dispatches.arguments();
+        let free = (self.memory.size() as usize).saturating_sub(taken);
+        if needed > free { Err(Error::CommandBufferFull { needed, free }) } else { Ok(()) }
     }
 
     fn packet<T: IntoBytes + Immutable>(&mut self, packet: &T) -> Result<&mut Self, Error> {
@@ -288,7 +298,7 @@ impl CommandBuffer {
         self.packet(&ConditionalInterrupt::new(fence.slot()))
     }
 
-    /// Runs a kernel of the compute node.
+    /// Runs a built-in kernel of the compute node.
     ///
     /// # Errors
     /// If there is no room.
@@ -301,6 +311,16 @@ impl CommandBuffer {
         parameter: u64,
     ) -> Result<&mut Self, Error> {
         self.packet(&Dispatch::new(kernel, from, to, length, parameter))
+    }
+
+    /// Writes bytes to the end of the memory, before those that stand there already, at a whole word. Returns their
+    /// GPU virtual address.
+    pub(super) fn write_behind(&mut self, bytes: &[u8]) -> Result<u64, Error> {
+        let end = self.memory.size() as usize & !(UNIT - 1);
+        let taken = self.dispatches.arguments() + bytes.len();
+        let offset = end.saturating_sub(taken);
+        self.memory.write(offset, bytes)?;
+        Ok(self.gpu_va + offset as u64)
     }
 
     /// The packet that executes the buffer.

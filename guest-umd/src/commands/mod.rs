@@ -3,4 +3,5 @@
 //! Command buffers: packets for an engine to execute.
 
 pub(crate) mod command_buffer;
+mod kernel_dispatch;
 pub(crate) mod render_buffer;

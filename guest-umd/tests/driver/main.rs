@@ -7,6 +7,7 @@ mod device;
 mod donation;
 mod fallback;
 mod hostile;
+mod kernels;
 mod lifetime;
 mod node_contexts;
 mod opening;

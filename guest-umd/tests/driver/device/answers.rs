@@ -20,6 +20,7 @@ use bellhop_protocol::control::doorbell::{
 use bellhop_protocol::control::fence::{CancelWait, CreateNativeFence, FenceValue};
 use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, MapGpuVirtualAddressReply};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply};
+use bellhop_protocol::control::kernel::{CreateKernel, KernelCreated, KernelResult};
 use bellhop_protocol::control::node_context::{
     ALLOCATION_LIST_MAX, CreateNodeContext, CreateNodeContextReply, PATCH_LOCATION_LIST_MAX,
     RENDER_COMMANDS_MAX, SubmissionModel, SubmissionReply, VIRTUAL_COMMAND_BUFFER_SIZE,
@@ -164,6 +165,18 @@ impl ScriptedDevice {
                 }
                 success(&MapGpuVirtualAddressReply { gpu_va })
             }
+            RequestCode::CREATE_KERNEL => {
+                let request = sent.read::<CreateKernel>();
+                let kernel = create(state, &[process, request.device.0]);
+                success(&KernelCreated {
+                    kernel,
+                    number: 1000 + kernel.0 as u32,
+                    result: KernelResult::COMPILED,
+                    text_length: 0,
+                    reserved: 0,
+                    text: [0; 1024],
+                })
+            }
             RequestCode::CREATE_NATIVE_FENCE => {
                 let request = sent.read::<CreateNativeFence>();
                 let (fence, slot) = state.create_fence(request.initial_value);
@@ -253,6 +266,7 @@ impl ScriptedDevice {
             }
             RequestCode::DESTROY_DEVICE
             | RequestCode::DESTROY_CONTEXT
+            | RequestCode::DESTROY_KERNEL
             | RequestCode::DESTROY_NATIVE_FENCE
             | RequestCode::DESTROY_DOORBELL => state.destroy(sent.named()),
             _ => state.answer_paged(sent),
