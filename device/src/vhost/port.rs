@@ -74,12 +74,21 @@ impl QueuePort {
         }
     }
 
-    /// Writes waiting events into the guest's event buffers.
+    /// Writes waiting events into the guest's event buffers. While none waits, the driver need not kick for each
+    /// buffer that it offers: a kick is a wake-up here, and leaves a VM there.
     pub(super) fn deliver_events(&self) {
         let mut undelivered = lock(&self.undelivered);
+        if undelivered.len() > 1 {
+            self.events.listen();
+        }
         for _ in 0..self.events.size() {
-            let Some(event) = undelivered.front() else { return };
-            let Some((writable, _)) = self.events.take() else { return };
+            let Some(event) = undelivered.front() else { return self.events.hush() };
+            let Some((writable, _)) = self.events.take() else {
+                match self.events.listen() {
+                    true => continue,
+                    false => return,
+                }
+            };
             let written = self.events.give_back(&writable, event.as_bytes());
             if written == size_of::<Event>() as u32 {
                 undelivered.pop_front();
@@ -87,6 +96,8 @@ impl QueuePort {
                 debug!(head = writable.head, "an event buffer is too small or not in memory");
             }
         }
+        // Buffers offered later come with their own kick.
+        self.events.listen();
     }
 
     fn reply(&self, token: RequestToken, reply: &[u8]) {
@@ -168,6 +179,73 @@ mod tests {
             done.send(()).unwrap();
         });
         ended.recv_timeout(HANG).expect("this ends");
+    }
+
+    /// The used ring of a driver's event queue, whose first word says whether the device wants kicks.
+    const USED: u64 = 0x2000;
+    const NO_KICKS: u16 = 1;
+
+    /// A driver's event queue without buffers.
+    fn event_port() -> (Arc<QueuePort>, GuestMemoryAtomic<GuestMemoryMmap>) {
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x4000)]).unwrap();
+        let memory = GuestMemoryAtomic::new(memory);
+        let calls = Arc::new(Calls::new().unwrap());
+        let [control, events] =
+            [(); 2].map(|()| Arc::new(Ring::new(memory.clone(), Arc::clone(&calls)).unwrap()));
+        events.set_addresses(TABLE, RINGS, USED).unwrap();
+        events.set_ready();
+        events.set_enabled(true);
+        (Arc::new(QueuePort::new(control, events)), memory)
+    }
+
+    /// The driver's part: offers its `number`th buffer, counted from 0.
+    fn offer(memory: &GuestMemoryAtomic<GuestMemoryMmap>, number: u16) {
+        let memory = memory.memory();
+        let (length, flags) = (size_of::<Event>() as u32, FLAG_WRITE);
+        let descriptor = TABLE + 16 * u64::from(number);
+        memory.write_obj(0x3000u64, GuestAddress(descriptor)).unwrap();
+        memory.write_obj(length, GuestAddress(descriptor + 8)).unwrap();
+        memory.write_obj(flags, GuestAddress(descriptor + 12)).unwrap();
+        memory.write_obj(number, GuestAddress(INDEX + 2 + 2 * u64::from(number))).unwrap();
+        memory.write_obj(number + 1, GuestAddress(INDEX)).unwrap();
+    }
+
+    /// Events that were delivered, and whether the device wants kicks.
+    fn seen(memory: &GuestMemoryAtomic<GuestMemoryMmap>) -> (u16, bool) {
+        let memory = memory.memory();
+        let flags: u16 = memory.read_obj(GuestAddress(USED)).unwrap();
+        (memory.read_obj(GuestAddress(USED + 2)).unwrap(), flags & NO_KICKS == 0)
+    }
+
+    #[test]
+    fn a_driver_is_to_kick_only_while_an_event_waits_for_a_buffer() {
+        let (port, memory) = event_port();
+        let kernel = KernelPort(Arc::clone(&port));
+        kernel.event(Event::new_zeroed());
+        kernel.event(Event::new_zeroed());
+        assert_eq!(seen(&memory), (0, true));
+        offer(&memory, 0);
+        port.deliver_events();
+        assert_eq!(seen(&memory), (1, true), "one event waits still");
+        offer(&memory, 1);
+        port.deliver_events();
+        assert_eq!(seen(&memory), (2, false));
+        // No kick comes with this one.
+        offer(&memory, 2);
+        kernel.event(Event::new_zeroed());
+        assert_eq!(seen(&memory), (3, false));
+        kernel.event(Event::new_zeroed());
+        assert_eq!(seen(&memory), (3, true));
+    }
+
+    #[test]
+    fn a_queue_that_stops_is_left_to_the_next_device_with_kicks() {
+        let (port, memory) = event_port();
+        offer(&memory, 0);
+        KernelPort(Arc::clone(&port)).event(Event::new_zeroed());
+        assert_eq!(seen(&memory), (1, false));
+        port.events.stop();
+        assert_eq!(seen(&memory), (1, true));
     }
 
     fn index(memory: &GuestMemoryAtomic<GuestMemoryMmap>) -> u16 {

@@ -26,6 +26,8 @@ struct RingState {
     queue: Queue,
     is_enabled: bool,
     kick: Option<Arc<FrontEndEvent>>,
+    /// The driver was asked not to kick.
+    is_quiet: bool,
 }
 
 impl Ring {
@@ -35,7 +37,7 @@ impl Ring {
     /// Never fails, since [`MAX_QUEUE_SIZE`] is a valid size.
     pub fn new(memory: Memory, calls: Arc<Calls>) -> Result<Self, QueueError> {
         let queue = Queue::new(MAX_QUEUE_SIZE)?;
-        let state = RingState { queue, is_enabled: false, kick: None };
+        let state = RingState { queue, is_enabled: false, kick: None, is_quiet: false };
         Ok(Self { memory, call: Arc::new(Call::new(calls)), state: Mutex::new(state) })
     }
 
@@ -115,7 +117,13 @@ impl Ring {
 
     /// Stops the queue: entries are no longer taken or returned.
     pub fn stop(&self) {
-        self.lock().queue.set_ready(false);
+        let memory = self.memory.memory();
+        let mut state = self.lock();
+        if std::mem::take(&mut state.is_quiet) {
+            // Another device may go on with the queue, and expects kicks. It looks at the queue when it starts.
+            let _ = state.queue.enable_notification(&*memory);
+        }
+        state.queue.set_ready(false);
     }
 
     /// Drops the kick and call of a stopped queue.
@@ -155,6 +163,27 @@ impl Ring {
     /// would not even have to offer chains: each returned chain becomes an offered one.
     pub fn size(&self) -> u16 {
         self.lock().queue.size()
+    }
+
+    /// Asks the driver for no kicks: chains that it offers from now on are found when they are needed.
+    pub(super) fn hush(&self) {
+        let memory = self.memory.memory();
+        let mut state = self.lock();
+        if !state.is_quiet && state.queue.ready() {
+            // Where the device cannot write, the driver kicks.
+            state.is_quiet = state.queue.disable_notification(&*memory).is_ok();
+        }
+    }
+
+    /// Asks the driver for kicks again. Returns whether it offered chains, perhaps before it could see that.
+    pub(super) fn listen(&self) -> bool {
+        let memory = self.memory.memory();
+        let mut state = self.lock();
+        state.is_quiet = false;
+        // The fence between the flag and the look at the index pairs with that of the driver's `Virtqueue::offer`.
+        state.is_enabled
+            && state.queue.ready()
+            && state.queue.enable_notification(&*memory).unwrap_or(false)
     }
 
     /// Takes the next chain, if the queue is started, enabled and not empty.
