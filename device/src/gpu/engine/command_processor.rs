@@ -34,7 +34,7 @@ use std::time::Duration;
 /// The most packets in a turn.
 const TURN_PACKETS: u32 = 256;
 /// The most bytes in a turn. A step takes no longer.
-const TURN_BYTES: usize = 512 << 10;
+const TURN_BYTES: usize = 1 << 20;
 
 /// A window for the ring and one for each depth of indirect buffers.
 pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
