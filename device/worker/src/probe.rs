@@ -12,8 +12,9 @@ use std::io::Read;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a worker may take. A self-test takes a second at most, but the driver may be on a slow disk.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a probe should take at most when a person waits for it. A self-test takes a second at most, but the driver
+/// may be on a slow disk.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes that a worker may print.
 const MOST: usize = 1 << 20;
 
@@ -27,17 +28,28 @@ pub(crate) enum Listed {
     Devices(Vec<Description>),
 }
 
-/// Lists the Vulkan devices with `name` in their names, and tests each in a worker of its own. `start` prepares the
-/// command of a worker.
+/// Which devices to test, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    /// Only devices with this in their names; case does not matter.
+    pub name: Option<&'a str>,
+    /// Whether to test no device after one that is usable.
+    pub first: bool,
+    /// How long each worker may take.
+    pub patience: Duration,
+}
+
+/// Lists the Vulkan devices, and tests those of the search, each in a worker of its own. `start` prepares the command
+/// of a worker.
 ///
 /// # Errors
 /// When no worker can be started. A worker that fails is no error: the report tells why.
 pub fn probe(
     start: impl Fn() -> anyhow::Result<Command>,
-    name: Option<&str>,
+    Search { name, first, patience }: Search<'_>,
 ) -> anyhow::Result<Report> {
     let mut list = start()?;
-    let ended = Ended::of(list.arg("list"))?;
+    let ended = Ended::of(list.arg("list"), patience)?;
     let Some(Listed::Devices(devices)) = ended.lines().pop() else {
         let why = match ended.lines().pop() {
             Some(Listed::None(why)) => why,
@@ -49,11 +61,15 @@ pub fn probe(
         name.is_none_or(|name| description.name.to_lowercase().contains(&name.to_lowercase()))
     };
     let mut tried = Vec::new();
-    for (index, description) in devices.iter().enumerate().filter(|(_, d)| wanted(d)) {
+    for (index, description) in (0..).zip(&devices).filter(|(_, device)| wanted(device)) {
         let mut test = start()?;
-        let ended = Ended::of(test.arg("test").arg(index.to_string()))?;
+        let ended = Ended::of(test.arg("test").arg(index.to_string()), patience)?;
         let verdict = ended.verdict(description);
-        tried.push(Device { description: description.clone(), verdict });
+        let is_usable = matches!(verdict, Verdict::Usable { .. });
+        tried.push(Device { index, description: description.clone(), verdict });
+        if first && is_usable {
+            break;
+        }
     }
     if tried.is_empty() {
         let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -78,15 +94,14 @@ struct Ended {
 enum End {
     /// By itself.
     Status(ExitStatus),
-    /// Killed: it took longer than [`PATIENCE`].
-    TookTooLong,
+    /// Killed: it took longer than this.
+    TookTooLong(Duration),
     /// Killed: it printed [`MOST`] bytes or more.
     PrintedTooMuch,
 }
 
 impl Ended {
-    fn of(command: &mut Command) -> anyhow::Result<Self> {
-        let deadline = Instant::now() + PATIENCE;
+    fn of(command: &mut Command, patience: Duration) -> anyhow::Result<Self> {
         let said = std::fs::File::from(
             rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC)
                 .context("cannot create a file in memory")?,
@@ -96,7 +111,7 @@ impl Ended {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(said.try_clone().context("cannot share a file")?);
         let mut child = command.spawn().context("cannot start a worker")?;
-        let (printed, killed) = read(&mut child, deadline)?;
+        let (printed, killed) = read(&mut child, patience)?;
         if killed.is_some() {
             child.kill().context("cannot end a worker")?;
         }
@@ -129,7 +144,7 @@ impl Ended {
     /// Describes how it ended.
     fn why(&self) -> String {
         let ended = match self.end {
-            End::TookTooLong => format!("it took longer than {} s", PATIENCE.as_secs()),
+            End::TookTooLong(patience) => format!("it took longer than {patience:?}"),
             End::PrintedTooMuch => format!("it printed more than {MOST} bytes"),
             End::Status(status) => format!("the worker ended ({status})"),
         };
@@ -141,13 +156,14 @@ impl Ended {
 }
 
 /// Reads what it prints until it ends. Also returns why it must be killed, if it must.
-fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, Option<End>)> {
+fn read(child: &mut Child, patience: Duration) -> anyhow::Result<(Vec<u8>, Option<End>)> {
+    let deadline = Instant::now() + patience;
     let mut out: ChildStdout = child.stdout.take().context("it has a pipe")?;
     let mut printed = Vec::new();
     let mut part = [0; 4096];
     while printed.len() < MOST {
         if !is_readable(&out, deadline).context("cannot wait for a worker")? {
-            return Ok((printed, Some(End::TookTooLong)));
+            return Ok((printed, Some(End::TookTooLong(patience))));
         }
         match out.read(&mut part).context("cannot read from a worker")? {
             0 => {
@@ -155,7 +171,7 @@ fn read(child: &mut Child, deadline: Instant) -> anyhow::Result<(Vec<u8>, Option
                 let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty());
                 let process = process.context("cannot watch a worker")?;
                 let ended = is_readable(process, deadline).context("cannot wait for a worker")?;
-                return Ok((printed, (!ended).then_some(End::TookTooLong)));
+                return Ok((printed, (!ended).then_some(End::TookTooLong(patience))));
             }
             read => printed.extend_from_slice(&part[..read]),
         }
@@ -184,7 +200,7 @@ mod tests {
             command.args(["-c", script, "worker"]);
             Ok(command)
         };
-        probe(start, name).unwrap()
+        probe(start, Search { name, first: false, patience: PATIENCE }).unwrap()
     }
 
     const DEVICE: &str = r#"{"name":"N","kind":"cpu","api":"1.3.0","driver":"D 1","limits":{
@@ -241,11 +257,29 @@ mod tests {
         let mut silent = Command::new("sh");
         silent.args(["-c", "exec >&-; exec sleep 1000"]).stdout(Stdio::piped());
         let mut silent = silent.spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_millis(300);
-        let (printed, end) = read(&mut silent, deadline).unwrap();
+        let patience = Duration::from_millis(300);
+        let (printed, end) = read(&mut silent, patience).unwrap();
         silent.kill().unwrap();
         silent.wait().unwrap();
-        assert_eq!((printed, end), (Vec::new(), Some(End::TookTooLong)));
+        assert_eq!((printed, end), (Vec::new(), Some(End::TookTooLong(patience))));
+    }
+
+    #[test]
+    fn a_search_for_one_device_ends_at_the_first_that_is_usable() {
+        let device = |name| DEVICE.replace('\n', "").replace("\"N\"", name);
+        let [a, b, c] = ["\"A\"", "\"B\"", "\"C\""].map(device);
+        let script = format!(
+            "if [ $1 = list ]; then echo '{{\"devices\":[{a},{b},{c}]}}'; exit; fi; \
+             [ $2 = 0 ] || echo '{{\"found\":{{\"usable\":{{\"pointers\":true}}}}}}'"
+        );
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script, "worker"]);
+            Ok(command)
+        };
+        let report = probe(start, Search { name: None, first: true, patience: PATIENCE }).unwrap();
+        assert_eq!(report.devices.len(), 2);
+        assert_eq!(report.chosen().unwrap().0.index, 1);
     }
 
     #[test]

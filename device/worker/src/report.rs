@@ -23,6 +23,8 @@ pub struct Report {
 /// A Vulkan device and its verdict.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Device {
+    /// Its index in the loader's list, by which workers find it.
+    pub index: u32,
     /// The device's description of itself.
     #[serde(flatten)]
     pub description: Description,
@@ -106,10 +108,32 @@ impl Report {
     /// Chooses the first usable device of any kind. Users set the order of devices, or name one.
     #[must_use]
     pub fn choose(devices: Vec<Device>) -> Self {
-        let usable = |device: &&Device| matches!(device.verdict, Verdict::Usable { .. });
-        let device = devices.iter().find(usable).map(|device| device.description.name.clone());
-        let missing = device.is_none().then(|| "no Vulkan device passed the self-test".to_owned());
-        Self { device, missing, devices }
+        let mut report = Self { device: None, missing: None, devices };
+        match report.chosen() {
+            Some((device, _)) => report.device = Some(device.description.name.clone()),
+            None => report.missing = Some("no Vulkan device passed the self-test".to_owned()),
+        }
+        report
+    }
+
+    /// Returns the device that runs kernels, and whether their pointers reach memory that no buffer covers.
+    #[must_use]
+    pub fn chosen(&self) -> Option<(&Device, bool)> {
+        self.devices.iter().find_map(|device| match device.verdict {
+            Verdict::Usable { pointers } => Some((device, pointers)),
+            Verdict::Refused(_) => None,
+        })
+    }
+
+    /// Describes in one line why no device runs kernels, with each device's refusal; empty if one does.
+    #[must_use]
+    pub fn why_missing(&self) -> String {
+        let refusals = self.devices.iter().filter_map(|device| match &device.verdict {
+            Verdict::Refused(why) => Some(why.as_str()),
+            Verdict::Usable { .. } => None,
+        });
+        let parts: Vec<_> = self.missing.as_deref().into_iter().chain(refusals).collect();
+        if self.missing.is_some() { parts.join(": ") } else { String::new() }
     }
 }
 
@@ -178,7 +202,7 @@ mod tests {
         let (api, driver) = ("1.4.305".to_owned(), "a driver".to_owned());
         let description =
             Description { name: name.to_owned(), kind: Kind::Cpu, api, driver, limits };
-        Device { description, verdict }
+        Device { index: 0, description, verdict }
     }
 
     #[test]
@@ -186,9 +210,13 @@ mod tests {
         let refused = || device("wrong", Verdict::Refused("it computes wrongly".to_owned()));
         let usable = |name| device(name, Verdict::Usable { pointers: false });
         let report = Report::choose(vec![refused(), usable("right"), usable("other")]);
-        assert_eq!((report.device.as_deref(), report.missing), (Some("right"), None));
+        assert_eq!((report.device.as_deref(), &report.missing), (Some("right"), &None));
+        assert_eq!(report.chosen().unwrap().0.description.name, "right");
+        assert_eq!(report.why_missing(), "");
         let report = Report::choose(vec![refused()]);
-        assert!(report.device.is_none() && report.missing.is_some());
+        assert!(report.device.is_none() && report.chosen().is_none());
+        let why = "no Vulkan device passed the self-test: it computes wrongly";
+        assert_eq!(report.why_missing(), why);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use anyhow::Context;
 use bellhop_vm::{Mesa, Sources};
-use bellhop_worker::probe::probe;
+use bellhop_worker::probe::{PATIENCE, Search, probe};
 use bellhop_worker::report::Report;
 use clap::{Args, ValueEnum};
 use std::process::Command;
@@ -58,7 +58,8 @@ impl VulkanArguments {
             command.args(["worker", "--"]);
             Ok(command)
         };
-        let mut report = probe(start, self.vulkan_device.as_deref())?;
+        let name = self.vulkan_device.as_deref();
+        let mut report = probe(start, Search { name, first: false, patience: PATIENCE })?;
         if self.vulkan == Whose::System {
             report.missing =
                 report.missing.map(|why| format!("{why}. To try one first: --vulkan debian-13"));
