@@ -2,8 +2,9 @@
 
 //! `bellhopd`: serves virtual GPUs over vhost-user.
 
+use bellhop_device::service::{Worker, cli};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    bellhop_device::service::cli::main(std::env::args_os())
+    cli::main(std::env::args_os(), Worker::Installed)
 }

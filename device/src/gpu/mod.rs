@@ -22,6 +22,7 @@
 
 mod control;
 mod engine;
+mod kernels;
 mod memory;
 pub mod processors;
 mod shared;
@@ -33,6 +34,7 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use control::registry::Registry;
 use engine::main_loop::{Engine, Times};
+pub use kernels::config::{KernelsConfig, WorkerProgram};
 pub use memory::bar::Page;
 pub use memory::cross_memory::CrossAdapterMemory;
 use memory::page_table::NodePool;

@@ -6,13 +6,14 @@ use super::access::{self, SocketAccess};
 use super::config::{ConfigError, ConfigFile, Fault, KeyPath};
 use super::control::ControlSocket;
 use super::socket::{self, Inherited};
-use super::{capabilities, daemon, manager};
+use super::{Worker, capabilities, daemon, hardening, manager};
 use crate::gpu::processors;
 use crate::log::{self, FILTER_VARIABLE, LogFormat};
 use anyhow::{Context, bail};
 use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
 use rustix::fs::{Gid, Mode};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -82,6 +83,16 @@ pub struct Arguments {
     /// the journal]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
+    /// A word of the command line of workers, instead of the installed program: variables as NAME=VALUE, then the
+    /// program and its arguments
+    #[arg(
+        long,
+        value_name = "WORD",
+        hide = true,
+        require_equals = true,
+        allow_hyphen_values = true
+    )]
+    worker: Vec<OsString>,
     /// Print what this back end can do as JSON, and exit
     #[arg(long)]
     print_capabilities: bool,
@@ -123,8 +134,9 @@ pub fn command() -> clap::Command {
 }
 
 /// Runs `bellhopd` with these arguments, the program's name first. Prints each error as a line on standard error.
+/// Workers run `worker` unless the arguments name another program.
 #[must_use]
-pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
+pub fn main(arguments: impl IntoIterator<Item = OsString>, worker: Worker) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -133,7 +145,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    match run(arguments) {
+    match run(arguments, worker) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bellhopd: {error:#}");
@@ -146,7 +158,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<()> {
+fn run(arguments: Arguments, worker: Worker) -> anyhow::Result<()> {
     if arguments.print_capabilities {
         println!("{}", capabilities::json());
         return Ok(());
@@ -168,6 +180,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let limit = config.line_limit();
     let suppressed = limit.suppressed();
     log::start(&config.log.filter, arguments.log_format, limit)?;
+    hardening::give_up_code();
     let control = config.control.socket().map(ControlSocket::listen).transpose()?;
     let mut inherited = manager::sockets()?;
     let named = arguments.fd.iter().map(|&fd| Inherited { fd, origin: "--fd".into() });
@@ -183,7 +196,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     config.check_sockets(&sockets).map_err(|fault| file.error(fault))?;
     let usable = processors::usable().context("cannot query this process's processors")?;
     config.check_processors(&usable).map_err(|fault| file.error(fault))?;
-    daemon::run(config, endpoints, control, suppressed)
+    let worker = Worker::of_words(&arguments.worker).unwrap_or(worker);
+    daemon::run(config, endpoints, control, worker, suppressed)
 }
 
 #[cfg(test)]

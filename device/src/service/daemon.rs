@@ -4,6 +4,7 @@
 
 use super::config::Config;
 use super::control::ControlSocket;
+use super::kernels::{self, Kernels, Worker};
 use super::manager;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
@@ -13,6 +14,7 @@ use anyhow::Context;
 use std::thread::Builder;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tracing::{error, info};
 
@@ -27,6 +29,7 @@ pub fn run(
     config: &Config,
     endpoints: Vec<Endpoint>,
     control: Option<ControlSocket>,
+    worker: Worker,
     suppressed: Suppressed,
 ) -> anyhow::Result<()> {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -37,7 +40,7 @@ pub fn run(
         .name("last-resort".into())
         .spawn(move || last_resort.block_on(end_in_time()))
         .context("cannot watch for signals")?;
-    control_plane.block_on(serve(config, endpoints, control, suppressed))
+    control_plane.block_on(serve(config, endpoints, control, worker, suppressed))
 }
 
 /// The signals that end the daemon.
@@ -79,16 +82,36 @@ async fn end_in_time() {
     std::process::exit(0);
 }
 
+/// Tests the host's Vulkan on a thread of its own. Its workers end with that thread, and so with this process.
+async fn find_kernels(config: &Config, worker: Worker) -> anyhow::Result<Vec<Kernels>> {
+    let (found, finding) = oneshot::channel();
+    let config = config.clone();
+    Builder::new()
+        .name("find-kernels".into())
+        .spawn(move || {
+            // The receiver is gone after a signal.
+            let _ = found.send(kernels::find(&config, &worker));
+        })
+        .context("cannot look for a Vulkan")?;
+    finding.await.context("the search for a Vulkan panicked")
+}
+
 async fn serve(
     config: &Config,
     endpoints: Vec<Endpoint>,
     control: Option<ControlSocket>,
+    worker: Worker,
     suppressed: Suppressed,
 ) -> anyhow::Result<()> {
     let mut ends = Ends::watch()?;
     // With a handler, exceeding the file-size limit is an error instead of the daemon's end.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
-    let mut tasks = Tasks::start(config, &Gpu::start_beside)?;
+    // Before the first guest, since what a device can do never changes; but a signal must not wait for it.
+    let kernels = tokio::select! {
+        kernels = find_kernels(config, worker) => kernels?,
+        () = ends.received() => return Ok(()),
+    };
+    let mut tasks = Tasks::start(config, kernels, &Gpu::start_beside)?;
     tokio::spawn(suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;

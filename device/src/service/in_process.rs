@@ -3,6 +3,7 @@
 //! The service embedded in another program.
 
 use super::config::Config;
+use super::kernels::{self, Kernels, Worker};
 use super::server::Served;
 use super::socket::Endpoint;
 use super::tasks::{StartGpu, Tasks};
@@ -30,12 +31,21 @@ struct Order {
 }
 
 impl Service {
-    /// Starts the service, without a socket.
+    /// Starts the service, without a socket. Its guests cannot run kernels.
     ///
     /// # Errors
     /// If engines or threads cannot be started.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
-        Self::start_with(config, Box::new(Gpu::start_beside))
+        Self::start_with(config, None, Box::new(Gpu::start_beside))
+    }
+
+    /// Starts the service, without a socket, after a test of the host's Vulkan. Workers that run kernels are started
+    /// with this program.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with_workers(config: &Config, worker: &Worker) -> anyhow::Result<Self> {
+        Self::start_with(config, Some(worker), Box::new(Gpu::start_beside))
     }
 
     /// Starts the service with one adapter; the caller runs its first engine.
@@ -46,17 +56,25 @@ impl Service {
     pub fn start_stepped(config: &Config) -> anyhow::Result<(Self, crate::gpu::SteppedEngine)> {
         let (engine, started) = mpsc::channel();
         let start = move |config, memory| Gpu::start_stepped(config, memory, &engine);
-        let service = Self::start_with(config, Box::new(start))?;
+        let service = Self::start_with(config, None, Box::new(start))?;
         Ok((service, started.recv().context("there is no engine")?))
     }
 
-    fn start_with(config: &Config, start_gpu: Box<StartGpu>) -> anyhow::Result<Self> {
+    fn start_with(
+        config: &Config,
+        worker: Option<&Worker>,
+        start_gpu: Box<StartGpu>,
+    ) -> anyhow::Result<Self> {
+        let kernels = match worker {
+            Some(worker) => kernels::find(config, worker),
+            None => kernels::none(config, "the program that contains this device has no workers"),
+        };
         let (orders, received) = unbounded_channel();
         let (started, starting) = mpsc::sync_channel(1);
         let config = config.clone();
         let thread = Builder::new()
             .name("control-plane".into())
-            .spawn(move || run(&config, &start_gpu, received, &started))
+            .spawn(move || run(&config, kernels, &start_gpu, received, &started))
             .context("cannot start the control plane")?;
         let kernel = starting.recv().context("the control plane ended at its start")??;
         Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
@@ -92,6 +110,7 @@ impl Drop for Service {
 
 fn run(
     config: &Config,
+    kernels: Vec<Kernels>,
     start_gpu: &StartGpu,
     orders: UnboundedReceiver<Order>,
     started: &mpsc::SyncSender<anyhow::Result<KernelHandle>>,
@@ -106,7 +125,7 @@ fn run(
         }
     };
     runtime.block_on(async {
-        match Tasks::start(config, start_gpu) {
+        match Tasks::start(config, kernels, start_gpu) {
             Ok(tasks) => {
                 let _ = started.send(Ok(tasks.kernel().clone()));
                 serve(tasks, orders).await;

@@ -5,11 +5,12 @@
 
 use super::config::Config;
 use super::control::ControlSocket;
+use super::kernels::Kernels;
 use super::readable::Readable;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::control_plane::{self, KernelHandle};
-use crate::gpu::{CrossAdapterMemory, Gpu, GpuConfig};
+use crate::gpu::{CrossAdapterMemory, Gpu, GpuConfig, KernelsConfig};
 use crate::log::socket_span;
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
@@ -40,8 +41,13 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the control plane, and the engines with `start_gpu`. Called within a runtime.
-    pub(super) fn start(config: &Config, start_gpu: &StartGpu) -> anyhow::Result<Self> {
+    /// Starts the control plane, and the engines with `start_gpu`; adapters have these kernels, in their order. Called
+    /// within a runtime.
+    pub(super) fn start(
+        config: &Config,
+        kernels: Vec<Kernels>,
+        start_gpu: &StartGpu,
+    ) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
         let memory = CrossAdapterMemory::new(cross_adapter_fences);
         let memory = Arc::new(memory.context("cannot allocate memory for fences")?);
@@ -52,9 +58,10 @@ impl Tasks {
         // Before the first guest, so that this descriptor does not count as one that a guest leaves behind.
         lost_memory::event().context("cannot watch for memory that guests lose")?;
         let (kernel, mailbox) = control_plane::channel();
-        let (mut hosts, mut kernels, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
-        for ((name, adapter), ordinal) in config.adapters().zip(0..) {
-            let gpu = start_gpu(config.gpu(adapter), Arc::clone(&memory));
+        let (mut hosts, mut states, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
+        for (((name, adapter), kernels), ordinal) in config.adapters().zip(kernels).zip(0..) {
+            let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
+            let gpu = start_gpu(config.gpu(adapter, kernels), Arc::clone(&memory));
             let gpu = gpu.context("cannot start the engines")?;
             let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
                 .context("cannot initialise the adapter")?
@@ -62,7 +69,7 @@ impl Tasks {
                 .with_power_policy(adapter.power())
                 .with_timeout(adapter.timeout.get())
                 .with_tdr_policy(adapter.tdr());
-            kernels.push(state);
+            states.push(state);
             let raised = Readable::watch(gpu.interrupt_fd());
             let raised = raised.context("cannot watch for interrupts")?;
             let kernel = kernel.of(AdapterId(ordinal));
@@ -84,7 +91,7 @@ impl Tasks {
                 remaps_doorbells: adapter.remaps_doorbells(),
             });
         }
-        let adapters = Adapters::new(kernels).with_cross_adapter_fences(cross_adapter_fences);
+        let adapters = Adapters::new(states).with_cross_adapter_fences(cross_adapter_fences);
         let control_plane = tokio::spawn(control_plane::run(adapters, mailbox));
         let (stop, _) = watch::channel(false);
         let (servers, tools) = (JoinSet::new(), JoinSet::new());

@@ -13,6 +13,7 @@ mod vm;
 
 use crate::bench;
 use crate::hosted::{self, Outcome};
+use bellhop_device::service::Worker;
 use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
 use bellhop_guest::processors::{self, Apart};
@@ -307,6 +308,7 @@ pub fn main() -> ExitCode {
             return match process::end_with_parent() {
                 Ok(()) => bellhop_device::service::cli::main(
                     std::iter::once("bellhopd".into()).chain(arguments),
+                    Worker::this_executable(&["worker", "--"]),
                 ),
                 Err(error) => fail(&error),
             };

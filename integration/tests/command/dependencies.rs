@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-protocol", &[]),
     ("bellhop-host-kmd", &["bellhop-protocol"]),
-    ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol"]),
+    ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol", "bellhop-worker"]),
     ("bellhop-worker", &[]),
     ("bellhop-guest-umd", &["bellhop-protocol"]),
     ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),

@@ -2,6 +2,7 @@
 
 //! The configuration of a GPU.
 
+use crate::gpu::kernels::config::KernelsConfig;
 use bellhop_host_kmd::hardware::DoorbellModel;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct GpuConfig {
     pub optimized_fence_interrupt: bool,
     /// Page-table pages of 4 KiB, which all guests share. One guest can have up to a quarter of them.
     pub page_table_pages: u32,
+    /// What runs guests' own kernels; without it, guests have none.
+    pub kernels: Option<KernelsConfig>,
 }
 
 impl Default for GpuConfig {
@@ -62,6 +65,7 @@ impl Default for GpuConfig {
             bursts: true,
             optimized_fence_interrupt: false,
             page_table_pages: 1 << 15,
+            kernels: None,
         }
     }
 }

@@ -97,6 +97,20 @@ section! {
         optimized_fence_interrupt: bool = false;
         /// Memory for the page tables of all guests. 1 MiB maps about 500 MiB.
         page_table_memory: Mib<1, 4096> = at(64), was "page_table_mib";
+        /// Whether guests may run kernels of their own. With `auto` they may if one of the host's Vulkan devices
+        /// passes a test when the daemon starts; the log tells which, or why none.
+        kernels: KernelSupport;
+        /// Text in the name of the Vulkan device that runs kernels; empty for the first that passes the test.
+        vulkan_device: String;
+        /// Workers, the processes that run kernels: one for each process of a guest that uses kernels, on each
+        /// 3D/compute engine. One more is kept ready. The least recently used ends when there are more.
+        kernel_workers: Count<1, 256> = at(16);
+        /// Workers of one guest.
+        kernel_workers_per_guest: Count<1, 256> = at(4);
+        /// Memory of a worker's own, for the driver, its compiler and the kernels that it compiled.
+        kernel_memory: Mib<64, 65_536> = at(1024);
+        /// Processors that a worker may use at once, where kernels run on processors. 0 is all of this service's.
+        kernel_processors: Count<0, 1024> = at(0);
     }
 }
 
@@ -130,6 +144,8 @@ section! {
         waits: Count<1, 1_048_575> = at(65_536);
         /// Fences that the guest may share with other guests. Each takes a page of the host's memory.
         cross_adapter_fences: Count<0, 1024> = at(64);
+        /// Kernels of the guest's own. The host keeps the SPIR-V of each, at most 1 MiB.
+        kernels: Count<0, 65_536> = at(256);
         /// Memory that the guest's VMM may announce: the whole memory of the VM. It takes addresses of the daemon,
         /// which has 128 TiB of them, and no memory until it is used.
         announced_memory: Mib<1, 1_048_576> = at(262_144), was "announced_memory_mib";
@@ -201,10 +217,25 @@ pub enum Rotation {
     Remap,
 }
 
+/// Whether guests may run kernels of their own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum KernelSupport {
+    /// If the host has a Vulkan that computes correctly.
+    #[default]
+    Auto,
+    /// No.
+    Off,
+}
+
 impl Setting for DoorbellModel {
     const KIND: Kind = Kind::value(choices::<Self>);
 }
 
 impl Setting for Rotation {
+    const KIND: Kind = Kind::value(choices::<Self>);
+}
+
+impl Setting for KernelSupport {
     const KIND: Kind = Kind::value(choices::<Self>);
 }

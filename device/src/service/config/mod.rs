@@ -21,8 +21,8 @@ pub use bounded::{Bounded, Bytes, Count, Kib, Mib, Micros, Millis, Unit, at};
 pub use declare::{Key, Kind, Setting, key_name};
 pub use file::{ConfigError, ConfigFile};
 pub use keys::{
-    AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, LogConfig,
-    Rotation, Weight,
+    AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, KernelSupport,
+    LogConfig, Rotation, Weight,
 };
 pub use place::{KeyPath, Position};
 pub use processors::Processors;
@@ -30,7 +30,7 @@ pub use reading::{Flaw, Why, read};
 pub use renamed::Renamed;
 pub use rules::Fault;
 
-use crate::gpu::GpuConfig;
+use crate::gpu::{GpuConfig, KernelsConfig};
 use crate::log::LineLimit;
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
@@ -96,9 +96,9 @@ impl Config {
         std::iter::once(("", &self.adapter)).chain(others)
     }
 
-    /// The GPU of an adapter.
+    /// The GPU of an adapter with these kernels.
     #[must_use]
-    pub fn gpu(&self, adapter: &AdapterConfig) -> GpuConfig {
+    pub fn gpu(&self, adapter: &AdapterConfig, kernels: KernelsConfig) -> GpuConfig {
         GpuConfig {
             compute_engines: adapter.compute_nodes.get(),
             copy_engines: adapter.copy_nodes.get(),
@@ -118,6 +118,7 @@ impl Config {
             optimized_fence_interrupt: adapter.optimized_fence_interrupt,
             quantum: adapter.quantum.get(),
             page_table_pages: (adapter.page_table_memory.get() / PAGE_SIZE) as u32,
+            kernels: Some(kernels),
         }
     }
 

@@ -145,6 +145,14 @@ impl Config {
                 let expected = format!("0 to {all}, as many as {}", table.child("copy_nodes"));
                 return Err(Fault::new(table.child("kernel_mode_copy_nodes"), nodes, expected));
             }
+            let (workers, all) =
+                (adapter.kernel_workers_per_guest.get(), adapter.kernel_workers.get());
+            if workers > all {
+                let expected = format!("1 to {all}, as many as {}", table.child("kernel_workers"));
+                let cause = Some(table.child("kernel_workers"));
+                let fault = Fault::new(table.child("kernel_workers_per_guest"), workers, expected);
+                return Err(Fault { cause, ..fault });
+            }
             if adapter.rotation != Rotation::Remap {
                 continue;
             }

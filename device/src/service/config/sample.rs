@@ -3,7 +3,7 @@
 //! Arbitrary configurations, for tests.
 
 use super::bounded::{Bounded, Unit};
-use super::{Config, ConfigFile, DoorbellModel, Processors, Rotation};
+use super::{Config, ConfigFile, DoorbellModel, KernelSupport, Processors, Rotation};
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 use std::collections::BTreeMap;
@@ -73,6 +73,12 @@ impl Sample for DoorbellModel {
 impl Sample for Rotation {
     fn sample(random: &mut TestRng) -> Self {
         if random.random() { Self::Watch } else { Self::Remap }
+    }
+}
+
+impl Sample for KernelSupport {
+    fn sample(random: &mut TestRng) -> Self {
+        if random.random() { Self::Auto } else { Self::Off }
     }
 }
 

@@ -115,6 +115,19 @@ fn no_more_copy_nodes_are_for_the_kernel_mode_than_there_are() {
 }
 
 #[test]
+fn a_guest_has_no_more_workers_than_there_are() {
+    let workers = |of_a_guest: u32| {
+        format!("[adapter]\nkernel_workers = 3\nkernel_workers_per_guest = {of_a_guest}\n")
+    };
+    assert_eq!(load(&workers(3)).unwrap().adapter.kernel_workers_per_guest.get(), 3);
+    let error = fault(&workers(4));
+    assert!(error.contains("adapter.kernel_workers_per_guest is 4"), "{error}");
+    assert!(error.contains("line 3") && error.contains("1 to 3"), "{error}");
+    let error = fault("[adapter]\nkernel_workers = 2\n");
+    assert!(error.contains("kernel_workers_per_guest is 4") && error.contains("line 2"), "{error}");
+}
+
+#[test]
 fn a_log_filter_that_cannot_be_read_is_refused() {
     let error = fault("[log]\nfilter = \"bellhop=nonsense\"\n");
     assert!(error.contains("log.filter is") && error.contains("line 2"), "{error}");
@@ -220,7 +233,7 @@ fn doorbells_that_are_moved_are_few() {
     let error = load(remap).unwrap_err().to_string();
     assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
     let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
-    assert!(config.gpu(&config.adapter).remaps_doorbells);
+    assert!(config.gpu(&config.adapter, KernelsConfig::none("")).remaps_doorbells);
 }
 
 #[test]

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The configuration of what runs guests' kernels.
+
+use bellhop_protocol::control::kernel::KernelCaps;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// How a worker is started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkerProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments before `serve`.
+    pub arguments: Vec<OsString>,
+    /// Variables of its environment, besides the daemon's.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Variables by which a service manager and the daemon speak. They do not concern a worker.
+const DAEMONS: [&str; 6] = [
+    "NOTIFY_SOCKET",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
+impl WorkerProgram {
+    /// The command that starts a worker.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        for variable in DAEMONS {
+            command.env_remove(variable);
+        }
+        command.args(&self.arguments).envs(self.environment.iter().map(|(k, v)| (k, v)));
+        command
+    }
+}
+
+/// What runs guests' kernels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelsConfig {
+    /// How a worker is started.
+    pub worker: WorkerProgram,
+    /// The Vulkan device's index in the list.
+    pub device: u32,
+    /// What guests are told. If it says that there are no kernels, nothing is ever started.
+    pub caps: KernelCaps,
+    /// Most workers that execute kernels. One that is ready for the next process, and those that compile, come on top.
+    pub workers: u32,
+    /// Most workers that execute a guest's kernels.
+    pub workers_per_guest: u32,
+    /// Most kernels of a guest.
+    pub kernels_per_guest: u32,
+    /// Most bytes of a worker's own memory.
+    pub memory: u64,
+    /// Processors that a worker may use.
+    pub threads: u32,
+}
+
+impl KernelsConfig {
+    /// No kernels, for a reason that guests are told.
+    #[must_use]
+    pub fn none(missing: &str) -> Self {
+        Self {
+            worker: WorkerProgram::default(),
+            device: 0,
+            caps: KernelCaps::none(missing),
+            workers: 0,
+            workers_per_guest: 0,
+            kernels_per_guest: 0,
+            memory: 0,
+            threads: 0,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "prctl, and memory that is mapped to see whether it may be")]
+
+//! The daemon makes no code, and gives up that it could. Workers compile kernels, so they do not inherit this.
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::sync::OnceLock;
+use tracing::debug;
+
+/// Whether this process may have made no code from its start.
+static REFUSED: OnceLock<bool> = OnceLock::new();
+
+/// Returns whether this process, and so its workers, may make no code: for instance because of `MemoryDenyWriteExecute=`
+/// of its unit. What [`give_up_code`] gave up does not count.
+pub(super) fn is_code_refused() -> bool {
+    *REFUSED.get_or_init(|| {
+        let (length, code) = (4096, ProtFlags::WRITE | ProtFlags::EXEC);
+        // SAFETY: a new mapping where nothing is; it is unmapped below, and nothing refers to it.
+        let mapped =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), length, code, MapFlags::PRIVATE) };
+        if let Ok(memory) = mapped {
+            // SAFETY: as above.
+            let _ = unsafe { munmap(memory, length) };
+        }
+        mapped.is_err()
+    })
+}
+
+/// Gives up that this process could make code, but not for processes that it starts. Linux before 6.6 refuses this.
+pub(super) fn give_up_code() {
+    is_code_refused();
+    let flags = libc::PR_MDWE_REFUSE_EXEC_GAIN | libc::PR_MDWE_NO_INHERIT;
+    let none: libc::c_ulong = 0;
+    // SAFETY: takes numbers, and changes no memory. The program makes no code.
+    let result =
+        unsafe { libc::prctl(libc::PR_SET_MDWE, libc::c_ulong::from(flags), none, none, none) };
+    if result != 0 {
+        let error = std::io::Error::last_os_error();
+        debug!(%error, "this Linux cannot forbid the daemon, and it alone, to make code");
+    }
+}
