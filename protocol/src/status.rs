@@ -11,7 +11,8 @@ open_enum! {
         PENDING = 0x0000_0103;
         /// The object that the request would change is in use.
         DEVICE_BUSY = 0x8000_0011;
-        /// The request's descriptors name memory that the guest does not have; `detail` is the address.
+        /// The request's descriptors name memory that the guest does not have, or the request names memory that the
+        /// process cannot read; `detail` is the address.
         ACCESS_VIOLATION = 0xC000_0005;
         /// The process has no such handle.
         INVALID_HANDLE = 0xC000_0008;

@@ -8,6 +8,7 @@ use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::escape::ObjectList;
+use bellhop_protocol::control::kernel::KernelResult;
 use bellhop_protocol::control::node_context::SubmissionModel;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::event::{EventKind, FaultReason};
@@ -52,6 +53,7 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(SubmissionModel, "{}");
     assert_rows!(EventKind, "{}");
     assert_rows!(FaultReason, "{}");
+    assert_rows!(KernelResult, "{}");
     for code in RequestCode::ALL {
         assert_row(&format!("0x{:02X}", code.0), code.name().unwrap());
     }

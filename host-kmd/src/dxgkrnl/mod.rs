@@ -11,12 +11,14 @@
 //! | `recovery` | hangs, terminations, and retirement by tickets |
 //! | `queue`, `doorbell` | contexts and HW queues; logical doorbells |
 //! | `fence`, `memory`, `power` | fences and waits; allocations and paging; D-states and F-states |
+//! | `compute` | kernels that guests bring |
 //! | `object` | handles, quotas, names, errors |
 //!
 //! A room uses only rooms below it. A subsystem's fields are private: its methods take ids and narrow borrows, and
 //! return outcomes. A subsystem's requests to another go through the kernel's work list.
 
 mod adapters;
+mod compute;
 mod doorbell;
 mod fence;
 mod kernel;

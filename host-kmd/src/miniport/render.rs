@@ -56,7 +56,7 @@ fn accesses(
         | Packet::ConditionalInterrupt(_)
         | Packet::WriteFence(_)
         | Packet::LogFence(_) => [None; 3],
-        // Unchecked packets would follow; unchecked addresses would be used.
+        // Unchecked packets would follow; unchecked addresses would be used: those of a kernel's arguments are virtual.
         Packet::IndirectBuffer(_) | Packet::DispatchKernel(_) => return illegal,
         Packet::WritePageTable(_)
         | Packet::FlushTlb(_)
@@ -189,6 +189,7 @@ pub(super) fn patch(buffer: &mut DmaBuffer, physical_addresses: &[u64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bellhop_protocol::packet::dispatch::{DispatchFlags, DispatchKernel};
     use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
     use bellhop_protocol::packet::flow::{IndirectBuffer, NOP};
     use bellhop_protocol::packet::paging::{FlushTlb, WritePageTable};
@@ -323,6 +324,12 @@ mod tests {
         assert_eq!(rendered(&after_nop(unknown), &[]), illegal);
         let kernel = bytes(Dispatch::new(Kernel(77), 0, 0, 0, 0));
         assert_eq!(rendered(&after_nop(kernel), &[at(16, 1, 0), at(24, 1, 0)]), illegal);
+        // Its arguments are addresses of the process, which this queue does not have.
+        let own = DispatchKernel::new(1, [1; 3], DispatchFlags::empty());
+        let own = after_nop(bytes(own.with_arguments(0x1000, 8, 1)));
+        assert_eq!(rendered(&own, &[]), illegal);
+        assert_eq!(rendered(&own, &[at(32, 1, 0)]), illegal);
+        assert_eq!(rendered_on(EngineType::COPY, &own, &[]), illegal);
         let dispatch = after_nop(bytes(Dispatch::new(Kernel::XOR_STREAM, 0, 0, 8, 0)));
         let locations = [at(16, 0, 0), at(24, 1, 0)];
         assert!(rendered(&dispatch, &locations).is_ok());
@@ -418,6 +425,10 @@ mod tests {
                 let mut packet = bytes(WriteData::new(0, count).unwrap());
                 packet.resize(WriteData::size_with(count).unwrap(), 0xAA);
                 packet
+            }),
+            (any(), 0..3u32).prop_map(|(at, count)| {
+                let dispatch = DispatchKernel::new(1, [1; 3], DispatchFlags::empty());
+                bytes(dispatch.with_arguments(at, 8 * count, count))
             }),
             (1..4u32, any()).prop_map(|(kernel, length)| {
                 bytes(Dispatch::new(Kernel(kernel), 0, 0, length, 0))

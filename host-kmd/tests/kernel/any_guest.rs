@@ -3,7 +3,9 @@
 //! Guests that send arbitrary requests: random numbers choose the requests and their objects.
 
 use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
-use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, EngineState, Fault, GuestId, HwQueueId, Interrupt, KernelNumber, KernelOutcome,
+};
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
 use bellhop_protocol::control::allocation::{
@@ -27,6 +29,10 @@ use bellhop_protocol::control::gpu_va::{
     ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
+use bellhop_protocol::control::kernel::{
+    CreateKernel, DestroyKernel, KernelCreated, KernelResult, QueryKernelCaps,
+    SpecialisationConstant, padded,
+};
 use bellhop_protocol::control::node_context::{
     AllocationListEntry, CreateNodeContext, PatchLocation, Render, SubmissionModel,
     SubmitCommandVirtual,
@@ -56,7 +62,7 @@ pub struct Step {
 }
 
 /// Number of kinds of steps.
-pub const KINDS: u8 = 60;
+pub const KINDS: u8 = 64;
 
 /// The objects that a guest has: the code of the request that returned each, its process and its handle (or address).
 #[derive(Default)]
@@ -371,6 +377,32 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let nt_handle = NtHandle(name);
             bytes(process, &OpenSharedAllocation { device, nt_handle })
         }
+        60 | 61 => {
+            let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
+            let count = c % 3;
+            let constants = [(b as u32, 1), (7, 2)].map(|(id, value)| {
+                let id = id % 9;
+                SpecialisationConstant { id, value }
+            });
+            let request = CreateKernel {
+                device,
+                spirv: GPU_VA_START + (d % 8) as u64 * 4096,
+                spirv_length: if b % 8 == 0 { 4096 } else { 20 },
+                push_constants: (c % 8) as u32 * 4,
+                descriptors: (b % 6) as u32,
+                constant_count: count as u32,
+                entry_point: padded("main"),
+            };
+            bytes_with_list(process, &request, constants.get(..count).unwrap())
+        }
+        62 => {
+            let (process, kernel) = seen.pick(RequestCode::CREATE_KERNEL, a);
+            if d % 8 == 0 {
+                bytes(0, &QueryKernelCaps { reserved: 0 })
+            } else {
+                bytes(process, &DestroyKernel { kernel })
+            }
+        }
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })
@@ -408,6 +440,8 @@ pub struct Scene {
     guests: [GuestId; 2],
     seen: [Seen; 2],
     sent: Vec<(GuestId, RequestToken)>,
+    /// Requests for kernels that are not answered, each with its process.
+    compiling: Vec<(GuestId, (u32, RequestToken))>,
 }
 
 impl Scene {
@@ -415,7 +449,8 @@ impl Scene {
         let mut bench = Bench::new(1);
         let (one, seen_by_one) = settled(&mut bench, 1);
         let (two, seen_by_two) = settled(&mut bench, 2);
-        Self { bench, guests: [one, two], seen: [seen_by_one, seen_by_two], sent: Vec::new() }
+        let seen = [seen_by_one, seen_by_two];
+        Self { bench, guests: [one, two], seen, sent: Vec::new(), compiling: Vec::new() }
     }
 
     /// Takes one step.
@@ -440,6 +475,25 @@ impl Scene {
                 }
             }
             bench.interrupt();
+        } else if step.kind == 63 {
+            // Kernels that are being compiled end in any order. Or one that nobody asked for.
+            let [a, b, c, _] = step.choice;
+            let outcome = match b % 4 {
+                0 => KernelOutcome::Failed(KernelResult::REFUSED, "x".repeat(b * 8)),
+                _ => KernelOutcome::Compiled,
+            };
+            match bench.model.compiling().get(a % 4) {
+                Some(kernel) => bench.model.end_compiling(*kernel, outcome),
+                None => bench.model.raise(Interrupt::KernelCompiled {
+                    space: AddressSpaceId(c as u64 % 8),
+                    kernel: KernelNumber(u32::MAX),
+                    outcome,
+                }),
+            }
+            if c % 4 > 0 {
+                bench.interrupt();
+            }
+            self.learn_of_kernels();
         } else if step.kind >= 44 {
             // The fence may or may not have been submitted.
             let fence = step.choice[0] as u64 % 16;
@@ -482,6 +536,21 @@ impl Scene {
         }
     }
 
+    /// Learns of kernels from replies that came later than their requests.
+    fn learn_of_kernels(&mut self) {
+        let created = size_of::<KernelCreated>();
+        for (guest, token) in &self.compiling {
+            let place = self.guests.iter().position(|one| one == guest).unwrap();
+            if let Some((_, body)) = self.bench.reply(*guest, token.1)
+                && body.len() == created
+            {
+                self.seen[place].learn(RequestCode::CREATE_KERNEL, token.0, body);
+            }
+        }
+        let bench = &self.bench;
+        self.compiling.retain(|(guest, token)| bench.reply(*guest, token.1).is_none());
+    }
+
     /// A process of this guest.
     pub fn process(&self, guest: usize) -> u32 {
         self.seen[guest].0[0].1
@@ -489,8 +558,12 @@ impl Scene {
 
     /// Sends these bytes for a guest.
     pub fn send(&mut self, guest: usize, request: Vec<u8>) {
+        let header = RequestHeader::read_from_prefix(&request).ok().map(|(header, _)| header);
         let token = send(&mut self.bench, self.guests[guest], request, &mut self.seen[guest]);
         self.sent.push((self.guests[guest], token));
+        if let Some(header) = header.filter(|header| header.code == RequestCode::CREATE_KERNEL) {
+            self.compiling.push((self.guests[guest], (header.process, token)));
+        }
     }
 
     /// Checks that every request is answered exactly once when engines come round, and that nothing is left after the
@@ -505,6 +578,11 @@ impl Scene {
             bench.later(TIMEOUT);
             bench.pass_tickets();
         }
+        // Kernels that waited for paging are compiled now.
+        for kernel in bench.model.compiling() {
+            bench.model.end_compiling(kernel, KernelOutcome::Compiled);
+        }
+        bench.interrupt();
         for (guest, token) in &sent {
             assert!(
                 bench.reply(*guest, *token).is_some(),

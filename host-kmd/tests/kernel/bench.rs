@@ -4,7 +4,9 @@
 
 use crate::model::Model;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures, PowerPolicy};
-use bellhop_host_kmd::hardware::{EngineState, Fault, GuestId, HwQueueId, Interrupt, SegmentSizes};
+use bellhop_host_kmd::hardware::{
+    EngineState, Fault, GuestId, HwQueueId, Interrupt, KernelOutcome, SegmentSizes,
+};
 use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, CommandToken, Effect, GuestResources, Input, ListError,
     ListObjects, ObjectPage, RequestToken, SharingGroups, TraceError, TracePage,
@@ -24,6 +26,7 @@ use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::hw_queue::{
     CreateHwQueue, CreateHwQueueReply, HwQueueFlags, SubmitCommand,
 };
+use bellhop_protocol::control::kernel::{CreateKernel, KernelCreated, padded};
 use bellhop_protocol::control::process::CreateProcess;
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::event::Event;
@@ -83,6 +86,19 @@ pub fn map(allocation: Handle, base: u64, size: u64) -> MapGpuVirtualAddress {
 pub fn submission(client: Client, progress_fence_value: u64) -> SubmitCommand {
     let (hw_queue, gpu_va, size) = (client.queue, 0x10_0000, 8);
     SubmitCommand { hw_queue, gpu_va, progress_fence_value, size, reserved: 0 }
+}
+
+/// A request for a kernel of SPIR-V at this address.
+pub fn create_kernel(client: Client, spirv: u64) -> CreateKernel {
+    CreateKernel {
+        device: client.device,
+        spirv,
+        spirv_length: 20,
+        push_constants: 0,
+        descriptors: 0,
+        constant_count: 0,
+        entry_point: padded("main"),
+    }
 }
 
 /// The bytes of a request.
@@ -506,6 +522,36 @@ impl Bench {
     ) -> Result<T::Reply, Refused> {
         let token = self.send(client.guest, bytes_with_list(client.process, request, list));
         self.decode::<T>(client.guest, token)
+    }
+
+    /// A page of memory for SPIR-V. Returns its address.
+    pub fn spirv(&mut self, client: Client) -> u64 {
+        let allocation = self.local(client, 4096).unwrap().allocation;
+        self.call(client, &map(allocation, 0, 4096)).unwrap().gpu_va
+    }
+
+    /// Begins to create a kernel of SPIR-V at this address.
+    pub fn begin_kernel(&mut self, client: Client, spirv: u64) -> RequestToken {
+        self.begin(client, &create_kernel(client, spirv))
+    }
+
+    /// What came of creating a kernel, if that is known.
+    pub fn kernel_reply(
+        &self,
+        client: Client,
+        token: RequestToken,
+    ) -> Option<Result<KernelCreated, Refused>> {
+        self.reply(client.guest, token)?;
+        Some(self.decode::<CreateKernel>(client.guest, token))
+    }
+
+    /// A compiled kernel of SPIR-V at this address.
+    pub fn kernel(&mut self, client: Client, spirv: u64) -> KernelCreated {
+        let token = self.begin_kernel(client, spirv);
+        let kernel = *self.model.compiling().last().expect("a kernel to compile");
+        self.model.end_compiling(kernel, KernelOutcome::Compiled);
+        self.interrupt();
+        self.kernel_reply(client, token).expect("an answer").unwrap()
     }
 
     /// A ring: ring buffer and ring buffer control.

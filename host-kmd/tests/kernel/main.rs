@@ -5,6 +5,7 @@
 
 mod any_guest;
 mod bench;
+mod compute;
 mod ddi;
 mod doorbell;
 mod fence;

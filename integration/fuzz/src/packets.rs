@@ -5,7 +5,7 @@
 use crate::places::{Address, Length};
 use arbitrary::Arbitrary;
 use bellhop_protocol::fence_log::FenceLogOperation;
-use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
+use bellhop_protocol::packet::dispatch::{Dispatch, DispatchFlags, DispatchKernel, Kernel};
 use bellhop_protocol::packet::fence::{
     ConditionalInterrupt, LogFence, LoggedSignal, LoggedWait, SignalFence, WaitFence, WriteFence,
 };
@@ -67,6 +67,21 @@ pub enum Packet {
     LoggedWait(Fence),
     /// `DISPATCH` of a kernel that ends.
     Dispatch(bool, Address, Address, Length, u64),
+    /// `DISPATCH_KERNEL` of a kernel that may exist.
+    DispatchKernel {
+        /// Its number.
+        kernel: u8,
+        /// Work groups.
+        groups: [u16; 3],
+        /// Flags, of which one exists.
+        flags: u8,
+        /// Where its arguments are.
+        arguments: Address,
+        /// Bytes of push constants.
+        push_constants: u16,
+        /// Descriptors.
+        descriptors: u8,
+    },
     /// A header and what may follow.
     Raw {
         /// Known opcodes and some beside them.
@@ -145,6 +160,24 @@ impl Packet {
                 let kernel = Kernel(1 + u32::from(*kernel));
                 let (from, to, length) = (from.aligned(), to.aligned(), length.get() & !7);
                 Dispatch::new(kernel, from, to, length, *parameter).as_bytes().to_vec()
+            }
+            Self::DispatchKernel {
+                kernel,
+                groups,
+                flags,
+                arguments,
+                push_constants,
+                descriptors,
+            } => {
+                let flags = DispatchFlags::from_bits_retain((flags % 3).into());
+                DispatchKernel::new((kernel % 8).into(), groups.map(u32::from), flags)
+                    .with_arguments(
+                        arguments.get(),
+                        u32::from(push_constants % 512) & !3,
+                        u32::from(descriptors % 32),
+                    )
+                    .as_bytes()
+                    .to_vec()
             }
             Self::Raw { opcode, units, argument, words, count } => {
                 let header = PacketHeader {

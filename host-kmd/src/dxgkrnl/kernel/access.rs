@@ -3,12 +3,14 @@
 //! What the kernel may access on behalf of a process: the process, its guest and the GPU.
 
 use crate::ddi::Miniport;
+use crate::dxgkrnl::compute::compilations::Compilations;
 use crate::dxgkrnl::fence::cross::CrossFences;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::objects::KernelObject;
 use crate::dxgkrnl::kernel::process::Process;
+use crate::dxgkrnl::kernel::request::reply;
 use crate::dxgkrnl::kernel::work::WorkList;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::handles::Object;
@@ -19,9 +21,10 @@ use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
-use crate::port::Effect;
+use crate::port::{Effect, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
+use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
 
 /// What the kernel does on behalf of one process of one guest, as borrows of everything that it may access. The files
@@ -48,6 +51,8 @@ pub(crate) struct ProcessAccess<'k> {
     pub(super) power: &'k mut Power,
     /// Kernel-mode submissions in flight.
     pub(super) submissions: &'k mut SubmissionFences,
+    /// Kernels of guests that the hardware compiles.
+    pub(super) compilations: &'k mut Compilations,
     /// Fences that several guests share.
     pub(super) cross_fences: &'k mut CrossFences,
     /// Work that remains before the input is handled.
@@ -79,6 +84,7 @@ impl Kernel {
             queues: &mut self.queues,
             power: &mut self.power,
             submissions: &mut self.submissions,
+            compilations: &mut self.compilations,
             cross_fences: &mut self.cross_fences,
             work: &mut self.work,
             recorder: &self.recorder,
@@ -134,6 +140,18 @@ impl ProcessAccess<'_> {
             return;
         }
         self.effects.push(Effect::Event { guest: self.guest_id, event });
+    }
+
+    /// Answers a request that was not answered before, unless the guest is detaching.
+    pub(crate) fn answer(&mut self, token: RequestToken, answer: Result<Vec<u8>, RequestError>) {
+        if self.guest.is_detaching() {
+            return;
+        }
+        let reply = match answer {
+            Ok(body) => reply(Status::SUCCESS, 0, &body),
+            Err(error) => reply(error.status(), error.detail(), &[]),
+        };
+        self.effects.push(Effect::Reply { guest: self.guest_id, token, reply });
     }
 
     /// Returns an id for a new process.

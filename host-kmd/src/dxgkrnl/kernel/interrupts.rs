@@ -82,8 +82,8 @@ impl Kernel {
                 Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
                 // The work list checks the tickets after every input.
                 Interrupt::Quiesced => {}
-                Interrupt::KernelCompiled { space, kernel, .. } => {
-                    tracing::error!(?space, ?kernel, "nobody asked for this kernel");
+                Interrupt::KernelCompiled { space, kernel, outcome } => {
+                    self.kernel_compiled(space, kernel, outcome, effects);
                 }
             }
         }

@@ -26,13 +26,14 @@ mod work;
 
 use crate::ddi::Miniport;
 use crate::ddi::paging::PAGING_VA_SIZE;
+use crate::dxgkrnl::compute::compilations::{Compilation, Compilations};
 use crate::dxgkrnl::doorbell::connect::Connecting;
 use crate::dxgkrnl::doorbell::table::Doorbells;
 use crate::dxgkrnl::fence::cross::CrossFences;
 use crate::dxgkrnl::fence::features::{AdapterError, NativeFences, OsFeatures};
 use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::request::{Answer, Body, Handled, reply};
+use crate::dxgkrnl::kernel::request::{Answer, Body, Compiling, Handled, reply};
 use crate::dxgkrnl::kernel::request_table::{Rules, parse};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::WorkList;
@@ -90,6 +91,8 @@ pub struct Kernel {
     /// The last ticket that engines are known to have passed.
     quiesced: Ticket,
     tdr: Tdr,
+    /// Kernels of guests that the hardware compiles.
+    compilations: Compilations,
     migration: Migration,
     /// Fences that guests of any adapter share: lent to the kernel while it handles an input.
     cross_fences: CrossFences,
@@ -143,6 +146,7 @@ impl Kernel {
             recorder,
             tdr: Tdr::new(miniport.node_count()),
             migration: Migration::default(),
+            compilations: Compilations::default(),
             miniport,
             guests: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -328,6 +332,15 @@ impl Kernel {
             }
             Ok(Answer::SubmitAfterPaging(deferred)) => {
                 waiter = Some(Waiter { token, outcome: Outcome::Submit(deferred) });
+                None
+            }
+            Ok(Answer::AfterCompiling(Compiling { space, kernel, device })) => {
+                let compilation = Compilation { guest: id, process, device, token };
+                self.compilations.begin(space, kernel, compilation);
+                None
+            }
+            Ok(Answer::CompileAfterPaging(deferred)) => {
+                waiter = Some(Waiter { token, outcome: Outcome::Compile(deferred) });
                 None
             }
             Ok(Answer::Terminate(target, manner)) => {

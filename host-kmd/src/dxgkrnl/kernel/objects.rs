@@ -2,6 +2,7 @@
 
 //! The kinds of objects that have handles.
 
+use crate::dxgkrnl::compute::guest_kernel::GuestKernel;
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::fence::state::NativeFence;
 use crate::dxgkrnl::memory::allocation::Allocation;
@@ -58,4 +59,4 @@ macro_rules! objects {
     };
 }
 
-objects!(Device, Context, HwQueue, Doorbell, Allocation, NativeFence);
+objects!(Device, Context, HwQueue, Doorbell, Allocation, NativeFence, GuestKernel);

@@ -2,10 +2,11 @@
 
 //! From bytes to requests, from answers to bytes.
 
+use crate::dxgkrnl::kernel::waiter::DeferredKernel;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::submission::Deferred;
-use crate::hardware::HwQueueId;
+use crate::hardware::{AddressSpaceId, HwQueueId, KernelNumber};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::status::Status;
@@ -26,12 +27,27 @@ pub(crate) enum Answer<R> {
     AfterPaging(R),
     /// The work is submitted, and the request answered, once the paging begun so far completes.
     SubmitAfterPaging(Deferred),
+    /// The request is done, and its reply sent, once the hardware has compiled a kernel for this device.
+    AfterCompiling(Compiling),
+    /// The hardware begins to compile a kernel once the paging begun so far completes.
+    CompileAfterPaging(Box<DeferredKernel>),
     /// The request is done once the target has ended.
     Terminate(Target, Manner),
     /// The request is done once the device is in this state.
     DevicePower(DevicePowerState),
     /// The request is done once a node's engine has been told to change to this state.
     EnginePower(u32, EnginePowerState),
+}
+
+/// A kernel that the hardware compiles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Compiling {
+    /// The kernel's address space.
+    pub(crate) space: AddressSpaceId,
+    /// The kernel.
+    pub(crate) kernel: KernelNumber,
+    /// The device that will own it.
+    pub(crate) device: Handle,
 }
 
 /// The result of a handler.

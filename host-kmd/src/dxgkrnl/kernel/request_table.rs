@@ -216,6 +216,8 @@ fn into_bytes<R: IntoBytes + Immutable>(answer: Handled<R>) -> Handled<Vec<u8>> 
         Answer::AfterQuiesce => Answer::AfterQuiesce,
         Answer::AfterPaging(reply) => Answer::AfterPaging(reply.as_bytes().to_vec()),
         Answer::SubmitAfterPaging(deferred) => Answer::SubmitAfterPaging(deferred),
+        Answer::AfterCompiling(compiling) => Answer::AfterCompiling(compiling),
+        Answer::CompileAfterPaging(deferred) => Answer::CompileAfterPaging(deferred),
         Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
         Answer::DevicePower(state) => Answer::DevicePower(state),
         Answer::EnginePower(node, state) => Answer::EnginePower(node, state),
@@ -253,9 +255,20 @@ mod tests {
 
     #[test]
     fn a_guest_that_may_do_no_new_work_can_still_clean_up_and_ask() {
-        for code in [RequestCode::DESTROY_DEVICE, RequestCode::QUERY_STATISTICS] {
+        for code in [
+            RequestCode::DESTROY_DEVICE,
+            RequestCode::DESTROY_KERNEL,
+            RequestCode::QUERY_STATISTICS,
+            RequestCode::QUERY_KERNEL_CAPS,
+        ] {
             assert!(!find(code).unwrap().rules.contains(Rules::NEW_WORK), "{code}");
         }
+    }
+
+    #[test]
+    fn a_kernel_is_new_work_and_is_compiled_without_power() {
+        let rules = find(RequestCode::CREATE_KERNEL).unwrap().rules;
+        assert_eq!(rules, Rules::NEW_WORK);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Requests that are answered when paging is done.
 
 use crate::dxgkrnl::queue::submission::Deferred;
+use crate::hardware::KernelSource;
 use crate::port::RequestToken;
+use bellhop_protocol::control::Handle;
 
 /// A request that is answered when paging is done.
 #[derive(Debug)]
@@ -21,4 +23,17 @@ pub(crate) enum Outcome {
     Reply(Vec<u8>),
     /// With the result of submitting this.
     Submit(Deferred),
+    /// When this kernel is compiled, which begins then.
+    Compile(Box<DeferredKernel>),
+}
+
+/// A kernel to compile.
+#[derive(Debug)]
+pub(crate) struct DeferredKernel {
+    /// The process.
+    pub(crate) process: u32,
+    /// The device that will own it.
+    pub(crate) device: Handle,
+    /// What it is made from.
+    pub(crate) source: KernelSource,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Devices, which own contexts, allocations and fences.
+//! Devices, which own contexts, allocations, fences and kernels.
 
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeSet;
@@ -14,6 +14,8 @@ pub(crate) struct Device {
     allocations: BTreeSet<Handle>,
     /// Its fences, without the progress fences of its queues.
     fences: BTreeSet<Handle>,
+    /// Its kernels that are compiled.
+    kernels: BTreeSet<Handle>,
     /// Whether it is in error: nothing more is executed for it.
     in_error: bool,
 }
@@ -62,6 +64,21 @@ impl Device {
     /// Removes a handle to a fence.
     pub(crate) fn remove_fence(&mut self, fence: Handle) {
         self.fences.remove(&fence);
+    }
+
+    /// Its kernels that are compiled.
+    pub(crate) fn kernels(&self) -> &BTreeSet<Handle> {
+        &self.kernels
+    }
+
+    /// Adds a kernel.
+    pub(crate) fn add_kernel(&mut self, kernel: Handle) {
+        self.kernels.insert(kernel);
+    }
+
+    /// Removes a kernel.
+    pub(crate) fn remove_kernel(&mut self, kernel: Handle) {
+        self.kernels.remove(&kernel);
     }
 
     /// Whether it is in error.

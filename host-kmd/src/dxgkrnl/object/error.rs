@@ -6,7 +6,7 @@ use crate::ddi::dma_buffer::RenderError;
 use crate::ddi::{ConnectDoorbellError, CreateDoorbellError};
 use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::target::Target;
-use crate::hardware::{HardwareError, HardwareFull, UnknownId};
+use crate::hardware::{HardwareError, HardwareFull, KernelRefusal, UnknownId};
 use crate::port::ListError;
 use crate::vidmm::error::VidMmError;
 use bellhop_protocol::bar::AreaKind;
@@ -129,6 +129,9 @@ pub(crate) enum RequestError {
     /// A doorbell, a context or a submission needs this allocation.
     #[error("allocation {0} is in use by a doorbell, a context or a submission")]
     AllocationBusy(Handle),
+    /// The process has no memory there to read.
+    #[error("the process can read no memory at {0:#x}")]
+    Unreadable(u64),
     /// The guest hung engines too often.
     #[error("the guest hung engines {0} times, and gets nothing executed until it is reset")]
     TooManyHangs(u32),
@@ -142,6 +145,17 @@ impl From<HardwareError> for RequestError {
         match error {
             HardwareError::Full(full) => full.into(),
             HardwareError::Unknown(unknown) => unknown.into(),
+        }
+    }
+}
+
+impl From<KernelRefusal> for RequestError {
+    fn from(refusal: KernelRefusal) -> Self {
+        match refusal {
+            KernelRefusal::Unknown(unknown) => unknown.into(),
+            KernelRefusal::NoKernels => Self::NotSupported("kernels"),
+            KernelRefusal::Unreadable(address) => Self::Unreadable(address),
+            KernelRefusal::Full => HardwareFull("kernel").into(),
         }
     }
 }
@@ -216,6 +230,7 @@ impl RequestError {
             }
             Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
+            Self::Unreadable(_) => Status::ACCESS_VIOLATION,
             Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
             Self::TooManyHangs(_) => Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE,
         }
@@ -255,7 +270,7 @@ impl RequestError {
                 | VidMmError::NoBacking(size),
             ) => size,
             Self::TooManyHangs(count) => count.into(),
-            Self::ConflictingAddresses(address) => address,
+            Self::ConflictingAddresses(address) | Self::Unreadable(address) => address,
             Self::Terminating(
                 Target::Doorbell(handle)
                 | Target::HwQueue(handle)

@@ -24,7 +24,7 @@ slotmap::new_key_type! {
 /// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
-    /// Owns contexts, allocations and fences.
+    /// Owns contexts, allocations, fences and kernels.
     Device,
     /// A stream of work for one node.
     Context,
@@ -36,6 +36,8 @@ pub(crate) enum ObjectKind {
     Allocation,
     /// A fence, native or monitored.
     NativeFence,
+    /// A kernel that a guest brought.
+    GuestKernel,
 }
 
 /// An object of any kind that a table holds.

@@ -32,6 +32,8 @@ pub struct Limits {
     pub cross_adapter_fences: u32,
     /// Waits, signals and submissions held in software queues.
     pub held: u32,
+    /// Kernels among its objects, and those that are being compiled.
+    pub kernels: u32,
 }
 
 impl Default for Limits {
@@ -49,6 +51,7 @@ impl Default for Limits {
             listed_allocations: 1 << 16,
             cross_adapter_fences: 64,
             held: 1 << 12,
+            kernels: 256,
         }
     }
 }
@@ -82,6 +85,11 @@ impl Quota {
     pub(crate) fn refund(&mut self, amount: u64) {
         debug_assert!(amount <= self.used, "{} refunded more than charged", self.what);
         self.used = self.used.saturating_sub(amount);
+    }
+
+    /// The limit.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// Describes the quota for tools.

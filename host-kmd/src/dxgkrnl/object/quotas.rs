@@ -34,11 +34,13 @@ pub(crate) enum Limited {
     CrossAdapterFences,
     /// [`Limits::held`]
     Held,
+    /// [`Limits::kernels`]
+    Kernels,
 }
 
 impl Limited {
     /// All limits, in declaration order.
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Processes,
         Self::Handles,
         Self::Allocations,
@@ -51,6 +53,7 @@ impl Limited {
         Self::ListedAllocations,
         Self::CrossAdapterFences,
         Self::Held,
+        Self::Kernels,
     ];
 
     /// The limit on objects of a kind besides [`Self::Handles`].
@@ -58,6 +61,7 @@ impl Limited {
         match kind {
             ObjectKind::Allocation => Some(Self::Allocations),
             ObjectKind::HwQueue => Some(Self::HwQueues),
+            ObjectKind::GuestKernel => Some(Self::Kernels),
             ObjectKind::Device
             | ObjectKind::Context
             | ObjectKind::Doorbell
@@ -84,6 +88,7 @@ impl Limited {
                 Quota::new(limits.cross_adapter_fences, "cross-adapter fences")
             }
             Self::Held => Quota::new(limits.held, "held in software queues"),
+            Self::Kernels => Quota::new(limits.kernels, "kernels"),
         }
     }
 }
@@ -126,6 +131,11 @@ impl Quotas {
         if let Some(limited) = Limited::of(kind) {
             self.refund(limited, 1);
         }
+    }
+
+    /// The most that a limit allows.
+    pub(crate) fn limit(&self, limited: Limited) -> u64 {
+        self.0[limited as usize].limit()
     }
 
     /// Describes the quotas for tools.

@@ -7,14 +7,15 @@ mod engines;
 mod hardware;
 
 pub use engines::{Engines, Work};
+pub use hardware::ModelKernel;
 
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
-    HwQueueDescription, HwQueueId, Interrupt, KernelSubmission, NodeDescription, PhysicalAddress,
-    PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment, SlotValue,
-    SystemContext, UnknownId,
+    HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission, NodeDescription,
+    PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment,
+    SlotValue, SystemContext, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -67,6 +68,7 @@ pub enum Call {
     EnginePower(u32, EnginePowerState),
     Invalidate(u64),
     Quiesce,
+    DestroyKernel(KernelNumber),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +166,12 @@ pub struct State {
     pub signal_during_update: Option<u64>,
     /// The progress of each engine; an engine without an entry is asleep.
     pub progress: HashMap<u32, EngineProgress>,
+    /// The kernels of guests.
+    pub kernels: BTreeMap<(AddressSpaceId, KernelNumber), ModelKernel>,
+    /// The number of kernels that the GPU still has room for.
+    pub kernel_room: usize,
+    /// Whether the GPU has no kernels.
+    pub has_no_kernels: bool,
     /// Whether engines pass a ticket as soon as it is issued.
     pub prompt: bool,
     /// The engines that execute work without being told to by the test.
@@ -292,6 +300,7 @@ impl Model {
         let state = State {
             page_table_room: 1 << 20,
             submission_room: 16,
+            kernel_room: 1000,
             prompt: true,
             prompt_paging: true,
             paging_room: 32,
@@ -435,5 +444,6 @@ impl Model {
             && state.global_watches.is_empty()
             && state.opened.is_empty()
             && state.fence_logs.is_empty()
+            && state.kernels.is_empty()
     }
 }

@@ -62,6 +62,10 @@ impl ProcessAccess<'_> {
         for context in device.contexts().clone() {
             self.remove_context(context)?;
         }
+        for kernel in device.kernels() {
+            self.remove_kernel(*kernel)?;
+        }
+        self.abandon_compilations(handle)?;
         for fence in device.fences().clone() {
             self.remove_fence(fence)?;
         }

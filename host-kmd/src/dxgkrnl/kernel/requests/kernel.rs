@@ -2,31 +2,68 @@
 
 //! Requests about kernels.
 
+use crate::dxgkrnl::compute::guest_kernel::GuestKernel;
+use crate::dxgkrnl::compute::source;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::waiter::DeferredKernel;
+use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::quotas::Limited;
+use crate::hardware::Reported as _;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::kernel::{
     CreateKernel, DestroyKernel, KernelCaps, KernelCreated, QueryKernelCaps, SpecialisationConstant,
 };
 
 impl ProcessAccess<'_> {
-    /// What kernels can be.
+    /// What kernels can be, for this guest.
     pub(crate) fn query_kernel_caps(&mut self, request: QueryKernelCaps) -> Handled<KernelCaps> {
         zero("reserved", request.reserved)?;
-        Ok(Answer::Done(self.hardware.kernel_caps()))
+        let mut caps = self.hardware.kernel_caps();
+        let limit = self.guest.quotas.limit(Limited::Kernels);
+        caps.max_kernels = caps.max_kernels.min(u32::try_from(limit).unwrap_or(u32::MAX));
+        Ok(Answer::Done(caps))
     }
 
-    /// Nobody can create kernels yet.
+    /// Compiles a kernel, aside. The hardware reads the SPIR-V while no paging moves it.
     pub(crate) fn create_kernel(
         &mut self,
-        _: CreateKernel,
-        _: Vec<SpecialisationConstant>,
+        request: CreateKernel,
+        constants: Vec<SpecialisationConstant>,
     ) -> Handled<KernelCreated> {
-        Err(RequestError::NotSupported("kernels"))
+        let CreateKernel { device, .. } = request;
+        if self.get::<Device>(device)?.is_in_error() {
+            return Err(RequestError::DeviceRemoved(device));
+        }
+        let caps = self.hardware.kernel_caps();
+        if !caps.are_supported() {
+            return Err(RequestError::NotSupported("kernels"));
+        }
+        let source = source::check(&request, &constants, &caps)?;
+        if self.waits_for_paging() {
+            let process = self.process_id;
+            let deferred = Box::new(DeferredKernel { process, device, source });
+            return Ok(Answer::CompileAfterPaging(deferred));
+        }
+        self.compile(device, source).map(Answer::AfterCompiling)
     }
 
-    /// Nobody has kernels yet.
+    /// Destroys a kernel. An engine that executes it finishes.
     pub(crate) fn destroy_kernel(&mut self, request: DestroyKernel) -> Handled<()> {
-        Err(RequestError::InvalidHandle(request.kernel))
+        self.remove_kernel(request.kernel)?;
+        Ok(Answer::Done(()))
+    }
+
+    /// Destroys a kernel.
+    pub(crate) fn remove_kernel(&mut self, handle: Handle) -> Result<(), RequestError> {
+        let space = self.process()?.space();
+        let kernel = self.remove::<GuestKernel>(handle)?;
+        // Gone already if the kernel ends with it.
+        if let Ok(device) = self.get_mut::<Device>(kernel.device()) {
+            device.remove_kernel(handle);
+        }
+        self.hardware.destroy_kernel(space, kernel.number()).reported();
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 //! One file for each rule that spans several subsystems.
 
+pub(crate) mod compilation;
 pub(crate) mod connect;
 pub(crate) mod fence_log;
 pub(crate) mod fence_signals;

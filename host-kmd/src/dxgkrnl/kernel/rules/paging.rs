@@ -6,10 +6,11 @@
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
 use crate::ddi::paging::PAGING_VA_START;
+use crate::dxgkrnl::compute::compilations::Compilation;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::request::reply;
+use crate::dxgkrnl::kernel::request::{Compiling, reply};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::page_tables::make_page_tables;
@@ -138,6 +139,17 @@ impl Kernel {
             let result = match (outcome, work.failed) {
                 (Outcome::Reply(body), false) => Ok(body),
                 (Outcome::Reply(_), true) => Err(RequestError::PagingFailed),
+                (Outcome::Compile(deferred), failed) => {
+                    match self.compile_deferred(id, *deferred, failed, effects) {
+                        Ok((compiling, process)) => {
+                            let Compiling { space, kernel, device } = compiling;
+                            let compilation = Compilation { guest: id, process, device, token };
+                            self.compilations.begin(space, kernel, compilation);
+                            return;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
                 (Outcome::Submit(deferred), failed) => {
                     self.submit_deferred(id, deferred, failed, effects)
                 }

@@ -33,7 +33,9 @@ use bellhop_protocol::control::gpu_va::{
     UpdateGpuVirtualAddress,
 };
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
-use bellhop_protocol::control::kernel::QueryKernelCaps;
+use bellhop_protocol::control::kernel::{
+    CreateKernel, DestroyKernel, QueryKernelCaps, SpecialisationConstant, padded,
+};
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel, SubmitCommandVirtual,
 };
@@ -460,6 +462,54 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         RequestCode::QUERY_KERNEL_CAPS => {
             vec![row(0, &QueryKernelCaps { reserved: 0 }, vec![zero("reserved", 8)])]
         }
+        RequestCode::CREATE_KERNEL => vec![kernel(process, client.device, world.fixed.1)],
+        RequestCode::DESTROY_KERNEL => {
+            let kernel = world.kernel;
+            vec![row(process, &DestroyKernel { kernel }, vec![handle("kernel", kernel)])]
+        }
         code => panic!("{code} has no row"),
     }
+}
+
+/// A kernel of SPIR-V at `spirv`, where a page of memory is.
+fn kernel(process: u32, device: Handle, spirv: u64) -> Row {
+    let request = CreateKernel {
+        device,
+        spirv,
+        spirv_length: PAGE_SIZE as u32,
+        push_constants: 8,
+        descriptors: 2,
+        constant_count: 1,
+        entry_point: padded("main"),
+    };
+    let mut fields = vec![
+        handle("device", device),
+        field("spirv", 8, move |seen| match seen {
+            _ if seen == spirv => Ok(()),
+            _ if seen.is_multiple_of(8) => Err(Status::ACCESS_VIOLATION),
+            _ => Err(Status::INVALID_PARAMETER),
+        }),
+        if_so("spirv_length", 4, |length| length == PAGE_SIZE),
+        // Of the edges, these alone are multiples of 4 within what the device has.
+        if_so("push_constants", 4, |bytes| bytes == 0),
+        if_so("descriptors", 4, |count| count <= 4),
+        count("constant_count", 1),
+    ];
+    // Bytes are printable up to the first zero, and then zero: of the edges, that is 0 alone.
+    fields.extend("main".bytes().enumerate().map(|(place, _)| {
+        let cut = field("entry_point", 1, move |seen| match (place, seen) {
+            // "m", "ma" and "mai" are followed by what is left of the name; only the last can go.
+            (3, 0) => Ok(()),
+            _ => Err(Status::INVALID_PARAMETER),
+        });
+        match place {
+            0 => cut.naming(0, b'a'.into()),
+            1 => cut.naming(0, b'i'.into()),
+            _ => cut.naming(0, b'n'.into()),
+        }
+    }));
+    fields.extend((4..64).map(|_| zero("entry_point", 1)));
+    fields.extend([any("id", 4), any("value", 4)]);
+    let constant = SpecialisationConstant { id: 3, value: 9 };
+    row_with_list(process, &request, &[constant], fields)
 }

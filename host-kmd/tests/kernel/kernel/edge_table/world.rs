@@ -58,6 +58,8 @@ pub(super) struct World {
     /// A fence that can be opened, and its name.
     pub(super) shared: Handle,
     pub(super) shared_name: NtHandle,
+    /// A compiled kernel.
+    pub(super) kernel: Handle,
     /// An allocation that can be opened by its name, and is not open on `device`.
     pub(super) offering: Handle,
     pub(super) offered: NtHandle,
@@ -119,6 +121,7 @@ impl World {
         let request = CreateAllocation { flags, ..paged_on(client.device) };
         let offering = bench.call(client, &request).unwrap().allocation;
         let offered = bench.call(client, &ShareAllocation { allocation: offering }).unwrap();
+        let kernel = bench.kernel(client, fixed_va).kernel;
         let mut world = Self {
             bench,
             client,
@@ -136,6 +139,7 @@ impl World {
             fence_slot,
             shared,
             shared_name,
+            kernel,
             offering,
             offered,
         };

@@ -12,6 +12,8 @@ mod observe;
 mod page_tables;
 mod queues;
 
+pub use kernels::ModelKernel;
+
 use bellhop_host_kmd::hardware::NodeDescription;
 use bellhop_protocol::control::adapter::EngineType;
 
