@@ -5,12 +5,13 @@
 //! Each room may use the rooms to its right:
 //!
 //! ```text
-//! control  ->  engine  ->  shared  ->  memory
+//! control  ->  engine  ->  kernels  ->  shared  ->  memory
 //! ```
 //!
 //! * `memory`: bytes, segments, page tables and translation; the BAR.
 //! * `shared`: the state that engines and the control plane share: the chip with its engines' ports, guests,
 //!   queues, fences, interrupts.
+//! * `kernels`: the worker processes that execute guests' own kernels, and the kernels.
 //! * `engine`: the data plane, one thread for each engine.
 //! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, and the interrupts that the
 //!   kernel takes.
@@ -32,8 +33,10 @@ mod stepped;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::kernel::KernelCaps;
 use control::registry::Registry;
 use engine::main_loop::{Engine, Times};
+use kernels::catalogue::Kernels;
 pub use kernels::config::{KernelsConfig, WorkerProgram};
 pub use memory::bar::Page;
 pub use memory::cross_memory::CrossAdapterMemory;
@@ -105,6 +108,10 @@ pub struct Gpu {
     places: AtomicU32,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
+    /// What guests are told of kernels.
+    kernel_caps: KernelCaps,
+    /// Dropped after the engines have stopped.
+    kernels: Option<Kernels>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -169,9 +176,14 @@ impl Gpu {
         let pages =
             NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
         let interrupts = Arc::new(Interrupts::new(INTERRUPTS)?);
-        let chip = Chip::new(nodes.len(), Arc::new(pages), interrupts, &config)?;
+        let chip = Arc::new(Chip::new(nodes.len(), Arc::new(pages), interrupts, &config)?);
+        let none = || KernelsConfig::none("this adapter has no kernels");
+        let kernels = config.kernels.clone().unwrap_or_else(none);
+        let kernel_caps = kernels.caps;
+        let kernels =
+            kernel_caps.are_supported().then(|| Kernels::start(kernels, Arc::clone(&chip)));
         let mut gpu = Self {
-            chip: Arc::new(chip),
+            chip,
             nodes,
             physical_doorbells: config.physical_doorbells,
             doorbell_model: config.doorbell_model,
@@ -179,6 +191,8 @@ impl Gpu {
             cross_adapter,
             places: AtomicU32::new(0),
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
+            kernel_caps,
+            kernels: kernels.transpose()?,
             threads: Vec::new(),
         };
         for (node, index) in gpu.nodes.iter().zip(0..) {
@@ -189,7 +203,9 @@ impl Gpu {
                 hang: config.hang,
                 quantum: config.quantum,
             };
-            let engine = Engine::new(chip, index, node.engine_type, times);
+            let desk = gpu.kernels.as_ref().map(|kernels| Arc::clone(kernels.desk()));
+            let desk = desk.filter(|_| node.engine_type == EngineType::THREE_D);
+            let engine = Engine::new(chip, index, node.engine_type, times, desk);
             let name = format!("engine-{}", node.name.to_lowercase());
             let started = match node.processor {
                 Some(processor) => processors::start_on(processor, || start(name, engine))?,
@@ -303,6 +319,9 @@ impl Gpu {
 
     /// Removes a guest that the kernel has detached, and frees all that it left once the engines have quiesced.
     pub fn detach_guest(&self, guest: GuestId) {
+        if let Some(kernels) = &self.kernels {
+            kernels.end_guest(guest);
+        }
         self.registry().remove_guest(&self.chip, guest);
         self.chip.quiesce();
     }

@@ -7,10 +7,14 @@ mod container;
 mod daemon;
 mod dependencies;
 mod descriptors;
+mod engine_kernels;
 mod inspect;
 mod kernels;
 mod main_job;
 mod output;
+#[path = "../../../device/tests/gpu/support/rig.rs"]
+#[expect(dead_code, reason = "the device's own tests use the rest")]
+mod rig;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;

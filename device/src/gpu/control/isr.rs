@@ -119,6 +119,11 @@ impl Gpu {
                 reports.map(|(queue, outcome)| Interrupt::DoorbellRotated { queue, outcome }),
             );
         }
+        if scans.has(cause::KERNELS)
+            && let Some(kernels) = &self.kernels
+        {
+            taken.extend(kernels.take_interrupts());
+        }
         if scans.has(cause::ENGINE_STATES) {
             for (port, node) in self.chip.engines.iter().zip(0..) {
                 taken.extend(port.take_states(node));

@@ -8,12 +8,14 @@
 //! Source: "Ring Buffers and the CP" of the Windows KMD overview.
 
 mod burst;
+mod gather;
 
 use super::fetch::{Fetched, Stream, Window};
 use super::packets::context::{Before, Context, Scratch};
 use super::packets::fence::{Signals, signal_progress};
 use super::packets::progress::Progress;
-use super::packets::{Hold, Left, execute};
+use super::packets::{Hold, Left, Operation, execute};
+use super::workers::Workers;
 use crate::gpu::memory::compression::Blocks;
 use crate::gpu::memory::mmu::Access;
 use crate::gpu::memory::pins::{Pinned, Use};
@@ -50,16 +52,19 @@ pub struct Unit {
     pub blocks: Blocks,
     /// Windows for fetching packets.
     pub windows: Windows,
+    /// The processes that execute kernels, if the engine has any.
+    pub workers: Option<Box<Workers>>,
 }
 
 impl Unit {
     /// A unit with empty caches.
-    pub fn new() -> Self {
+    pub fn new(workers: Option<Workers>) -> Self {
         Self {
             tlb: Tlb::new(),
             scratch: Scratch::new(),
             blocks: Blocks::new(),
             windows: std::array::from_fn(|_| Window::new()),
+            workers: workers.map(Box::new),
         }
     }
 }
@@ -105,7 +110,7 @@ pub enum Turn {
     Idle,
     /// The queue wants another turn.
     Runnable,
-    /// The queue waits for a fence or a flush.
+    /// The queue waits for a fence, a flush or a worker.
     Blocked,
 }
 
@@ -429,6 +434,8 @@ impl Execution {
                 Progress::Finished => {
                     self.left.operation = None;
                 }
+                Progress::TurnIsOver => return Ok(Turn::Runnable),
+                Progress::Waits => return Ok(Turn::Blocked),
             }
         }
         if let Some(wait) = self.left.hold {
@@ -512,6 +519,9 @@ impl Execution {
         {
             self.enter(buffer)?;
             windows[self.depth].clear();
+        }
+        if let Some(Operation::Kernel(_)) = &self.left.operation {
+            return Ok(1 + self.gather(context, windows));
         }
         Ok(1)
     }

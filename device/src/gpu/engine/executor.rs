@@ -7,11 +7,12 @@ use super::others::Others;
 use super::packets::context::{Before, Context, Timing};
 use super::packets::fence::Signals;
 use super::run_list::{Entry, RunList};
+use super::workers::Workers;
 use crate::gpu::memory::compression::Codec;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::violation::Violation;
-use crate::gpu::shared::chip::Chip;
+use crate::gpu::shared::chip::{Chip, attention};
 use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
@@ -35,8 +36,13 @@ pub struct Core {
 
 impl Core {
     /// The executing part of a node's engine.
-    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType) -> Self {
-        Self { chip, index, engine_type, unit: Unit::new(), rings: Rings::default() }
+    pub fn new(
+        chip: Arc<Chip>,
+        index: u32,
+        engine_type: EngineType,
+        workers: Option<Workers>,
+    ) -> Self {
+        Self { chip, index, engine_type, unit: Unit::new(workers), rings: Rings::default() }
     }
 
     /// Calls `act` with a queue's execution and the context of its packets.
@@ -74,6 +80,10 @@ impl Core {
             Ok(ShortTurn::GoesOn(packets)) => {
                 let Self { index, engine_type, unit, .. } = self;
                 return apart(|| {
+                    // This turn may take long.
+                    if let Some(workers) = &mut unit.workers {
+                        workers.make_way(queue.id);
+                    }
                     let others = others();
                     let reached = Reached { queue, pinned, signals, waited, timing, others };
                     let (mut context, windows) = reached.by(*index, *engine_type, unit);
@@ -143,6 +153,12 @@ impl Core {
             return;
         }
         entry.kill();
+        if self.unit.workers.is_some()
+            && let Some(port) = self.chip.engines.get(self.index as usize)
+        {
+            // A worker may have executed the queue's kernels: it is killed before the next turn.
+            port.raise(attention::KERNELS);
+        }
         entry.queue.set_fault(fault);
         self.chip.interrupts.raise_fault(entry.queue.id);
     }
@@ -156,7 +172,7 @@ fn apart<R>(act: impl FnOnce() -> R) -> R {
 
 /// What a queue's packets reach, except the engine.
 struct Reached<'a> {
-    queue: &'a HwQueue,
+    queue: &'a Arc<HwQueue>,
     pinned: Pinned<'a>,
     signals: Signals<'a>,
     waited: &'a mut FenceHandle,
@@ -173,7 +189,7 @@ impl<'a> Reached<'a> {
         unit: &'a mut Unit,
     ) -> (Context<'a>, &'a mut Windows) {
         let Self { queue, pinned, signals, waited, timing, others } = self;
-        let Unit { tlb, scratch, blocks, windows } = unit;
+        let Unit { tlb, scratch, blocks, windows, workers } = unit;
         let codec = Codec { metadata: queue.partition.metadata(), blocks };
         let context = Context {
             chip: signals.chip,
@@ -190,6 +206,7 @@ impl<'a> Reached<'a> {
             timing,
             mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
             scratch,
+            workers: workers.as_deref_mut(),
         };
         (context, windows)
     }

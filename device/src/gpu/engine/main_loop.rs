@@ -17,6 +17,8 @@ use super::others::Others;
 use super::run_list::RunList;
 use super::schedule::Pick;
 use super::turn_clock::TurnClock;
+use super::workers::Workers;
+use crate::gpu::kernels::desk::Desk;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::{Chip, EnginePort, attention, engine_state};
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -82,10 +84,18 @@ enum Next {
 }
 
 impl Engine {
-    /// An engine without queues. `index` is its node and its index among the chip's ports.
-    pub fn new(chip: Arc<Chip>, index: u32, engine_type: EngineType, times: Times) -> Self {
+    /// An engine without queues. `index` is its node and its index among the chip's ports. It executes kernels if
+    /// there is a desk.
+    pub fn new(
+        chip: Arc<Chip>,
+        index: u32,
+        engine_type: EngineType,
+        times: Times,
+        desk: Option<Arc<Desk>>,
+    ) -> Self {
+        let workers = desk.map(|desk| Workers::new(desk, index));
         Self {
-            core: Core::new(chip, index, engine_type),
+            core: Core::new(chip, index, engine_type, workers),
             times,
             clock: TurnClock::default(),
             doorbells: Doorbells::default(),
@@ -193,6 +203,9 @@ impl Engine {
                 self.kick(port, &queue);
             }
         }
+        if self.core.unit.workers.is_some() {
+            self.attend_to_workers(bits);
+        }
         if bits & attention::PREEMPT != 0 {
             // Between two turns, no queue is in execution, and these queues get no more turns.
             while let Some(queue) = port.preempted.pop() {
@@ -217,10 +230,29 @@ impl Engine {
             self.change_power(port);
         }
         // Last: a thread that waits for the ticket finds the rest done.
-        if bits & attention::QUIESCE != 0 {
+        if bits & attention::QUIESCE != 0 || self.owes_ticket() {
             self.quiesce(port);
         }
         Next::GoOn
+    }
+
+    /// Takes what the manager of workers has, and stops workers whose queues no longer execute.
+    #[cold]
+    fn attend_to_workers(&mut self, bits: u64) {
+        let Some(workers) = &mut self.core.unit.workers else { return };
+        if bits & attention::LOOK != 0 {
+            workers.look_again();
+        }
+        if bits & attention::KERNELS != 0 {
+            workers.take_notes();
+            self.run_list.unblock_all();
+        }
+        workers.settle();
+    }
+
+    /// Whether a ticket could not be passed because of a worker.
+    fn owes_ticket(&self) -> bool {
+        self.core.unit.workers.as_ref().is_some_and(|workers| workers.owes_ticket())
     }
 
     /// Loses its power, unless it has work, or gets it back.
@@ -350,6 +382,12 @@ impl Engine {
         if std::mem::replace(&mut self.memory_changes, changes) != changes {
             self.run_list.catch_up();
         }
+        if let Some(workers) = &mut self.core.unit.workers
+            && !workers.forget_memory()
+        {
+            // Attention is raised once the last killed worker is gone.
+            return;
+        }
         self.core.chip.passed(port, ticket);
     }
 
@@ -389,6 +427,9 @@ impl Engine {
             let rescans = self.core.chip.rescans();
             if std::mem::replace(&mut self.rescans, rescans) != rescans {
                 self.core.unit.tlb.flush();
+                if let Some(workers) = &mut self.core.unit.workers {
+                    workers.look_again();
+                }
             }
             if woken == Woken::Signaled {
                 return;

@@ -22,3 +22,4 @@ pub mod scans;
 pub mod schedule;
 pub mod turn_clock;
 pub mod watches;
+pub mod workers;

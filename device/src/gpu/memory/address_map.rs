@@ -6,6 +6,7 @@ use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
+use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -130,6 +131,23 @@ impl AddressMap {
         }
     }
 
+    /// The place of a page, if it is in a segment that kernels may reach.
+    pub fn locate_shareable(&self, page: PhysicalPage, size: PageSize) -> Option<Place> {
+        match page.segment {
+            Segment::Fence | Segment::CrossAdapter => None,
+            Segment::Local | Segment::Private | Segment::Backing | Segment::System => {
+                self.locate(page, size)
+            }
+        }
+    }
+
+    /// The file that is mapped at a place, and the place's offset in it; `None` if no file is, as in tests.
+    pub fn file_at(&self, place: Place) -> Option<(&File, u64)> {
+        let mapping = self.mappings.get(place.mapping as usize)?;
+        let file = mapping.region.file_offset()?;
+        Some((file.file(), file.start().checked_add(place.offset)?))
+    }
+
     /// The place of a page of the paging and DMA buffers, by its offset in all of them.
     pub fn locate_buffer(&self, offset: u64) -> Option<Place> {
         self.locate_in(BUFFERS..SYSTEM, offset, PageSize::Small)
@@ -195,9 +213,32 @@ impl AddressMap {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use vm_memory::GuestAddress;
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use vm_memory::{FileOffset, GuestAddress};
+
+    /// Segments in one file, and 4 MiB of the guest's own memory, from address 0 on, in another.
+    pub fn shared_map() -> AddressMap {
+        let file = |size: u64| {
+            let file = File::from(memfd_create("test", MemfdFlags::CLOEXEC).unwrap());
+            file.set_len(size).unwrap();
+            FileOffset::new(file, 0)
+        };
+        let ranges = [(GuestAddress(0), 4 << 20, Some(file(4 << 20)))];
+        let memory = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
+        let region = Arc::new(MmapRegion::from_file(file(0x2_0000), 0x2_0000).unwrap());
+        let part = |base, length| Mapping { region: Arc::clone(&region), base, start: 0, length };
+        let host = HostMappings {
+            local: part(0, 0x8000),
+            private: part(0x8000, 0x8000),
+            backing: part(0x1_0000, 0x8000),
+            fences: part(0x1_8000, 0x1000),
+            cross_adapter: part(0x1_9000, 0x1000),
+            buffers: part(0x1_a000, 0x1000),
+        };
+        AddressMap::new(host, &memory)
+    }
 
     fn map(ranges: &[(u64, usize)]) -> AddressMap {
         let ranges: Vec<_> = ranges.iter().map(|&(at, len)| (GuestAddress(at), len)).collect();

@@ -6,6 +6,7 @@ use super::address_map::{AddressMap, Place};
 use super::compression::Codec;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::pins::{HostPage, Pinned, Use};
+use super::shareable::{Extent, extent};
 use super::tlb::{Key, Tlb};
 use super::violation::{Violation, aligned};
 use super::windows::Shown;
@@ -14,6 +15,7 @@ use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::publication;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use vm_memory::VolatileSlice;
 
@@ -27,7 +29,8 @@ pub enum Access {
 }
 
 impl Access {
-    fn page_fault(self, gpu_va: u64) -> Violation {
+    /// The fault of an access to an address without a page.
+    pub fn page_fault(self, gpu_va: u64) -> Violation {
         let reason = match self {
             Self::Read => FaultReason::READ_PAGE_FAULT,
             Self::Write => FaultReason::WRITE_PAGE_FAULT,
@@ -112,6 +115,24 @@ impl<'a> Mmu<'a> {
     pub fn flush_tlb(&mut self, flushes: u64) {
         self.flushes = flushes;
         self.pinned.revoke();
+    }
+
+    /// The number of the guest's flushes that this view has caught up with.
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
+    /// The memory around an address that is contiguous in a file, for kernels' accesses.
+    ///
+    /// # Errors
+    /// A page fault or `WRITE_PROTECTION_FAULT`.
+    pub fn extent(
+        &self,
+        gpu_va: u64,
+        access: Access,
+        within: &Range<u64>,
+    ) -> Result<Extent<'a>, Violation> {
+        extent(self.space, self.memory, self.engine, (gpu_va, access), within)
     }
 
     /// The pinned page of an address for one use. `None` if the page cannot be accessed this way, or if its words

@@ -356,7 +356,7 @@ impl AddressSpace {
     }
 
     /// As [`Self::walk_to_remember`], for a caller that caches nothing.
-    fn walk(&self, gpu_va: u64) -> (Pte, PageSize) {
+    pub fn walk(&self, gpu_va: u64) -> (Pte, PageSize) {
         // Pairs with the store in `follow`.
         if let Some(root) = Node::from_link(publication::read(&self.large_root)) {
             let pte = self.walk_tree(root, gpu_va, PageSize::Large);

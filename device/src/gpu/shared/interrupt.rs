@@ -59,6 +59,8 @@ pub mod cause {
     pub const ENGINE_STATES: u64 = 1 << 5;
     /// An engine is past some paging buffer.
     pub const PAGING: u64 = 1 << 6;
+    /// The compiler of kernels has said something.
+    pub const KERNELS: u64 = 1 << 7;
 }
 
 /// What the control plane must scan.
@@ -188,6 +190,11 @@ impl Interrupts {
     /// Engine: raises that it is past a paging buffer.
     pub fn raise_paging(&self) {
         self.raise_for(cause::PAGING);
+    }
+
+    /// The manager of workers or the control plane: raises that the compiler has said something.
+    pub fn raise_kernels(&self) {
+        self.raise_for(cause::KERNELS);
     }
 
     fn raise(&self) {

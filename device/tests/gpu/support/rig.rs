@@ -19,7 +19,9 @@ use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::retry_on_intr;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -125,8 +127,11 @@ pub struct Guest {
 }
 
 pub fn guest_memory() -> Arc<GuestMemoryMmap> {
-    let range = (GuestAddress(PHYSICAL), SIZE as usize);
-    Arc::new(GuestMemoryMmap::from_ranges(&[range]).unwrap())
+    // A front end shares its memory as a file.
+    let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
+    file.set_len(SIZE).unwrap();
+    let range = (GuestAddress(PHYSICAL), SIZE as usize, Some(FileOffset::new(file, 0)));
+    Arc::new(GuestMemoryMmap::from_ranges_with_files([range]).unwrap())
 }
 
 impl Guest {

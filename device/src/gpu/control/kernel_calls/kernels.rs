@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Kernels that guests bring. This GPU has none.
+//! Kernels that guests bring.
 
 use super::Gpu;
 use bellhop_host_kmd::hardware::{
@@ -10,20 +10,24 @@ use bellhop_protocol::control::kernel::KernelCaps;
 
 impl Kernels for Gpu {
     fn kernel_caps(&self) -> KernelCaps {
-        KernelCaps::none("this version of Bellhop has no engine that runs kernels")
+        self.kernel_caps
     }
 
     fn create_kernel(
         &self,
         space: AddressSpaceId,
-        _: KernelSource,
+        source: KernelSource,
     ) -> Result<KernelNumber, KernelRefusal> {
-        self.space(space)?;
-        Err(KernelRefusal::NoKernels)
+        let unknown = UnknownId::AddressSpace(space);
+        let (guest, space) = self.registry().spaces.get(&space).cloned().ok_or(unknown)?;
+        let partition = self.guest(guest)?;
+        let kernels = self.kernels.as_ref().ok_or(KernelRefusal::NoKernels)?;
+        kernels.create(&partition, &space, source)
     }
 
     fn destroy_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {
         self.space(space)?;
-        Err(UnknownId::Kernel { space, kernel })
+        let destroyed = self.kernels.as_ref().is_some_and(|kernels| kernels.destroy(space, kernel));
+        destroyed.then_some(()).ok_or(UnknownId::Kernel { space, kernel })
     }
 }

@@ -25,6 +25,9 @@ impl PageTables for Gpu {
     }
 
     fn destroy_address_space(&self, space: AddressSpaceId) -> Result<(), UnknownId> {
+        if let Some(kernels) = &self.kernels {
+            kernels.end_space(space);
+        }
         let mut registry = self.registry();
         let found = registry.spaces.remove(&space).ok_or(UnknownId::AddressSpace(space));
         found.map(|(guest, space)| registry.park(guest, space))

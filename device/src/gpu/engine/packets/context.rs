@@ -4,6 +4,7 @@
 
 use super::fence::Signals;
 use crate::gpu::engine::others::Others;
+use crate::gpu::engine::workers::Workers;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::Chip;
@@ -12,6 +13,7 @@ use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::control::adapter::EngineType;
+use std::sync::Arc;
 
 /// The size of each of an engine's buffers: small enough for two to stay in its L1 cache.
 pub const BUFFER: usize = 8192;
@@ -47,7 +49,7 @@ pub struct Context<'a> {
     /// Whether the packet is the host's own, in the guest's system context.
     pub is_system: bool,
     /// The packet's queue.
-    pub queue: &'a HwQueue,
+    pub queue: &'a Arc<HwQueue>,
     /// What the packet before was.
     pub before: Before,
     /// What the packet's signals reach.
@@ -62,6 +64,8 @@ pub struct Context<'a> {
     pub mmu: Mmu<'a>,
     /// The engine's buffers.
     pub scratch: &'a mut Scratch,
+    /// The processes that execute kernels, if the engine has any.
+    pub workers: Option<&'a mut Workers>,
 }
 
 /// What is known of the time of a turn.

@@ -10,7 +10,7 @@ use crate::gpu::shared::chip::reset;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
-use bellhop_protocol::packet::dispatch::{Dispatch, DispatchKernel, Kernel, apply_xor_stream};
+use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, apply_xor_stream};
 use multiversion::multiversion;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,18 +39,6 @@ pub fn dispatch(context: &Context<'_>, packet: &Dispatch) -> Result<KernelRun, V
             Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, u64::from(number)))
         }
     }
-}
-
-/// `DISPATCH_KERNEL`: no process has a kernel, because this GPU makes none.
-///
-/// # Errors
-/// `NOT_SUPPORTED_BY_NODE`, or `NO_SUCH_KERNEL`.
-pub fn dispatch_kernel(context: &Context<'_>, packet: &DispatchKernel) -> Result<(), Violation> {
-    if context.engine_type != EngineType::THREE_D {
-        let opcode = u64::from(Opcode::DISPATCH_KERNEL.0);
-        return Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, opcode));
-    }
-    Err(Violation::new(FaultReason::NO_SUCH_KERNEL, packet.kernel().into()))
 }
 
 /// A kernel in progress.

@@ -6,6 +6,7 @@ pub mod context;
 pub mod dispatch;
 pub mod fence;
 pub mod flow;
+pub mod kernel;
 pub mod paging;
 pub mod progress;
 pub mod transfer;
@@ -16,6 +17,7 @@ use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::packet::Packet;
 use context::{Context, Wait};
 use dispatch::KernelRun;
+use kernel::KernelBatch;
 use paging::{Clearing, Decompression};
 use progress::Progress;
 use transfer::{Comparison, Copying, Filling, Hashing};
@@ -94,7 +96,9 @@ pub fn execute(
         Packet::Dispatch(packet) => {
             left.operation = Some(Operation::Dispatch(dispatch::dispatch(context, packet)?));
         }
-        Packet::DispatchKernel(packet) => dispatch::dispatch_kernel(context, packet)?,
+        Packet::DispatchKernel(packet) => {
+            left.operation = Some(Operation::Kernel(Box::new(KernelBatch::new(context, packet)?)));
+        }
         // Only a system context gets here: see `Execution::next_packet`.
         Packet::WritePageTable(packet) => paging::write_page_table(context, packet)?,
         Packet::FlushTlb(packet) => {
@@ -124,6 +128,8 @@ pub enum Operation {
     Hash(Hashing),
     /// `DISPATCH`.
     Dispatch(KernelRun),
+    /// `DISPATCH_KERNEL`, and those that follow it.
+    Kernel(Box<KernelBatch>),
     /// `DECOMPRESS`.
     Decompress(Decompression),
     /// `CLEAR_METADATA`.
@@ -143,6 +149,7 @@ impl Operation {
             Self::Compare(compare) => compare.step(context, limit),
             Self::Hash(hash) => hash.step(context, limit),
             Self::Dispatch(kernel) => kernel.step(context, limit),
+            Self::Kernel(batch) => batch.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),
             Self::ClearMetadata(clearing) => clearing.step(context, limit),
         }

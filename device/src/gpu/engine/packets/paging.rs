@@ -31,7 +31,9 @@ pub fn flush_tlb(context: &mut Context<'_>, packet: &FlushTlb) -> Option<Ticket>
     // Pairs with `AddressSpace::walk_to_remember`. An unknown space may be in use by any engine.
     let users = context.chip.nodes.users(packet.root).map_or(u64::MAX, TlbUsers::after_change);
     context.mmu.flush_tlb(context.partition.flush());
-    let others = users & !(1 << context.engine) != 0;
+    // Workers forget their memory between two turns.
+    let has_workers = context.workers.as_ref().is_some_and(|workers| workers.has_any());
+    let others = has_workers || users & !(1 << context.engine) != 0;
     others.then(|| context.chip.quiesce())
 }
 

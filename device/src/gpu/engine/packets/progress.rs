@@ -9,6 +9,10 @@ pub enum Progress {
     Moved(usize),
     /// The operation is done.
     Finished,
+    /// The operation goes on elsewhere, and the turn is over.
+    TurnIsOver,
+    /// The operation cannot begin yet. The engine's attention is raised when it may.
+    Waits,
 }
 
 /// How much of a range is done.

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A worker that an engine owns.
+
+use crate::gpu::kernels::held::Held;
+use crate::gpu::memory::mmu::{Access, Mmu};
+use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
+use bellhop_protocol::event::FaultReason;
+use bellhop_worker::owner::{Event, Fault, Memory, WorkerError};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a worker may take to forget its memory: its own thread does so while kernels run. Beyond that, it is killed.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// The most mappings of a worker, in the middle of what Linux allows a process (65,530). Beyond that, all are forgotten,
+/// as a TLB that is full forgets.
+const MOST_MAPPINGS: u32 = 1 << 15;
+
+/// Proof that a queue's packet waits for a worker. If it is dropped before the worker is done, the worker is killed.
+#[derive(Debug)]
+pub struct Flight {
+    /// Held for its count alone.
+    _alive: Arc<()>,
+}
+
+/// A worker that an engine owns.
+#[derive(Debug)]
+pub struct Own {
+    /// The worker.
+    pub held: Box<Held>,
+    /// The guest. Known while memory is mapped or a kernel is executed.
+    partition: Option<Arc<Partition>>,
+    /// The guest's number of flushes when memory was mapped, if some is.
+    mapped: Option<u64>,
+    mappings: u32,
+    /// The queue whose kernels it executes.
+    pub queue: Option<Arc<HwQueue>>,
+    flight: Arc<()>,
+    /// Whether it was told to stop.
+    stopped: bool,
+    /// Whether it has stopped.
+    halted: bool,
+    /// Events that came while the engine waited for another.
+    deferred: VecDeque<Event>,
+    /// Whether another queue waits until it executes nothing.
+    pub waited_for: bool,
+    /// Whether it is to end when it executes nothing.
+    pub recalled: bool,
+}
+
+impl Own {
+    /// A worker in which nothing is mapped.
+    pub fn new(held: Box<Held>) -> Self {
+        Self {
+            held,
+            partition: None,
+            mapped: None,
+            mappings: 0,
+            queue: None,
+            flight: Arc::new(()),
+            stopped: false,
+            halted: false,
+            deferred: VecDeque::new(),
+            waited_for: false,
+            recalled: false,
+        }
+    }
+
+    /// Whether a packet waits for it.
+    pub fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.flight) > 1
+    }
+
+    /// Whether the packet that it executed was dropped.
+    pub fn is_abandoned(&self) -> bool {
+        self.queue.is_some() && !self.is_busy()
+    }
+
+    /// A queue's packet begins to wait for it.
+    pub fn take_off(&mut self, queue: &Arc<HwQueue>) -> Flight {
+        self.queue = Some(Arc::clone(queue));
+        self.held.last_use.begin();
+        Flight { _alive: Arc::clone(&self.flight) }
+    }
+
+    /// Stops all its threads. Returns at once.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn stop(&mut self) -> Result<(), WorkerError> {
+        if !std::mem::replace(&mut self.stopped, true) {
+            self.held.worker.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Stops all its threads, and waits until they have stopped, or it has ended. Linux stops a running thread by an
+    /// interrupt.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn halt(&mut self) -> Result<(), WorkerError> {
+        self.stop()?;
+        if !std::mem::replace(&mut self.halted, true) {
+            let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            // Fails only if the process was waited for, and then it has ended.
+            let _ = waitid(WaitId::PidFd(self.held.worker.process()), options);
+        }
+        Ok(())
+    }
+
+    /// Lets its threads go on.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn resume(&mut self) -> Result<(), WorkerError> {
+        self.halted = false;
+        if std::mem::take(&mut self.stopped) {
+            self.held.worker.resume()?;
+        }
+        Ok(())
+    }
+
+    /// Its next event, until this time at the latest.
+    ///
+    /// # Errors
+    /// If it has ended, or sent nonsense.
+    pub fn next(&mut self, until: Instant) -> Result<Option<Event>, WorkerError> {
+        match self.deferred.pop_front() {
+            Some(event) => Ok(Some(event)),
+            None => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.held.worker.next(Some(left))
+            }
+        }
+    }
+
+    /// Whether memory is mapped that the guest has flushed since.
+    pub fn is_outdated(&self) -> bool {
+        let flushes = self.partition.as_ref().map(|partition| partition.flushes());
+        self.mapped.is_some() && self.mapped != flushes
+    }
+
+    /// Takes back all memory, and waits until no access reaches it.
+    ///
+    /// # Errors
+    /// If it has ended, or takes too long.
+    pub fn forget_memory(&mut self, window: &Range<u64>) -> Result<(), WorkerError> {
+        self.mappings = 0;
+        if self.mapped.take().is_none() {
+            return Ok(());
+        }
+        let worker = &mut self.held.worker;
+        worker.unmap(window.clone())?;
+        if self.stopped {
+            // It runs until it has answered; what its kernels reach meanwhile is still the guest's.
+            worker.resume()?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match worker.next(Some(left))? {
+                Some(Event::Unmapped(_)) => break,
+                Some(event) => self.deferred.push_back(event),
+                None => return Err(WorkerError::Impossible("it does not forget its memory")),
+            }
+        }
+        let (was_stopped, was_halted) =
+            (std::mem::take(&mut self.stopped), std::mem::take(&mut self.halted));
+        if was_halted {
+            self.halt()
+        } else if was_stopped {
+            self.stop()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Before memory is mapped for a turn: forgets what is outdated.
+    ///
+    /// # Errors
+    /// As [`Self::forget_memory`].
+    pub fn catch_up(
+        &mut self,
+        partition: &Arc<Partition>,
+        flushes: u64,
+        window: &Range<u64>,
+    ) -> Result<(), WorkerError> {
+        if self.mapped.is_some_and(|mapped| mapped != flushes) || self.mappings >= MOST_MAPPINGS {
+            self.forget_memory(window)?;
+        }
+        if self.partition.is_none() {
+            self.partition = Some(Arc::clone(partition));
+        }
+        Ok(())
+    }
+
+    /// Maps what a kernel's thread waits for.
+    ///
+    /// # Errors
+    /// The fault of the guest's, or `KERNEL_LOST` of this kernel.
+    pub fn answer(
+        &mut self,
+        fault: Fault,
+        mmu: &Mmu<'_>,
+        window: &Range<u64>,
+        number: u32,
+    ) -> Result<(), Violation> {
+        let access = if fault.store { Access::Write } else { Access::Read };
+        let extent = mmu.extent(fault.address, access, window)?;
+        let memory = Memory {
+            address: extent.address,
+            length: extent.length,
+            file: extent.file.as_fd(),
+            offset: extent.offset,
+            writable: extent.writable,
+        };
+        (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
+        self.held.worker.answer(fault, &memory).map_err(|error| lost(&error, number))
+    }
+
+    /// Maps a range before kernels reach it.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub fn map(
+        &mut self,
+        [start, length]: [u64; 2],
+        mmu: &Mmu<'_>,
+        window: &Range<u64>,
+        number: u32,
+    ) -> Result<(), Violation> {
+        let end = start.saturating_add(length);
+        let mut at = start;
+        while at < end {
+            // A read-only page is mapped as such, and the device's store to it fails.
+            let extent = mmu.extent(at, Access::Read, window)?;
+            let memory = Memory {
+                address: extent.address,
+                length: extent.length,
+                file: extent.file.as_fd(),
+                offset: extent.offset,
+                writable: extent.writable,
+            };
+            (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
+            self.held.worker.map(&memory).map_err(|error| lost(&error, number))?;
+            at = extent.address.saturating_add(extent.length);
+        }
+        Ok(())
+    }
+}
+
+/// The violation that reports the end of a kernel's worker.
+pub fn lost(error: &WorkerError, number: u32) -> Violation {
+    tracing::debug!(%error, number, "a worker is lost");
+    let reason = match error {
+        WorkerError::Impossible(_) => FaultReason::KERNEL_FAILED,
+        _ => FaultReason::KERNEL_LOST,
+    };
+    Violation::new(reason, number.into())
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Workers for engines: with the right kernels loaded, and no more of them than allowed.
+
+use super::{Body, COMPILE, End, Manager, Role};
+use crate::gpu::kernels::desk::{Desk, Failure, Note, Request};
+use crate::gpu::kernels::held::{Held, LastUse};
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A worker that an engine has.
+struct Grant {
+    engine: u32,
+    space: AddressSpaceId,
+    guest: GuestId,
+    last_use: Arc<LastUse>,
+    /// Whether the engine was asked to give it up.
+    recalled: bool,
+}
+
+/// Engines' workers and requests.
+#[derive(Default)]
+pub(super) struct Executing {
+    /// Oldest first.
+    requests: VecDeque<Request>,
+    grants: Vec<Grant>,
+}
+
+impl Executing {
+    /// Adds a request. The engine has given up the worker that comes with it.
+    pub(super) fn ask(&mut self, request: Request) {
+        if request.held.is_some() {
+            self.gone(request.engine, request.space.id);
+        }
+        self.requests.push_back(request);
+    }
+
+    /// An engine has a worker no longer.
+    pub(super) fn gone(&mut self, engine: u32, space: AddressSpaceId) {
+        self.grants.retain(|grant| (grant.engine, grant.space) != (engine, space));
+    }
+
+    /// Recalls the workers of a destroyed address space.
+    pub(super) fn end(&mut self, desk: &Desk, space: AddressSpaceId) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.space == space) {
+            grant.recall(desk);
+        }
+    }
+
+    /// Recalls the worker that was not used for longest, of those that `which` chooses, unless one is recalled already.
+    fn recall(&mut self, desk: &Desk, which: impl Fn(&Grant) -> bool) {
+        let candidates = || self.grants.iter().enumerate().filter(|(_, grant)| which(grant));
+        if candidates().any(|(_, grant)| grant.recalled) {
+            return;
+        }
+        let oldest = candidates().min_by_key(|(_, grant)| grant.last_use.read());
+        if let Some(index) = oldest.map(|(index, _)| index) {
+            self.grants[index].recall(desk);
+        }
+    }
+}
+
+impl Grant {
+    fn recall(&mut self, desk: &Desk) {
+        if !std::mem::replace(&mut self.recalled, true) {
+            desk.note(self.engine, Note::GiveUp(self.space));
+        }
+    }
+}
+
+/// Why a request waits.
+enum Full {
+    /// Its guest has as many workers as it may have.
+    Guest,
+    /// There are as many workers as there may be.
+    All,
+}
+
+impl Manager {
+    /// Serves the requests that can be served now. The others wait until engines give up workers.
+    pub(super) fn serve_requests(&mut self) {
+        let mut waiting = VecDeque::new();
+        let mut waiting_guests: HashMap<GuestId, u32> = HashMap::new();
+        let mut waiting_all = 0;
+        while let Some(request) = self.executing.requests.pop_front() {
+            let guest = Arc::clone(&request.space.guest);
+            if !request.space.has_ended()
+                && let Some(full) = self.is_full(&request)
+            {
+                match full {
+                    Full::Guest => {
+                        self.executing.recall(&self.desk, |grant| grant.guest == guest.id);
+                        *waiting_guests.entry(guest.id).or_default() += 1;
+                    }
+                    Full::All => {
+                        self.executing.recall(&self.desk, |_| true);
+                        waiting_all += 1;
+                    }
+                }
+                waiting.push_back(request);
+                continue;
+            }
+            self.serve(request);
+        }
+        for request in &waiting {
+            let guest = &request.space.guest;
+            guest.set_waiting(waiting_guests.get(&guest.id).copied().unwrap_or(0));
+        }
+        self.desk.set_waiting(waiting_all);
+        self.executing.requests = waiting;
+    }
+
+    /// Why a request must wait, if it must.
+    fn is_full(&self, request: &Request) -> Option<Full> {
+        if request.held.is_some() {
+            return None;
+        }
+        let preparing = self.processes.iter().filter_map(|process| match &process.role {
+            Role::Executor(request, _) => Some(request.space.guest.id),
+            _ => None,
+        });
+        let granted = self.executing.grants.iter().map(|grant| grant.guest);
+        let all: Vec<_> = granted.chain(preparing).collect();
+        let guests = all.iter().filter(|guest| **guest == request.space.guest.id).count();
+        if guests >= self.config.workers_per_guest.max(1) as usize {
+            return Some(Full::Guest);
+        }
+        (all.len() >= self.config.workers.max(1) as usize).then_some(Full::All)
+    }
+
+    fn serve(&mut self, mut request: Request) {
+        request.space.guest.set_waiting(0);
+        let held = request.held.take();
+        if request.space.has_ended() {
+            if let Some(held) = held {
+                self.graves.dig(held.worker, None);
+            }
+            return self.not_prepared(&request, &End::Unneeded);
+        }
+        if let Some(held) = held {
+            let role = Role::Executor(request, 0);
+            let worker = Body::Held(held);
+            self.processes.push(super::Process { worker, ready: true, deadline: None, role });
+            self.load_next(self.processes.len() - 1);
+            return;
+        }
+        match self.employ(Role::Executor(request, 0)) {
+            Ok(index) => {
+                if self.processes.get(index).is_some_and(|process| process.ready) {
+                    self.load_next(index);
+                }
+            }
+            Err(Role::Executor(request, _)) => {
+                let why = self.starting.trouble().unwrap_or("it does not start").to_owned();
+                self.not_prepared(&request, &End::NotStarted(why));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Loads the next module of a request that the worker does not have, or hands the worker to its engine. Returns
+    /// false if the manager has the worker no longer.
+    pub(super) fn load_next(&mut self, index: usize) -> bool {
+        let now = self.desk.chip.now();
+        let process = self.processes.swap_remove(index);
+        let super::Process { worker, ready, role, .. } = process;
+        let Role::Executor(request, mut next) = role else { return false };
+        let mut held = match worker {
+            Body::Held(held) => held,
+            Body::Free(worker) => Box::new(Held::new(worker, Arc::clone(&request.space), now)),
+        };
+        while request.modules.get(next).is_some_and(|module| held.has(module)) {
+            next += 1;
+        }
+        let Some(module) = request.modules.get(next) else {
+            self.hand_over(&request, held);
+            return false;
+        };
+        let loads = held.load(module);
+        let deadline = Some(Instant::now() + COMPILE);
+        let (role, worker) = (Role::Executor(request, next), Body::Held(held));
+        self.processes.push(super::Process { worker, ready, deadline, role });
+        // Back where it was: the caller goes through the indices from the last.
+        let last = self.processes.len() - 1;
+        self.processes.swap(index, last);
+        if let Err(error) = loads {
+            self.end(index, End::Ended(error.to_string()));
+            return false;
+        }
+        true
+    }
+
+    /// A worker has compiled the module that it was asked for. Returns false if the manager has it no longer.
+    pub(super) fn module_is_loaded(&mut self, index: usize) -> bool {
+        let Some(process) = self.processes.get_mut(index) else { return false };
+        if let (Role::Executor(request, next), Body::Held(held)) =
+            (&process.role, &mut process.worker)
+            && let Some(module) = request.modules.get(*next)
+        {
+            held.loaded(module);
+        }
+        self.load_next(index)
+    }
+
+    fn hand_over(&mut self, request: &Request, held: Box<Held>) {
+        let Request { engine, space, .. } = request;
+        if space.has_ended() {
+            self.graves.dig(held.worker, None);
+            return self.not_prepared(request, &End::Unneeded);
+        }
+        self.executing.grants.push(Grant {
+            engine: *engine,
+            space: space.id,
+            guest: space.guest.id,
+            last_use: Arc::clone(&held.last_use),
+            recalled: false,
+        });
+        self.desk.note(*engine, Note::Ready(held));
+    }
+
+    /// Tells an engine that it gets no worker.
+    pub(super) fn not_prepared(&mut self, request: &Request, end: &End) {
+        let (failure, why) = match end {
+            End::NotStarted(why) | End::NotLoaded(why) => (Failure::Refused, why.as_str()),
+            End::TooSlow => (Failure::Refused, "compiling a kernel took too long"),
+            End::Ended(why) => (Failure::Lost, why.as_str()),
+            End::Unneeded => (Failure::Lost, "its process has ended"),
+        };
+        let guest = request.space.guest.id.0;
+        tracing::debug!(guest, engine = request.engine, why, "an engine gets no worker");
+        self.desk.note(request.engine, Note::Failed(request.space.id, failure));
+    }
+}

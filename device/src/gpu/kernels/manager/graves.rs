@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Killed workers, until no thread of them exists any more.
+
+use crate::gpu::kernels::desk::{Desk, Grave};
+use bellhop_worker::owner::Worker;
+use rustix::event::{PollFd, PollFlags};
+use std::sync::Arc;
+
+/// An engine, and where it looks for the end of its worker.
+type Mourner = (u32, Arc<Grave>);
+
+/// Killed workers that may still exist.
+#[derive(Default)]
+pub(super) struct Graves(Vec<(Worker, Option<Mourner>)>);
+
+impl Graves {
+    /// Kills a worker. `engine` looks at its grave, if there is one.
+    pub(super) fn dig(&mut self, mut worker: Worker, engine: Option<Mourner>) {
+        worker.kill();
+        self.0.push((worker, engine));
+    }
+
+    /// What is readable when a worker is gone.
+    pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.0.iter().map(|(worker, _)| PollFd::from_borrowed_fd(worker.process(), PollFlags::IN))
+    }
+
+    /// Buries workers that are gone, and tells their engines.
+    pub(super) fn fill(&mut self, desk: &Desk) {
+        self.0.retain_mut(|(worker, engine)| {
+            // Linux knows every process that was not waited for.
+            if !worker.is_gone().unwrap_or(true) {
+                return true;
+            }
+            if let Some((engine, grave)) = engine {
+                grave.fill();
+                desk.call(*engine);
+            }
+            false
+        });
+    }
+}

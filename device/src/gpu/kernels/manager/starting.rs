@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Whether workers can be started.
+
+use std::time::{Duration, Instant};
+
+/// How long no worker is started after one could not be: at first and at most.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Whether workers can be started.
+#[derive(Default)]
+pub(super) struct Starting {
+    /// Why the last one could not be started, and when to try again.
+    trouble: Option<(String, Instant)>,
+    /// How many in a row could not be started.
+    failures: u32,
+}
+
+impl Starting {
+    /// Why no worker is started now.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        let (why, retry) = self.trouble.as_ref()?;
+        (Instant::now() < *retry).then_some(why)
+    }
+
+    /// When to try again.
+    pub(super) fn retry(&self) -> Option<Instant> {
+        self.trouble.as_ref().map(|(_, retry)| *retry).filter(|retry| *retry > Instant::now())
+    }
+
+    /// A worker could not be started.
+    pub(super) fn failed(&mut self, why: &str) {
+        if self.failures == 0 {
+            tracing::warn!(why, "a worker for kernels does not start");
+        }
+        let pause = PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        self.trouble = Some((why.to_owned(), Instant::now() + pause));
+    }
+
+    /// A worker has started.
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+}
