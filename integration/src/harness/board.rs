@@ -2,6 +2,7 @@
 
 //! The state that all threads of a run share.
 
+use crate::harness::flag::Flag;
 use crate::harness::scenario::layout::Layout;
 use crate::harness::scenario::{Scenario, Status};
 use bellhop_protocol::control::Handle;
@@ -48,7 +49,7 @@ struct Post {
     reached: AtomicU64,
     /// The HW queue's handle, 0 where there is none.
     handle: AtomicU64,
-    has_ended: AtomicBool,
+    ended: Flag,
     /// The waiters for bad packets to be submitted.
     bad_packets: Mutex<VecDeque<Sender<Outcome>>>,
     watches: Vec<Watch>,
@@ -59,11 +60,11 @@ struct Post {
 pub(super) struct Board {
     posts: Vec<Post>,
     /// Events that have happened.
-    happened: Vec<AtomicBool>,
+    happened: Vec<Flag>,
     /// The duration is over: queues without a number of submissions end.
-    is_over: AtomicBool,
+    over: Flag,
     /// All work ends, done or not.
-    is_given_up: AtomicBool,
+    given_up: Flag,
     signals: Sender<Signal>,
     workers: Mutex<Vec<Thread>>,
 }
@@ -84,15 +85,15 @@ impl Board {
                 (None, Some(status)) => Awaited::Status(status),
                 (None, None) => continue,
             };
-            if let Some(post) = lanes.first().and_then(|lane| posts.get_mut(*lane)) {
-                post.watches.push(Watch { event, awaited, is_met: AtomicBool::new(false) });
+            if let Some(lane) = lanes.first() {
+                posts[*lane].watches.push(Watch { event, awaited, is_met: AtomicBool::new(false) });
             }
         }
         Arc::new(Self {
             posts,
-            happened: scenario.event.iter().map(|_| AtomicBool::new(false)).collect(),
-            is_over: AtomicBool::new(false),
-            is_given_up: AtomicBool::new(false),
+            happened: scenario.event.iter().map(|_| Flag::default()).collect(),
+            over: Flag::default(),
+            given_up: Flag::default(),
             signals,
             workers: Mutex::default(),
         })
@@ -104,7 +105,7 @@ impl Board {
     }
 
     fn meet(&self, lane: usize, is_met: impl Fn(Awaited) -> bool) {
-        for watch in self.posts.get(lane).map_or(&[][..], |post| &post.watches) {
+        for watch in &self.posts[lane].watches {
             if is_met(watch.awaited) && !watch.is_met.swap(true, Ordering::AcqRel) {
                 self.signal(Signal::Met { event: watch.event });
             }
@@ -113,7 +114,7 @@ impl Board {
 
     /// Records that a queue has completed this number of submissions, and submitted up to number `reached`.
     pub(super) fn post_progress(&self, lane: usize, completed: u64, reached: u64) {
-        let Some(post) = self.posts.get(lane) else { return };
+        let post = &self.posts[lane];
         post.completed.store(completed, Ordering::Release);
         post.reached.store(reached, Ordering::Release);
         self.meet(
@@ -124,14 +125,12 @@ impl Board {
 
     /// Records that a queue was created.
     pub(super) fn post_handle(&self, lane: usize, handle: Handle) {
-        if let Some(post) = self.posts.get(lane) {
-            post.handle.store(handle.0, Ordering::Release);
-        }
+        self.posts[lane].handle.store(handle.0, Ordering::Release);
     }
 
     /// The handle of the lane's last queue, if one was created.
     pub(super) fn handle(&self, lane: usize) -> Option<Handle> {
-        let handle = self.posts.get(lane)?.handle.load(Ordering::Acquire);
+        let handle = self.posts[lane].handle.load(Ordering::Acquire);
         (handle != 0).then_some(Handle(handle))
     }
 
@@ -145,13 +144,13 @@ impl Board {
         let is_status = |watch: &Watch| {
             matches!(watch.awaited, Awaited::Status(_)) && !watch.is_met.load(Ordering::Relaxed)
         };
-        self.posts.get(lane).is_some_and(|post| post.watches.iter().any(is_status))
+        self.posts[lane].watches.iter().any(is_status)
     }
 
     /// Records that a queue ended: it gets no more submissions.
     pub(super) fn post_end(&self, lane: usize) {
-        let Some(post) = self.posts.get(lane) else { return };
-        post.has_ended.store(true, Ordering::Release);
+        let post = &self.posts[lane];
+        post.ended.raise();
         for waiter in lock(&post.bad_packets).drain(..) {
             // An error means that the receiver is gone.
             let _ = waiter.send(Err("the queue had ended".into()));
@@ -159,15 +158,15 @@ impl Board {
     }
 
     pub(super) fn has_ended(&self, lane: usize) -> bool {
-        self.posts.get(lane).is_none_or(|post| post.has_ended.load(Ordering::Acquire))
+        self.posts[lane].ended.is_raised()
     }
 
     pub(super) fn completed(&self, lane: usize) -> u64 {
-        self.posts.get(lane).map_or(0, |post| post.completed.load(Ordering::Acquire))
+        self.posts[lane].completed.load(Ordering::Acquire)
     }
 
     pub(super) fn reached(&self, lane: usize) -> u64 {
-        self.posts.get(lane).map_or(0, |post| post.reached.load(Ordering::Acquire))
+        self.posts[lane].reached.load(Ordering::Acquire)
     }
 
     /// Completed submissions of all queues.
@@ -177,8 +176,7 @@ impl Board {
 
     /// Requests a bad packet in a queue.
     pub(super) fn order_bad_packet(&self, lane: usize, waiter: Sender<Outcome>) {
-        let Some(post) = self.posts.get(lane) else { return };
-        lock(&post.bad_packets).push_back(waiter);
+        lock(&self.posts[lane].bad_packets).push_back(waiter);
         if self.has_ended(lane) {
             self.post_end(lane);
         }
@@ -187,38 +185,36 @@ impl Board {
 
     /// Takes a waiter for a bad packet in a queue, if there is one.
     pub(super) fn take_bad_packet(&self, lane: usize) -> Option<Sender<Outcome>> {
-        lock(&self.posts.get(lane)?.bad_packets).pop_front()
+        lock(&self.posts[lane].bad_packets).pop_front()
     }
 
     pub(super) fn post_event(&self, event: usize) {
-        if let Some(happened) = self.happened.get(event) {
-            happened.store(true, Ordering::Release);
-            self.wake();
-        }
+        self.happened[event].raise();
+        self.wake();
     }
 
     pub(super) fn has_happened(&self, event: usize) -> bool {
-        self.happened.get(event).is_none_or(|happened| happened.load(Ordering::Acquire))
+        self.happened[event].is_raised()
     }
 
     /// Ends the duration.
     pub(super) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
+        self.over.raise();
         self.wake();
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.over.is_raised()
     }
 
     /// Stops all threads, whatever work is left.
     pub(super) fn give_up(&self) {
-        self.is_given_up.store(true, Ordering::Release);
+        self.given_up.raise();
         self.end();
     }
 
     pub(super) fn is_given_up(&self) -> bool {
-        self.is_given_up.load(Ordering::Acquire)
+        self.given_up.is_raised()
     }
 
     /// Has the calling thread woken by changes of the board.

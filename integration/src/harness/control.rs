@@ -3,13 +3,13 @@
 //! The actions of the host's administrator: the only file that knows the kernel's commands.
 
 use crate::harness::board::Outcome;
+use crate::harness::scenario::plan::Target;
 use crate::harness::scenario::{Action, DeviceState, EngineState};
 use bellhop_device::service::{
     Command, DevicePowerState, EnginePowerState, GuestId, KernelHandle, Served,
 };
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::Sender;
 use std::thread;
-use std::time::Duration;
 
 /// The host of a run.
 pub(super) struct Control {
@@ -23,41 +23,32 @@ impl Control {
         Self { kernel, sockets }
     }
 
-    /// Has the host carry out an action, on this guest if it is about one, and waits until it is done.
-    pub(super) fn carry_out(
+    /// Has the host carry out an action, and answer when it is done.
+    pub(super) fn begin(
         &self,
         action: &Action,
-        guest: Option<usize>,
-        limit: Duration,
+        target: Target,
+        answer: Sender<Outcome>,
     ) -> Outcome {
-        let command = self.command(action, guest)?;
-        let (answer, answered) = channel();
+        let command = self.command(action, target)?;
         let kernel = self.kernel.clone();
         // A device that a guest needs may take long to reach D3.
         let waiter = move || {
             // An error means that the receiver is gone.
-            let _ = answer.send(kernel.command_blocking(command));
+            let _ =
+                answer.send(kernel.command_blocking(command).map_err(|error| error.to_string()));
         };
-        thread::Builder::new()
-            .name("command".into())
-            .spawn(waiter)
-            .map_err(|error| error.to_string())?;
-        match answered.recv_timeout(limit) {
-            Ok(outcome) => outcome.map_err(|error| error.to_string()),
-            Err(RecvTimeoutError::Timeout) => Err(format!("it was not done within {limit:?}")),
-            Err(RecvTimeoutError::Disconnected) => Err("the host has stopped".into()),
-        }
+        let thread = thread::Builder::new().name("command".into());
+        thread.spawn(waiter).map(drop).map_err(|error| error.to_string())
     }
 
-    fn command(&self, action: &Action, guest: Option<usize>) -> Result<Command, String> {
-        let guest = || self.guest(guest).ok_or("the guest is not there");
+    fn command(&self, action: &Action, target: Target) -> Result<Command, String> {
+        let guest = || self.guest(target).ok_or("the guest is not there");
         Ok(match action {
-            Action::DevicePower { state: DeviceState::D0, .. } => {
-                Command::SetDevicePower(DevicePowerState::D0)
-            }
-            Action::DevicePower { state: DeviceState::D3, .. } => {
-                Command::SetDevicePower(DevicePowerState::D3)
-            }
+            Action::DevicePower { state, .. } => Command::SetDevicePower(match state {
+                DeviceState::D0 => DevicePowerState::D0,
+                DeviceState::D3 => DevicePowerState::D3,
+            }),
             Action::EnginePower { node, state, .. } => {
                 let state = match state {
                     EngineState::F0 => EnginePowerState::F0,
@@ -74,7 +65,8 @@ impl Control {
     }
 
     /// The kernel's id for a guest of the scenario; it changes with each reset.
-    fn guest(&self, guest: Option<usize>) -> Option<GuestId> {
-        self.sockets.get(guest?)?.guest()
+    fn guest(&self, target: Target) -> Option<GuestId> {
+        let Target::Guest(guest) = target else { return None };
+        self.sockets[guest].guest()
     }
 }

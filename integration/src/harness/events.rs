@@ -125,12 +125,8 @@ impl Director<'_> {
         }
         let event = planned.event;
         self.board.post_event(event);
-        if let Some(count) = self.events.counts.get_mut(event) {
-            *count += 1;
-        }
-        if let (Err(_), Some(count)) = (&outcome, self.events.refusals.get_mut(event)) {
-            *count += 1;
-        }
+        self.events.counts[event] += 1;
+        self.events.refusals[event] += u64::from(outcome.is_err());
         let what = Described { planned, layout: self.layout }.to_string();
         if self.events.happened.len() < MAX_KEPT {
             self.events.happened.push(Happened {
@@ -153,6 +149,7 @@ impl Director<'_> {
 
     fn carry_out(&self, planned: &Planned) -> Outcome {
         let (answer, answered) = channel();
+        let mut gone = "the guest had ended";
         match (&planned.action, planned.target) {
             (Action::End, _) => {
                 self.board.end();
@@ -164,16 +161,18 @@ impl Director<'_> {
             (action, Target::Queue(lane) | Target::Context(lane)) => {
                 self.order(self.layout.guest_of(lane), action, Some(lane), answer)?;
             }
-            (action, Target::Guest(guest)) if action.is_the_host_s() => {
-                return self.control.carry_out(action, Some(guest), TIMEOUT);
+            (action, Target::Guest(guest)) if !action.is_the_host_s() => {
+                self.order(guest, action, None, answer)?;
             }
-            (action, Target::Guest(guest)) => self.order(guest, action, None, answer)?,
-            (action, Target::Host) => return self.control.carry_out(action, None, TIMEOUT),
+            (action, target) => {
+                gone = "the host has stopped";
+                self.control.begin(action, target, answer)?;
+            }
         }
         match answered.recv_timeout(TIMEOUT) {
             Ok(outcome) => outcome,
             Err(RecvTimeoutError::Timeout) => Err(format!("it was not done within {TIMEOUT:?}")),
-            Err(RecvTimeoutError::Disconnected) => Err("the guest had ended".into()),
+            Err(RecvTimeoutError::Disconnected) => Err(gone.into()),
         }
     }
 
@@ -185,10 +184,6 @@ impl Director<'_> {
         answer: Sender<Outcome>,
     ) -> Outcome {
         let order = Message::Order { action: action.clone(), lane, answer };
-        let sent = self.guests.get(guest).map(|orders| orders.send(order));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err("the guest had ended".into()),
-        }
+        self.guests[guest].send(order).map_err(|_| "the guest had ended".into())
     }
 }

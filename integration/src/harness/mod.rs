@@ -54,6 +54,7 @@
 mod board;
 mod control;
 mod events;
+mod flag;
 mod guest;
 mod report;
 mod run;

@@ -2,24 +2,24 @@
 
 //! A run, from the first guest to the report.
 
-use crate::harness::board::Board;
+use crate::harness::board::{Board, Signal};
 use crate::harness::control::Control;
 use crate::harness::events::{Director, Events};
-use crate::harness::guest::tally::Tally;
-use crate::harness::guest::{self, Common, GuestThread};
+use crate::harness::flag::Flag;
+use crate::harness::guest::{Common, GuestThread, Results};
 use crate::harness::report::Report;
 use crate::harness::report::expect::Outcomes;
 use crate::harness::scenario::Scenario;
 use crate::harness::scenario::layout::Layout;
 use crate::harness::scenario::parse::ScenarioError;
 use crate::harness::scenario::plan::Plan;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use bellhop_device::service::{Endpoint, Served, Service};
 use bellhop_processes::daemon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, Scope};
@@ -59,16 +59,11 @@ impl Scenario {
     /// When the scenario cannot be run. Expectations that did not hold are in the report.
     pub fn run(&self, options: &Options) -> Result<Report, RunError> {
         self.validate()?;
-        let duration = match (options.duration, self.duration) {
-            (Some(_), None) => {
-                Err(anyhow::anyhow!(
-                    "the scenario has no duration: it ends when its submissions are done"
-                ))?;
-                None
-            }
-            (Some(duration), Some(_)) => Some(duration),
-            (None, own) => own.map(|duration| duration.get()),
-        };
+        if options.duration.is_some() && self.duration.is_none() {
+            let why = "the scenario has no duration: it ends when its submissions are done";
+            return Err(anyhow!(why).into());
+        }
+        let duration = options.duration.or(self.duration.map(|duration| duration.get()));
         Ok(Run { scenario: self, duration, options }.run()?)
     }
 }
@@ -100,32 +95,17 @@ impl Run<'_> {
         let start = Instant::now();
         let (results, events) =
             thread::scope(|scope| self.act(scope, &common, service, &sockets, received, start))?;
-        let mut tallies = vec![Tally::default(); layout.lanes.len()];
-        let mut measures: Vec<_> = layout.rows.iter().map(|_| None).collect();
-        let (mut victims, mut violations, mut problems) = (0, Vec::new(), Vec::new());
-        for (result, guest) in results.into_iter().zip(&layout.guests) {
-            for (lane, tally) in result.tallies {
-                tallies[lane.index] = tally;
-            }
-            for (all, own) in measures.iter_mut().zip(result.measures) {
-                *all = all.take().or(own);
-            }
-            victims += result.victims;
-            violations.extend(result.violations);
-            let own = result.problems.into_iter();
-            problems.extend(own.map(|problem| format!("{}: {problem}", guest.name)));
+        let mut all = Results::default();
+        for (results, guest) in results.into_iter().zip(&layout.guests) {
+            all.tallies.extend(results.tallies);
+            all.measures.extend(results.measures);
+            all.victims += results.victims;
+            all.violations.extend(results.violations);
+            let own = results.problems.into_iter();
+            all.problems.extend(own.map(|problem| format!("{}: {problem}", guest.name)));
         }
-        let outcomes = Outcomes {
-            scenario,
-            layout: &layout,
-            tallies: &tallies,
-            measures: &measures,
-            events: &events,
-            victims,
-            violations: &violations,
-            problems: &problems,
-        };
-        Ok(Report::new(&outcomes, seed, start.elapsed()))
+        let outcomes = Outcomes { scenario, layout: &layout, results: all, events };
+        Ok(Report::new(outcomes, seed, start.elapsed()))
     }
 
     /// Runs guests and events until all guests have ended.
@@ -135,20 +115,20 @@ impl Run<'_> {
         common: &'env Common<'env>,
         service: Service,
         sockets: &'env [(PathBuf, Served)],
-        signals: mpsc::Receiver<crate::harness::board::Signal>,
+        signals: mpsc::Receiver<Signal>,
         start: Instant,
-    ) -> anyhow::Result<(Vec<guest::Result>, Events)> {
+    ) -> anyhow::Result<(Vec<Results>, Events)> {
         let (mut orders, mut threads) = (Vec::new(), Vec::new());
         for (index, (socket, _)) in sockets.iter().enumerate() {
-            let mailbox = guest::mailbox();
+            let mailbox = channel();
             orders.push(mailbox.0.clone());
             let guest = GuestThread::new(common, scope, index, socket, mailbox);
             threads.push(scope.spawn(move || guest.run()));
         }
-        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = Arc::new(Flag::default());
         if self.options.progress {
-            let has_ended = Arc::clone(&has_ended);
-            scope.spawn(move || show_progress(common.board, &has_ended));
+            let ended = Arc::clone(&ended);
+            scope.spawn(move || show_progress(common.board, &ended));
         }
         let director = Director {
             scenario: self.scenario,
@@ -167,14 +147,9 @@ impl Run<'_> {
             events: Events::default(),
         };
         let events = director.run();
-        has_ended.store(true, Ordering::Release);
-        // Wakes threads that still wait for the device with the error that it is gone.
-        let service = if events.is_given_up {
-            drop(service);
-            None
-        } else {
-            Some(service)
-        };
+        ended.raise();
+        // A device that goes now wakes threads that still wait for it, with the error that it is gone.
+        let service = (!events.is_given_up).then_some(service);
         let mut results = Vec::new();
         for thread in threads {
             let Ok(result) = thread.join() else { bail!("a guest's thread panicked") };
@@ -185,14 +160,14 @@ impl Run<'_> {
     }
 }
 
-fn show_progress(board: &Board, has_ended: &AtomicBool) {
+fn show_progress(board: &Board, ended: &Flag) {
     let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = style {
         bar.set_style(style);
     }
     board.register();
-    while !has_ended.load(Ordering::Acquire) {
+    while !ended.is_raised() {
         bar.set_message(format!("{} submissions completed", board.all_completed()));
         bar.tick();
         thread::park_timeout(PROGRESS);

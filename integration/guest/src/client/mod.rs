@@ -3,8 +3,10 @@
 //! The start of most work: a process with one of each object that a submission needs.
 
 mod queue;
+mod request;
 
 pub use queue::{Mode, Queue};
+pub use request::request;
 
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Context, Device, Error, GpuMapping, UserModeQueue,

@@ -2,9 +2,9 @@
 
 //! A guest's actions beside its work: storms, and stores to words that it must not write.
 
+use crate::harness::flag::Flag;
 use crate::harness::guest::process::Process;
-use crate::harness::guest::request::send;
-use bellhop_guest::client::{Client, Shape};
+use bellhop_guest::client::{Client, Shape, request};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, Error};
@@ -13,25 +13,25 @@ use bellhop_protocol::bar::{AreaKind, BarHeader, doorbell_word_offset};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::doorbell::ConnectDoorbell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vm_memory::{Bytes, VolatileMemory};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Connects a doorbell again and again; returns the number of connects.
+/// Connects a doorbell again and again.
 pub(in crate::harness) fn connect_storm(
     guest: &FakeGuest,
     process: &Process,
     hw_queue: Handle,
     connects: u64,
-    stop: &AtomicBool,
+    stop: &Flag,
 ) -> Result<(), String> {
     for _ in 0..connects {
-        if stop.load(Ordering::Acquire) {
+        if stop.is_raised() {
             break;
         }
         // A queue that was lost meanwhile cannot be connected, which is no error here.
-        send(guest, process.number(), &ConnectDoorbell { hw_queue })
+        let _refused = request(guest, process.number(), &ConnectDoorbell { hw_queue })
             .map_err(|error| error.to_string())?;
     }
     Ok(())
@@ -43,19 +43,19 @@ pub(in crate::harness) fn queue_storm(
     node: u32,
     queues: u32,
     rounds: u32,
-    stop: &AtomicBool,
+    stop: &Flag,
 ) -> Result<(), Error> {
     let mut client = Client::new(base.open_process()?, Shape { node, ..Shape::default() })?;
     let mut created = Vec::new();
     for _ in 0..queues {
-        if stop.load(Ordering::Acquire) {
+        if stop.is_raised() {
             return Ok(());
         }
         created.push(client.context.create_user_mode_queue(4096)?);
     }
     for _ in 0..rounds {
         for queue in &mut created {
-            if stop.load(Ordering::Acquire) {
+            if stop.is_raised() {
                 return Ok(());
             }
             client.run_on(queue)?;
@@ -64,12 +64,12 @@ pub(in crate::harness) fn queue_storm(
     Ok(())
 }
 
-/// Writes to all doorbells of a BAR as fast as possible; returns the number of stores.
+/// Writes to all doorbells of a BAR as fast as possible.
 pub(in crate::harness) fn write_doorbells(
     guest: &FakeGuest,
     time: Duration,
-    stop: &AtomicBool,
-) -> Result<u64, String> {
+    stop: &Flag,
+) -> Result<(), String> {
     let bar = guest.bar().ok_or("the guest has no BAR")?;
     let mut header = BarHeader::new_zeroed();
     bar.region
@@ -81,7 +81,7 @@ pub(in crate::harness) fn write_doorbells(
     let count = (area.length / PAGE_SIZE) as u32;
     let start = Instant::now();
     let mut stores = 0;
-    while start.elapsed() < time && !stop.load(Ordering::Acquire) {
+    while start.elapsed() < time && !stop.is_raised() {
         for slot in 0..count {
             let offset = area.offset + u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
             let word = bar.region.get_atomic_ref::<AtomicU64>(offset as usize);
@@ -91,21 +91,21 @@ pub(in crate::harness) fn write_doorbells(
             stores += 1;
         }
     }
-    Ok(stores)
+    Ok(())
 }
 
 /// An action on a thread beside the guest's work.
 pub(in crate::harness) struct Errand {
-    stop: Arc<AtomicBool>,
+    stop: Arc<Flag>,
     thread: std::thread::JoinHandle<Result<(), String>>,
 }
 
 impl Errand {
     /// Starts an errand.
     pub(in crate::harness) fn begin(
-        what: impl FnOnce(&AtomicBool) -> Result<(), String> + Send + 'static,
+        what: impl FnOnce(&Flag) -> Result<(), String> + Send + 'static,
     ) -> Result<Self, String> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Flag::default());
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("errand".into())
@@ -120,7 +120,7 @@ impl Errand {
 
     /// Ends the errand early.
     pub(in crate::harness) fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.stop.raise();
     }
 
     /// Waits for the errand's end.

@@ -6,22 +6,22 @@ pub(in crate::harness) mod mischief;
 pub(in crate::harness) mod process;
 pub(in crate::harness) mod proof;
 pub(in crate::harness) mod queue;
-pub(in crate::harness) mod request;
 pub(in crate::harness) mod tally;
 pub(in crate::harness) mod worker;
 
 use crate::harness::board::{Board, Outcome, Signal};
+use crate::harness::flag::Flag;
 use crate::harness::guest::mischief::Errand;
 use crate::harness::guest::process::Process;
 use crate::harness::guest::queue::Queue;
-use crate::harness::guest::request::send;
 use crate::harness::guest::tally::{Ended, Tally};
 use crate::harness::guest::worker::{Report, Worker};
 use crate::harness::report::measure::Measure;
 use crate::harness::scenario::layout::{Lane, Layout};
 use crate::harness::scenario::parse::profile;
-use crate::harness::scenario::{Action, Leaving, PlacementSpec, Scenario};
+use crate::harness::scenario::{Action, GuestSpec, Leaving, PlacementSpec, Scenario};
 use anyhow::Context as _;
+use bellhop_guest::client::request;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, Context, Error, PlacementPolicy, Placements};
@@ -30,7 +30,7 @@ use bellhop_protocol::features::Features;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::Scope;
 
 /// A message to a guest's thread.
@@ -48,12 +48,13 @@ pub(in crate::harness) enum Message {
     Worked(Report),
 }
 
-/// The result of a guest.
-pub(in crate::harness) struct Result {
-    /// Results by queue.
-    pub(in crate::harness) tallies: Vec<(Arc<Lane>, Tally)>,
+/// The results of a guest, or of all guests.
+#[derive(Default)]
+pub(in crate::harness) struct Results {
+    /// Results by queue, in the order of the layout.
+    pub(in crate::harness) tallies: Vec<Tally>,
     /// Times by row of the report.
-    pub(in crate::harness) measures: Vec<Option<Measure>>,
+    pub(in crate::harness) measures: BTreeMap<usize, Measure>,
     pub(in crate::harness) victims: u64,
     pub(in crate::harness) violations: Vec<String>,
     /// Errors that are not about a queue.
@@ -97,12 +98,7 @@ pub(in crate::harness) struct GuestThread<'scope, 'env, 'a> {
     postponed: VecDeque<Message>,
     slots: BTreeMap<u32, Slot>,
     errands: Vec<Errand>,
-    result: Result,
-}
-
-/// The channel for orders to a guest.
-pub(in crate::harness) fn mailbox() -> (Sender<Message>, Receiver<Message>) {
-    channel()
+    results: Results,
 }
 
 impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
@@ -119,13 +115,6 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             let tally = Tally::new(lane, common.seed);
             slots.entry(lane.process).or_default().idle.push((Arc::clone(lane), tally));
         }
-        let result = Result {
-            tallies: Vec::new(),
-            measures: common.layout.rows.iter().map(|_| None).collect(),
-            victims: 0,
-            violations: Vec::new(),
-            problems: Vec::new(),
-        };
         Self {
             common,
             scope,
@@ -136,25 +125,24 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
             postponed: VecDeque::new(),
             slots,
             errands: Vec::new(),
-            result,
+            results: Results::default(),
         }
     }
 
     /// Runs until all queues of the guest have ended.
-    pub(in crate::harness) fn run(mut self) -> Result {
+    pub(in crate::harness) fn run(mut self) -> Results {
         if let Err(error) = self.live() {
-            self.result.problems.push(format!("{error:#}"));
+            self.results.problems.push(format!("{error:#}"));
         }
         self.collect_all();
         self.close_halted();
-        for slot in std::mem::take(&mut self.slots).into_values() {
-            for (lane, tally) in slot.idle {
-                self.common.board.post_end(lane.index);
-                self.result.tallies.push((lane, tally));
-            }
-        }
+        let slots = std::mem::take(&mut self.slots).into_values();
+        let mut tallies: Vec<_> = slots.flat_map(|slot| slot.idle).collect();
+        tallies.sort_by_key(|(lane, _)| lane.index);
+        tallies.iter().for_each(|(lane, _)| self.common.board.post_end(lane.index));
+        self.results.tallies.extend(tallies.into_iter().map(|(_, tally)| tally));
         self.common.board.signal(Signal::GuestDone);
-        self.result
+        self.results
     }
 
     fn live(&mut self) -> anyhow::Result<()> {
@@ -183,7 +171,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         Ok(())
     }
 
-    fn spec(&self) -> Arc<crate::harness::scenario::GuestSpec> {
+    fn spec(&self) -> Arc<GuestSpec> {
         Arc::clone(&self.common.layout.guests[self.index].spec)
     }
 
@@ -228,11 +216,11 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         }
         slot.process = Some(Arc::clone(&process));
         slot.working = threads;
-        let Common { scenario, layout, board, .. } = *self.common;
+        let Common { scenario, board, .. } = *self.common;
         for part in parts {
             let process = Arc::clone(&process);
             let in_flight = spec.in_flight.get();
-            let worker = Worker { scenario, layout, board, process, number, in_flight };
+            let worker = Worker { scenario, board, process, number, in_flight };
             let ended = self.to_itself.clone();
             self.scope.spawn(move || {
                 let report = worker.run(part);
@@ -248,20 +236,16 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
     /// Records the report of a thread.
     fn note(&mut self, report: Report) {
         let Report { process, tallies, open, measures, error } = report;
-        for (all, own) in self.result.measures.iter_mut().zip(measures) {
-            match (all.as_mut(), own) {
-                (Some(all), Some(own)) => all.add(&own),
-                (None, own) => *all = own,
-                (Some(_), None) => {}
-            }
+        for (row, own) in measures {
+            self.results.measures.entry(row).or_default().add(&own);
         }
         let Some(slot) = self.slots.get_mut(&process) else { return };
         slot.idle.extend(tallies);
         slot.halted.extend(open);
         slot.working -= 1;
-        let is_over = slot.process.as_ref().is_some_and(|process| process.is_over());
+        let is_over = slot.process.as_ref().is_some_and(|process| process.over.is_raised());
         if let (Some(error), false) = (error, is_over || self.common.board.is_given_up()) {
-            self.result.problems.push(format!("process {process}: {error}"));
+            self.results.problems.push(format!("process {process}: {error}"));
         }
     }
 
@@ -273,25 +257,19 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
 
     /// Waits until no thread works for these processes any more, and ends them.
     fn collect(&mut self, numbers: &[u32]) {
-        let slots = || numbers.iter().copied();
-        for process in slots().filter_map(|number| self.slots.get(&number)?.process.as_ref()) {
-            process.end();
+        for process in numbers.iter().filter_map(|number| self.slots[number].process.as_ref()) {
+            process.over.raise();
         }
         self.common.board.wake();
-        let works = |slots: &BTreeMap<u32, Slot>, number| {
-            slots.get(&number).is_some_and(|slot: &Slot| slot.working > 0)
-        };
-        while slots().any(|number| works(&self.slots, number)) {
+        while numbers.iter().any(|number| self.slots[number].working > 0) {
             match self.orders.recv() {
                 Ok(Message::Worked(report)) => self.note(report),
                 Ok(order) => self.postponed.push_back(order),
                 Err(_) => break,
             }
         }
-        for number in slots() {
-            if let Some(slot) = self.slots.get_mut(&number) {
-                slot.process = None;
-            }
+        for (_, slot) in self.slots.iter_mut().filter(|(number, _)| numbers.contains(number)) {
+            slot.process = None;
         }
     }
 
@@ -299,7 +277,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         self.slots
             .values()
             .filter_map(|slot| slot.process.as_ref())
-            .for_each(|process| process.doom());
+            .for_each(|process| process.doomed.raise());
     }
 
     /// Starts all processes that have work left and do not run.
@@ -318,78 +296,61 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         action: &Action,
         lane: Option<usize>,
     ) -> anyhow::Result<(Machine, Outcome)> {
-        let done = |machine, outcome| Ok((machine, outcome));
-        match action {
-            Action::ResetGuest { .. } => self.reset(machine).map(|machine| (machine, Ok(()))),
-            Action::KillGuest { .. } => self.kill(machine).map(|machine| (machine, Ok(()))),
-            Action::EndProcess { process, .. } => {
-                let outcome = self.end_process(&machine, *process)?;
-                done(machine, outcome)
-            }
+        let outcome = match action {
+            Action::ResetGuest { .. } => return Ok((self.reset(machine)?, Ok(()))),
+            Action::KillGuest { .. } => return Ok((self.kill(machine)?, Ok(()))),
+            Action::EndProcess { process, .. } => self.end_process(&machine, *process)?,
             Action::AnnounceMemory { .. } => {
-                let outcome = machine.vm.announce_memory().map_err(|error| error.to_string());
-                done(machine, outcome)
+                machine.vm.announce_memory().map_err(|error| error.to_string())
             }
             Action::WriteDoorbells { r#for, .. } => {
                 let (vm, time) = (Arc::clone(&machine.vm), r#for.get());
-                let outcome = self.send_on_errand(move |stop| {
-                    mischief::write_doorbells(&vm, time, stop).map(|_| ())
-                });
-                done(machine, outcome)
+                self.send_on_errand(move |stop| mischief::write_doorbells(&vm, time, stop))
             }
             Action::QueueStorm { node, queues, rounds, .. } => {
-                let (base, node) = (Arc::clone(&machine.base), *node);
-                let (queues, rounds) = (*queues, *rounds);
-                let outcome = self.send_on_errand(move |stop| {
+                let base = Arc::clone(&machine.base);
+                let (node, queues, rounds) = (*node, *queues, *rounds);
+                self.send_on_errand(move |stop| {
                     mischief::queue_storm(&base, node, queues, rounds, stop)
                         .map_err(|error| format!("queue storm: {error}"))
-                });
-                done(machine, outcome)
+                })
             }
-            Action::ConnectStorm { connects, .. } => {
-                let outcome = self.connect_storm(&machine, lane, *connects);
-                done(machine, outcome)
-            }
-            Action::SuspendContext { .. } => {
-                let outcome = self.with_context(lane, |context| context.suspend());
-                done(machine, outcome)
-            }
-            Action::ResumeContext { .. } => {
-                let outcome = self.with_context(lane, |context| context.resume());
-                done(machine, outcome)
-            }
-            _ => done(machine, Err("a guest cannot do this".into())),
-        }
+            Action::ConnectStorm { connects, .. } => self.connect_storm(&machine, lane, *connects),
+            Action::SuspendContext { .. } => self.with_context(lane, Context::suspend),
+            Action::ResumeContext { .. } => self.with_context(lane, Context::resume),
+            _ => Err("a guest cannot do this".into()),
+        };
+        Ok((machine, outcome))
     }
 
-    fn send_on_errand(
-        &mut self,
-        what: impl FnOnce(&std::sync::atomic::AtomicBool) -> Outcome + Send + 'static,
-    ) -> Outcome {
+    fn send_on_errand(&mut self, what: impl FnOnce(&Flag) -> Outcome + Send + 'static) -> Outcome {
         self.errands.push(Errand::begin(what)?);
         Ok(())
+    }
+
+    /// The queue that an order is about, and its process.
+    fn find(&self, lane: Option<usize>) -> Result<(&'env Lane, &Arc<Process>), String> {
+        let lane = &self.common.layout.lanes[lane.ok_or("there is no such queue")?];
+        let slot = self.slots.get(&lane.process);
+        let process = slot.and_then(|slot| slot.process.as_ref()).ok_or("the process has ended")?;
+        Ok((lane, process))
     }
 
     /// Calls a function with the context of a queue.
     fn with_context(
         &self,
         lane: Option<usize>,
-        act: impl FnOnce(&Context) -> std::result::Result<(), Error>,
+        act: impl FnOnce(&Context) -> Result<(), Error>,
     ) -> Outcome {
-        let lane = lane.and_then(|lane| self.common.layout.lanes.get(lane));
-        let lane = lane.ok_or("there is no such queue")?;
-        let process = self.slots.get(&lane.process).and_then(|slot| slot.process.as_ref());
-        let context = process.and_then(|process| process.context(lane));
-        act(context.ok_or("the process has ended")?).map_err(|error| error.to_string())
+        let (lane, process) = self.find(lane)?;
+        let context = process.context(lane).ok_or("the process has ended")?;
+        act(context).map_err(|error| error.to_string())
     }
 
     fn connect_storm(&mut self, machine: &Machine, lane: Option<usize>, connects: u64) -> Outcome {
-        let lane = lane.and_then(|lane| self.common.layout.lanes.get(lane));
-        let lane = lane.ok_or("there is no such queue")?;
-        let slot = self.slots.get(&lane.process);
-        let process = slot.and_then(|slot| slot.process.clone()).ok_or("the process has ended")?;
+        let (lane, process) = self.find(lane)?;
         let handle = self.common.board.handle(lane.index).ok_or("the queue is not there yet")?;
-        let vm = Arc::clone(&machine.vm);
+        let (vm, process) = (Arc::clone(&machine.vm), Arc::clone(process));
         self.send_on_errand(move |stop| {
             mischief::connect_storm(&vm, &process, handle, connects, stop)
         })
@@ -402,15 +363,15 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         let Some(process) = slot.and_then(|slot| slot.process.clone()) else {
             return Ok(Err("the process had ended".into()));
         };
-        process.halt();
+        process.halted.raise();
         self.collect(&[number]);
-        process.doom();
-        let request = DestroyProcess { flags: TERMINATED_ABNORMALLY };
-        let status = send(&*machine.vm, process.number(), &request)?;
+        process.doomed.raise();
+        let destroy = DestroyProcess { flags: TERMINATED_ABNORMALLY };
+        let destroyed = request(&*machine.vm, process.number(), &destroy)?;
         drop(process);
         self.close_halted();
         self.start_all(machine)?;
-        Ok(status.is_success().then_some(()).ok_or_else(|| status.to_string()))
+        Ok(destroyed.map_err(|status| status.to_string()))
     }
 
     /// Closes the queues that stopped threads left open.
@@ -443,7 +404,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         machine.vm.kill();
         self.collect_all();
         self.reap(true);
-        self.result.violations.extend(violations(&machine.vm));
+        self.results.violations.extend(violations(&machine.vm));
         drop(machine);
         let machine = self.boot()?;
         self.start_all(&machine)?;
@@ -454,8 +415,10 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
     fn leave(&mut self, machine: Machine) {
         self.reap(true);
         self.count(&machine);
-        self.result.violations.extend(violations(&machine.vm));
-        if self.spec().leaves == Leaving::Abruptly || self.is_given_up() {
+        self.results.violations.extend(violations(&machine.vm));
+        let is_given_up = |(_, tally): &(_, Tally)| tally.ended == Some(Ended::GivenUp);
+        let is_given_up = self.slots.values().any(|slot| slot.idle.iter().any(is_given_up));
+        if self.spec().leaves == Leaving::Abruptly || is_given_up {
             machine.vm.kill();
         }
         for slot in self.slots.values_mut() {
@@ -463,16 +426,11 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         }
     }
 
-    fn is_given_up(&self) -> bool {
-        let ended = |tally: &Tally| tally.ended == Some(Ended::GivenUp);
-        self.slots.values().any(|slot| slot.idle.iter().any(|(_, tally)| ended(tally)))
-    }
-
     /// Adds the device's counters for this guest, which the device forgets when the guest ends.
     fn count(&mut self, machine: &Machine) {
         match machine.base.statistics() {
-            Ok(statistics) => self.result.victims += statistics.victims,
-            Err(error) => self.result.problems.push(format!("no statistics: {error}")),
+            Ok(statistics) => self.results.victims += statistics.victims,
+            Err(error) => self.results.problems.push(format!("no statistics: {error}")),
         }
     }
 
@@ -488,7 +446,7 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         self.errands = rest;
         let failed: Vec<_> = done.into_iter().filter_map(|errand| errand.join().err()).collect();
         if !all {
-            self.result.problems.extend(failed);
+            self.results.problems.extend(failed);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 //! A process of a guest: the objects that its queues share.
 
+use crate::harness::flag::Flag;
 use crate::harness::guest::proof::Extent;
 use crate::harness::guest::tally::Tally;
 use crate::harness::scenario::GuestSpec;
@@ -12,7 +13,6 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A process of a guest, with the objects that its queues share.
 pub(in crate::harness) struct Process {
@@ -23,9 +23,12 @@ pub(in crate::harness) struct Process {
     extents: HashMap<usize, Extent>,
     pub(in crate::harness) device: Device,
     adapter: Adapter,
-    is_halted: AtomicBool,
-    is_doomed: AtomicBool,
-    is_over: AtomicBool,
+    /// Its threads stop where they are, with all queues open.
+    pub(in crate::harness) halted: Flag,
+    /// It is about to be ended with everything in use: queues that are lost from now on are lost with it.
+    pub(in crate::harness) doomed: Flag,
+    /// It is ending or has ended, so that its queues are given up.
+    pub(in crate::harness) over: Flag,
 }
 
 impl Process {
@@ -65,9 +68,9 @@ impl Process {
             extents,
             device,
             adapter,
-            is_halted: AtomicBool::new(false),
-            is_doomed: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
+            halted: Flag::default(),
+            doomed: Flag::default(),
+            over: Flag::default(),
         }))
     }
 
@@ -87,33 +90,5 @@ impl Process {
     /// The fence that a queue signals for others.
     pub(in crate::harness) fn fence(&self, lane: usize) -> Option<&Arc<Fence>> {
         self.fences.get(&lane)
-    }
-
-    /// Stops its threads where they are, with all queues open.
-    pub(in crate::harness) fn halt(&self) {
-        self.is_halted.store(true, Ordering::Release);
-    }
-
-    pub(in crate::harness) fn is_halted(&self) -> bool {
-        self.is_halted.load(Ordering::Acquire)
-    }
-
-    /// Marks the process as about to be ended with everything in use: queues that are lost from now on are lost
-    /// with it.
-    pub(in crate::harness) fn doom(&self) {
-        self.is_doomed.store(true, Ordering::Release);
-    }
-
-    pub(in crate::harness) fn is_doomed(&self) -> bool {
-        self.is_doomed.load(Ordering::Acquire)
-    }
-
-    /// Has its queues given up, because the process is ending or has ended.
-    pub(in crate::harness) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
-    }
-
-    pub(in crate::harness) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
     }
 }

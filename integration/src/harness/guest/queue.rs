@@ -13,7 +13,7 @@ use bellhop_guest::client;
 use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, Fence};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::status::Status as Refusal;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn is_loss(error: &Error) -> bool {
 /// Fails when the process ends: another process may by now own its fences and statuses. Called after they
 /// were read.
 fn check_process(shared: &Shared<'_>) -> Result<(), Error> {
-    if shared.process.is_doomed() {
+    if shared.process.doomed.is_raised() {
         Err(Error::NotAvailable("the queue's process"))
     } else {
         Ok(())
@@ -53,7 +53,7 @@ pub(in crate::harness) struct Shared<'a> {
     pub(in crate::harness) board: &'a Board,
     pub(in crate::harness) process: &'a Process,
     /// Times by row of the report.
-    pub(in crate::harness) measures: Vec<Option<Measure>>,
+    pub(in crate::harness) measures: BTreeMap<usize, Measure>,
     /// Command buffers that are not in use.
     pub(in crate::harness) pool: Vec<CommandBuffer>,
     /// Command buffers that may still be made.
@@ -76,8 +76,8 @@ impl Shared<'_> {
         }
     }
 
-    fn measure(&mut self, row: usize) -> Option<&mut Measure> {
-        self.measures.get_mut(row)?.as_mut()
+    fn measure(&mut self, row: usize) -> &mut Measure {
+        self.measures.entry(row).or_default()
     }
 }
 
@@ -164,9 +164,8 @@ impl Queue {
             let poisoned = self.poison(shared);
             let told = match &poisoned {
                 // The device may have found the bad packet before the ring.
-                Err(error) if is_loss(error) && self.poison.is_some() => Ok(()),
-                Err(error) => Err(error.to_string()),
-                Ok(()) => Ok(()),
+                Err(error) if !is_loss(error) || self.poison.is_none() => Err(error.to_string()),
+                _ => Ok(()),
             };
             // An error means that the receiver is gone.
             let _ = waiter.send(told);
@@ -255,9 +254,7 @@ impl Queue {
         let result = self.hardware.ring();
         if self.hardware.counters().connects > before {
             let took = rung.elapsed();
-            if let Some(measure) = shared.measure(self.lane.row) {
-                measure.connect.record(took);
-            }
+            shared.measure(self.lane.row).connect.record(took);
         }
         self.post(shared);
         let [low, high] = self.lane.spec.think.map(|time| time.get().as_micros() as u64);
@@ -346,9 +343,7 @@ impl Queue {
                 self.in_flight.pop_front()
         {
             let took = since.elapsed();
-            if let Some(measure) = shared.measure(self.lane.row) {
-                measure.latency.record(took);
-            }
+            shared.measure(self.lane.row).latency.record(took);
             if let Err(problem) = self.proof.check(number, digest, self.lane.after.is_some()) {
                 self.tally.problem(problem);
             }

@@ -8,8 +8,9 @@ use crate::harness::guest::queue::{Looked, Queue, Shared};
 use crate::harness::guest::tally::Tally;
 use crate::harness::report::measure::Measure;
 use crate::harness::scenario::Scenario;
-use crate::harness::scenario::layout::{Lane, Layout};
+use crate::harness::scenario::layout::Lane;
 use bellhop_guest_umd::Error;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ pub(in crate::harness) struct Report {
     /// Queues of a halted process, still open.
     pub(in crate::harness) open: Vec<Queue>,
     /// Times by row of the report.
-    pub(in crate::harness) measures: Vec<Option<Measure>>,
+    pub(in crate::harness) measures: BTreeMap<usize, Measure>,
     /// Why it ended before its queues did.
     pub(in crate::harness) error: Option<String>,
 }
@@ -33,7 +34,6 @@ pub(in crate::harness) struct Report {
 /// A thread's state.
 pub(in crate::harness) struct Worker<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
-    pub(in crate::harness) layout: &'a Layout,
     pub(in crate::harness) board: &'a Board,
     pub(in crate::harness) process: Arc<Process>,
     /// The process's number in the scenario.
@@ -45,17 +45,11 @@ impl Worker<'_> {
     /// Works until all queues or the process have ended.
     pub(in crate::harness) fn run(&self, lanes: Vec<(Arc<Lane>, Tally)>) -> Report {
         self.board.register();
-        let mut measures: Vec<Option<Measure>> = self.layout.rows.iter().map(|_| None).collect();
-        for (lane, _) in &lanes {
-            if let Some(measure @ None) = measures.get_mut(lane.row) {
-                *measure = Measure::new().ok();
-            }
-        }
         let mut shared = Shared {
             scenario: self.scenario,
             board: self.board,
             process: &self.process,
-            measures,
+            measures: BTreeMap::new(),
             pool: Vec::new(),
             unmade: self.in_flight,
         };
@@ -64,7 +58,7 @@ impl Worker<'_> {
         let mut error = None;
         for (lane, tally) in lanes {
             let kept = (Arc::clone(&lane), tally.clone());
-            if error.is_some() || tally.ended.is_some() || self.process.is_over() {
+            if error.is_some() || tally.ended.is_some() || self.process.over.is_raised() {
                 tallies.push(kept);
                 continue;
             }
@@ -79,20 +73,17 @@ impl Worker<'_> {
         if error.is_none() {
             error = self.work(&mut queues, &mut shared).err().map(|error| error.to_string());
         }
-        let mut open = Vec::new();
-        if self.process.is_halted() {
-            open = queues
-        } else {
-            tallies.extend(queues.into_iter().map(Queue::close))
+        if !self.process.halted.is_raised() {
+            tallies.extend(queues.drain(..).map(Queue::close));
         }
         self.board.unregister();
         let Shared { measures, .. } = shared;
-        Report { process: self.number, tallies, open, measures, error }
+        Report { process: self.number, tallies, open: queues, measures, error }
     }
 
     fn work(&self, queues: &mut [Queue], shared: &mut Shared<'_>) -> Result<(), Error> {
         let mut moved = Instant::now();
-        while !self.process.is_over() && !self.process.is_halted() {
+        while !self.process.over.is_raised() && !self.process.halted.is_raised() {
             let now = Instant::now();
             let mut all = Looked::default();
             let mut oldest = None;

@@ -3,6 +3,7 @@
 //! Checks the expectations of a scenario.
 
 use crate::harness::events::Events;
+use crate::harness::guest::Results;
 use crate::harness::guest::tally::{Ended, Tally};
 use crate::harness::report::measure::{Measure, Times, Waits};
 use crate::harness::scenario::layout::Layout;
@@ -39,14 +40,8 @@ impl Check {
 pub(in crate::harness) struct Outcomes<'a> {
     pub(in crate::harness) scenario: &'a Scenario,
     pub(in crate::harness) layout: &'a Layout,
-    /// Results by queue.
-    pub(in crate::harness) tallies: &'a [Tally],
-    /// Times by row of the report.
-    pub(in crate::harness) measures: &'a [Option<Measure>],
-    pub(in crate::harness) events: &'a Events,
-    pub(in crate::harness) victims: u64,
-    pub(in crate::harness) violations: &'a [String],
-    pub(in crate::harness) problems: &'a [String],
+    pub(in crate::harness) results: Results,
+    pub(in crate::harness) events: Events,
 }
 
 /// Checks everything that the scenario expects.
@@ -60,18 +55,22 @@ pub(in crate::harness) fn check(outcomes: &Outcomes<'_>) -> Vec<Check> {
         checks.push(outcomes.events());
     }
     checks.push(outcomes.lost());
-    let violations = outcomes.violations.len() as u64;
+    let violations = outcomes.results.violations.len() as u64;
     checks.push(Check::new(
         "violations of VMM rules",
         Bounds { min: None, max: Some(expect.violations) }.to_string(),
-        match outcomes.violations.first() {
+        match outcomes.results.violations.first() {
             Some(first) => format!("{violations}, the first: {first}"),
             None => "none".into(),
         },
         violations <= expect.violations,
     ));
     if expect.victims.are_set() {
-        checks.push(number("doorbells taken for another queue", expect.victims, outcomes.victims));
+        checks.push(number(
+            "doorbells taken for another queue",
+            expect.victims,
+            outcomes.results.victims,
+        ));
     }
     checks.extend(expect.queue.iter().flat_map(|queue| outcomes.queues(queue)));
     checks
@@ -96,7 +95,7 @@ pub(in crate::harness) fn seen(tally: &Tally, status: Status) -> u64 {
 
 impl Outcomes<'_> {
     fn of(&self, pattern: &str) -> impl Iterator<Item = &Tally> {
-        self.layout.lanes(pattern).into_iter().filter_map(|lane| self.tallies.get(lane))
+        self.layout.lanes(pattern).into_iter().filter_map(|lane| self.results.tallies.get(lane))
     }
 
     /// Checks that the GPU executed everything once and in order, by what it wrote.
@@ -105,7 +104,7 @@ impl Outcomes<'_> {
             .layout
             .lanes
             .iter()
-            .zip(self.tallies)
+            .zip(&self.results.tallies)
             .flat_map(|(lane, tally)| tally.problems.iter().map(move |what| (lane, what)))
             .collect();
         let seen = match wrong.first() {
@@ -118,16 +117,21 @@ impl Outcomes<'_> {
 
     /// Checks that events explain all errors.
     fn guests(&self) -> Check {
-        let seen = match self.problems.first() {
-            Some(first) => format!("{} problems, the first: {first}", self.problems.len()),
+        let seen = match self.results.problems.first() {
+            Some(first) => format!("{} problems, the first: {first}", self.results.problems.len()),
             None => "yes".into(),
         };
-        Check::new("no guest had an unexpected error", "yes", seen, self.problems.is_empty())
+        Check::new(
+            "no guest had an unexpected error",
+            "yes",
+            seen,
+            self.results.problems.is_empty(),
+        )
     }
 
     fn complete(&self) -> Check {
         let mut short = Vec::new();
-        for (lane, tally) in self.layout.lanes.iter().zip(self.tallies) {
+        for (lane, tally) in self.layout.lanes.iter().zip(&self.results.tallies) {
             let wanted = lane.spec.submissions.unwrap_or_default();
             let is_excused = tally.ended == Some(Ended::Lost);
             let has_ended = matches!(tally.ended, Some(Ended::Done)) || is_excused;
@@ -148,8 +152,7 @@ impl Outcomes<'_> {
     fn events(&self) -> Check {
         let mut wrong = Vec::new();
         for (place, spec) in self.scenario.event.iter().enumerate() {
-            let count = self.events.counts.get(place).copied().unwrap_or_default();
-            let refusals = self.events.refusals.get(place).copied().unwrap_or_default();
+            let (count, refusals) = (self.events.counts[place], self.events.refusals[place]);
             if spec.optional {
                 continue;
             }
@@ -168,14 +171,13 @@ impl Outcomes<'_> {
     }
 
     fn lost(&self) -> Check {
-        let patterns = &self.scenario.expect.lost;
-        let expected: BTreeSet<_> =
-            patterns.iter().flat_map(|pattern| self.layout.lanes(pattern)).collect();
-        let excused = &self.scenario.expect.may_lose;
-        let excused: BTreeSet<_> =
-            excused.iter().flat_map(|pattern| self.layout.lanes(pattern)).collect();
-        let seen: BTreeSet<_> = (0..self.tallies.len())
-            .filter(|lane| self.tallies[*lane].losses > 0)
+        let named = |patterns: &[String]| -> BTreeSet<_> {
+            patterns.iter().flat_map(|pattern| self.layout.lanes(pattern)).collect()
+        };
+        let expect = &self.scenario.expect;
+        let (expected, excused) = (named(&expect.lost), named(&expect.may_lose));
+        let seen: BTreeSet<_> = (0..self.results.tallies.len())
+            .filter(|lane| self.results.tallies[*lane].losses > 0)
             .filter(|lane| expected.contains(lane) || !excused.contains(lane))
             .collect();
         let names = |lanes: &BTreeSet<usize>| match lanes.len() {
@@ -190,7 +192,9 @@ impl Outcomes<'_> {
             "queues that were lost and had to be, or were not to be",
             names(&expected),
             match seen.difference(&expected).next() {
-                Some(lane) => format!("{} ({})", names(&seen), self.tallies[*lane].last_loss),
+                Some(lane) => {
+                    format!("{} ({})", names(&seen), self.results.tallies[*lane].last_loss)
+                }
                 None => names(&seen),
             },
             expected == seen,
@@ -225,22 +229,21 @@ impl Outcomes<'_> {
     }
 
     /// The times of all rows that have a queue of this name.
-    fn waits(&self, pattern: &str, of: fn(&Measure) -> &Times) -> Option<Waits> {
+    fn waits(&self, pattern: &str, of: fn(&Measure) -> &Times) -> Waits {
         let rows: BTreeSet<_> = self
             .layout
             .lanes(pattern)
             .into_iter()
             .map(|lane| self.layout.lanes[lane].row)
             .collect();
-        let mut all = Times::new().ok()?;
-        let measures = rows.iter().filter_map(|row| self.measures.get(*row)?.as_ref());
+        let mut all = Times::default();
+        let measures = rows.iter().filter_map(|row| self.results.measures.get(row));
         measures.for_each(|measure| all.add(of(measure)));
-        Some(all.summary())
+        all.summary()
     }
 }
 
-fn waits(what: &str, bounds: &WaitBounds, seen: Option<Waits>) -> Vec<Check> {
-    let Some(seen) = seen else { return Vec::new() };
+fn waits(what: &str, bounds: &WaitBounds, seen: Waits) -> Vec<Check> {
     let quantiles = [
         ("p50", bounds.p50, seen.p50_ns),
         ("p99", bounds.p99, seen.p99_ns),

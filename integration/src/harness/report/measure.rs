@@ -13,11 +13,13 @@ const LONGEST: u64 = 3_600_000_000_000;
 #[derive(Debug, Clone)]
 pub(in crate::harness) struct Times(Histogram<u64>);
 
-impl Times {
-    pub(in crate::harness) fn new() -> Result<Self, hdrhistogram::CreationError> {
-        Histogram::new_with_bounds(1, LONGEST, 2).map(Self)
+impl Default for Times {
+    fn default() -> Self {
+        Self(Histogram::new_with_bounds(1, LONGEST, 2).expect("a histogram has such bounds"))
     }
+}
 
+impl Times {
     pub(in crate::harness) fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -40,7 +42,7 @@ impl Times {
 }
 
 /// Percentiles of times, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Waits {
     /// The number of times.
     pub samples: u64,
@@ -57,7 +59,7 @@ pub struct Waits {
 }
 
 /// The times of one row.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::harness) struct Measure {
     /// From a submission to its completion, as the submitting thread saw it.
     pub(in crate::harness) latency: Times,
@@ -66,10 +68,6 @@ pub(in crate::harness) struct Measure {
 }
 
 impl Measure {
-    pub(in crate::harness) fn new() -> Result<Self, hdrhistogram::CreationError> {
-        Ok(Self { latency: Times::new()?, connect: Times::new()? })
-    }
-
     pub(in crate::harness) fn add(&mut self, other: &Self) {
         self.latency.add(&other.latency);
         self.connect.add(&other.connect);

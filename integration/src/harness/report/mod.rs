@@ -7,10 +7,10 @@ pub(in crate::harness) mod junit;
 pub(in crate::harness) mod measure;
 
 use crate::harness::events::Happened;
-use crate::harness::guest::tally::Tally;
+use crate::harness::guest::Results;
 use crate::harness::report::expect::{Check, Outcomes};
-use crate::harness::report::measure::{Measure, Waits};
-use crate::harness::scenario::layout::Layout;
+use crate::harness::report::measure::{Measure, Times, Waits};
+use crate::harness::scenario::layout::{Layout, Row};
 use crate::harness::scenario::{Mode, Status};
 use bellhop_guest::output::wrapped;
 use bellhop_guest::units;
@@ -48,7 +48,7 @@ pub struct Report {
 }
 
 /// The results of the queues that one table of one guest describes.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct QueueReport {
     /// Their name.
     pub queue: String,
@@ -85,9 +85,9 @@ pub struct QueueReport {
 }
 
 impl Report {
-    pub(in crate::harness) fn new(outcomes: &Outcomes<'_>, seed: u64, elapsed: Duration) -> Self {
-        let Outcomes { scenario, layout, tallies, measures, events, .. } = *outcomes;
-        let mut checks = expect::check(outcomes);
+    pub(in crate::harness) fn new(outcomes: Outcomes<'_>, seed: u64, elapsed: Duration) -> Self {
+        let mut checks = expect::check(&outcomes);
+        let Outcomes { scenario, layout, results, events } = outcomes;
         if events.is_given_up {
             checks.push(Check {
                 what: "the run's time".into(),
@@ -101,11 +101,11 @@ impl Report {
             seed,
             passed: checks.iter().all(|check| check.passed),
             elapsed_ms: elapsed.as_millis() as u64,
-            queues: rows(layout, tallies, measures),
-            victims: outcomes.victims,
-            events: events.happened.clone(),
+            queues: rows(layout, &results),
+            victims: results.victims,
+            events: events.happened,
             checks,
-            problems: outcomes.problems.to_vec(),
+            problems: results.problems,
         }
     }
 
@@ -118,15 +118,13 @@ impl Report {
     }
 }
 
-fn rows(layout: &Layout, tallies: &[Tally], measures: &[Option<Measure>]) -> Vec<QueueReport> {
-    let mut reports: Vec<_> = layout
-        .rows
-        .iter()
-        .zip(measures)
-        .map(|(row, measure)| QueueReport::new(&row.name, row.count, measure.as_ref()))
+fn rows(layout: &Layout, results: &Results) -> Vec<QueueReport> {
+    let mut reports: Vec<_> = (0..)
+        .zip(&layout.rows)
+        .map(|(place, row)| QueueReport::new(row, results.measures.get(&place)))
         .collect();
-    for (lane, tally) in layout.lanes.iter().zip(tallies) {
-        let Some(report) = reports.get_mut(lane.row) else { continue };
+    for (lane, tally) in layout.lanes.iter().zip(&results.tallies) {
+        let report = &mut reports[lane.row];
         report.mode = lane.spec.mode;
         report.submitted += tally.submitted;
         report.completed += tally.completed;
@@ -155,25 +153,15 @@ fn rows(layout: &Layout, tallies: &[Tally], measures: &[Option<Measure>]) -> Vec
 }
 
 impl QueueReport {
-    fn new(name: &str, count: u32, measure: Option<&Measure>) -> Self {
-        let none = Waits { samples: 0, p50_ns: 0, p90_ns: 0, p99_ns: 0, p99_9_ns: 0, max_ns: 0 };
+    fn new(row: &Row, measure: Option<&Measure>) -> Self {
+        let waits = |of: fn(&Measure) -> &Times| measure.map(|measure| of(measure).summary());
         Self {
-            queue: name.into(),
-            count,
-            mode: Mode::default(),
-            submitted: 0,
-            completed: 0,
-            dropped: 0,
+            queue: row.name.clone(),
+            count: row.count,
             in_order: true,
-            problems: Vec::new(),
-            losses: 0,
-            lost: Vec::new(),
-            rings: 0,
-            notifies: 0,
-            connects: 0,
-            seen: BTreeMap::new(),
-            latency: measure.map_or(none, |measure| measure.latency.summary()),
-            connect: measure.map_or(none, |measure| measure.connect.summary()),
+            latency: waits(|measure| &measure.latency).unwrap_or_default(),
+            connect: waits(|measure| &measure.connect).unwrap_or_default(),
+            ..Self::default()
         }
     }
 }

@@ -119,15 +119,9 @@ impl Layout {
     /// The contexts that a pattern names, by the first queue of each.
     pub(in crate::harness) fn contexts(&self, pattern: &str) -> Vec<usize> {
         let names = |lane: &&Arc<Lane>| matches(pattern, &[&lane.guest, &lane.context]);
-        let mut contexts: Vec<usize> = Vec::new();
-        for lane in self.lanes.iter().filter(names) {
-            let last = contexts.last().and_then(|last| self.lanes.get(*last));
-            let is_same = |last: &Arc<Lane>| last.context_name() == lane.context_name();
-            if !last.is_some_and(is_same) {
-                contexts.push(lane.index);
-            }
-        }
-        contexts
+        let mut first: Vec<_> = self.lanes.iter().filter(names).collect();
+        first.dedup_by_key(|lane| lane.context_name());
+        first.iter().map(|lane| lane.index).collect()
     }
 
     /// The guests that a pattern names.

@@ -276,15 +276,6 @@ section! {
 }
 
 impl EventSpec {
-    /// An action at a time, in milliseconds from the start.
-    ///
-    /// # Panics
-    /// When the time is more than 31 days.
-    #[must_use]
-    pub fn at(milliseconds: u64, action: Action) -> Self {
-        Self { at: Some(at(milliseconds)), r#do: Some(action), ..Self::default() }
-    }
-
     /// An action on a condition.
     #[must_use]
     pub fn when(condition: Condition, action: Action) -> Self {

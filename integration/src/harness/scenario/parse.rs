@@ -4,6 +4,7 @@
 
 use crate::harness::scenario::layout::Layout;
 use crate::harness::scenario::names::is_valid;
+use crate::harness::scenario::plan::Subject;
 use crate::harness::scenario::{
     Action, Condition, ContextSpec, EventSpec, GuestSpec, Mode, QueueSpec, Scenario,
 };
@@ -180,16 +181,14 @@ impl Checker<'_> {
             }
             self.event(&key, event)?;
         }
-        let lost = scenario.expect.lost.iter().enumerate();
-        for (key, pattern) in lost.map(|(place, lost)| (format!("expect.lost[{place}]"), lost)) {
-            self.queue_pattern(key, pattern)?;
+        for (place, pattern) in scenario.expect.lost.iter().enumerate() {
+            self.names(Subject::Queue(pattern), format!("expect.lost[{place}]"))?;
         }
-        let may_lose = scenario.expect.may_lose.iter().enumerate();
-        for (place, pattern) in may_lose {
-            self.queue_pattern(format!("expect.may_lose[{place}]"), pattern)?;
+        for (place, pattern) in scenario.expect.may_lose.iter().enumerate() {
+            self.names(Subject::Queue(pattern), format!("expect.may_lose[{place}]"))?;
         }
         for (place, queue) in scenario.expect.queue.iter().enumerate() {
-            self.queue_pattern(format!("expect.queue[{place}].queue"), &queue.queue)?;
+            self.names(Subject::Queue(&queue.queue), format!("expect.queue[{place}].queue"))?;
         }
         Ok(())
     }
@@ -236,8 +235,7 @@ impl Checker<'_> {
         for (place, context) in guest.context.iter().enumerate() {
             let key = format!("{key}.context[{place}]");
             self.name(&key, &context.name, &mut names)?;
-            let last = (self.scenario.host.adapter.nodes() - 1).into();
-            within(0..=last, format!("{key}.node"), context.node.get())?;
+            self.node(&key, context.node.get())?;
             let has_queues = !context.queue.is_empty();
             require(has_queues, format!("{key}.queue"), "empty", "at least one")?;
             let mut names = HashSet::new();
@@ -279,12 +277,8 @@ impl Checker<'_> {
             || self.scenario.duration.is_some();
         let expected = "given, or `until`, or the scenario's `duration`";
         require(ends, format!("{key}.submissions"), "missing", expected)?;
-        let names = [("start", &queue.start), ("until", &queue.until)];
-        for (name, event) in
-            names.iter().filter_map(|(name, event)| Some((name, (*event).as_ref()?)))
-        {
-            self.event_name(format!("{key}.{name}"), event)?;
-        }
+        self.event_name(format!("{key}.start"), queue.start.as_deref())?;
+        self.event_name(format!("{key}.until"), queue.until.as_deref())?;
         self.after(key, queue)
     }
 
@@ -309,9 +303,10 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn event_name(&self, key: String, name: &str) -> Result<(), Problem> {
-        let is_there = self.scenario.event.iter().any(|event| event.name.as_deref() == Some(name));
-        require(is_there, key, format!("{name:?}"), "the name of an [[event]]")
+    fn event_name(&self, key: String, name: Option<&str>) -> Result<(), Problem> {
+        let Some(shown) = name.map(shown) else { return Ok(()) };
+        let is_there = self.scenario.event.iter().any(|event| event.name.as_deref() == name);
+        require(is_there, key, shown, "the name of an [[event]]")
     }
 
     fn event(&self, key: &str, event: &EventSpec) -> Result<(), Problem> {
@@ -340,86 +335,68 @@ impl Checker<'_> {
         let is_one = kinds.iter().filter(|kind| **kind).count() == 1;
         let expected = "one of completed, status and event";
         require(is_one, key, "without a condition, or with two", expected)?;
-        if let Some(event) = event {
-            self.event_name(format!("{key}.event"), event)?;
-        }
+        self.event_name(format!("{key}.event"), event.as_deref())?;
         let expected = "given with completed or status, and only there";
         require(queue.is_some() != event.is_some(), format!("{key}.queue"), "not right", expected)?;
-        queue.iter().try_for_each(|queue| self.queue_pattern(format!("{key}.queue"), queue))
+        let key = format!("{key}.queue");
+        queue.iter().try_for_each(|queue| self.names(Subject::Queue(queue), key.clone()))
     }
 
     fn action(&self, key: &str, action: &Action) -> Result<(), Problem> {
+        let subject = action.subject();
+        let of = |name: &str| format!("{key}.{name}");
+        self.names(subject, of(subject.key()))?;
         match action {
-            Action::BadPacket { queue } => self.queue_pattern(format!("{key}.queue"), queue),
             Action::ConnectStorm { queue, .. } => {
-                let key = format!("{key}.queue");
-                self.queue_pattern(key.clone(), queue)?;
                 let lanes = self.layout.lanes(queue);
                 let is_user = |lane: &usize| self.layout.lanes[*lane].spec.mode == Mode::User;
                 let expected = "queues for user-mode submission";
-                require(lanes.iter().all(is_user), key, format!("{queue:?}"), expected)
+                require(lanes.iter().all(is_user), of("queue"), shown(queue), expected)
             }
-            Action::KillGuest { guest }
-            | Action::ResetGuest { guest }
-            | Action::WriteDoorbells { guest, .. }
-            | Action::AnnounceMemory { guest }
-            | Action::SuspendGuest { guest, .. }
-            | Action::ResumeGuest { guest }
-            | Action::DisconnectGuest { guest }
-            | Action::FailGuest { guest } => self.guest_pattern(key, guest),
-            Action::SuspendContext { context, .. } | Action::ResumeContext { context } => {
-                let is_one = !self.layout.contexts(context).is_empty();
-                let (key, shown) = (format!("{key}.context"), format!("{context:?}"));
-                let contexts = self.scenario.guest.iter().flat_map(|guest| {
-                    let name = |context: &ContextSpec| format!("{}/{}", guest.name, context.name);
-                    guest.context.iter().map(name)
-                });
-                require(
-                    is_one,
-                    key,
-                    shown,
-                    format!("a context of this scenario: {}", some(contexts)),
-                )
-            }
-            Action::EnginePower { node, .. } => {
-                let last = (self.scenario.host.adapter.nodes() - 1).into();
-                within(0..=last, format!("{key}.node"), *node)
-            }
+            Action::EnginePower { node, .. } => self.node(key, *node),
             Action::EndProcess { guest, process } => {
-                self.guest_pattern(key, guest)?;
                 let has_process = |guest: &usize| {
                     let contexts = &self.layout.guests[*guest].spec.context;
                     contexts.iter().any(|context| context.process == *process)
                 };
                 let all = self.layout.guests(guest).iter().all(has_process);
-                require(all, format!("{key}.process"), process, "a process of that guest")
+                require(all, of("process"), process, "a process of that guest")
             }
-            Action::QueueStorm { guest, node, queues, rounds } => {
-                self.guest_pattern(key, guest)?;
-                let last = (self.scenario.host.adapter.nodes() - 1).into();
-                within(0..=last, format!("{key}.node"), *node)?;
-                within(1..=16_384, format!("{key}.queues"), *queues)?;
-                within(1..=1_000_000, format!("{key}.rounds"), *rounds)
+            Action::QueueStorm { node, queues, rounds, .. } => {
+                self.node(key, *node)?;
+                within(1..=16_384, of("queues"), *queues)?;
+                within(1..=1_000_000, of("rounds"), *rounds)
             }
-            Action::DevicePower { .. } | Action::End => Ok(()),
+            _ => Ok(()),
         }
     }
 
-    fn queue_pattern(&self, key: String, pattern: &str) -> Result<(), Problem> {
-        let is_one = !self.layout.lanes(pattern).is_empty();
-        let names = self.layout.rows.iter().map(|row| row.name.as_str());
-        require(
-            is_one,
-            key,
-            format!("{pattern:?}"),
-            format!("a queue of this scenario: {}", some(names)),
-        )
+    fn node(&self, key: &str, node: u32) -> Result<(), Problem> {
+        let last = (self.scenario.host.adapter.nodes() - 1).into();
+        within(0..=last, format!("{key}.node"), node)
     }
 
-    fn guest_pattern(&self, key: &str, pattern: &str) -> Result<(), Problem> {
-        let is_one = !self.layout.guests(pattern).is_empty();
-        let names = self.scenario.guest.iter().map(|guest| guest.name.as_str());
-        let expected = format!("a guest of this scenario: {}", some(names));
-        require(is_one, format!("{key}.guest"), format!("{pattern:?}"), expected)
+    /// Checks that a pattern matches something in this scenario.
+    fn names(&self, subject: Subject<'_>, key: String) -> Result<(), Problem> {
+        let guests = &self.scenario.guest;
+        let (pattern, known) = match subject {
+            Subject::Guest(pattern) => {
+                (pattern, some(guests.iter().map(|guest| guest.name.as_str())))
+            }
+            Subject::Queue(pattern) => {
+                (pattern, some(self.layout.rows.iter().map(|row| row.name.as_str())))
+            }
+            Subject::Context(pattern) => {
+                let contexts = guests.iter().flat_map(|guest| {
+                    let name = |context: &ContextSpec| format!("{}/{}", guest.name, context.name);
+                    guest.context.iter().map(name)
+                });
+                (pattern, some(contexts))
+            }
+            Subject::Host => return Ok(()),
+        };
+        let is_one = !subject.targets(&self.layout).is_empty();
+        let expected = format!("a {} of this scenario: {known}", subject.key());
+        require(is_one, key, shown(pattern), expected)
     }
 }

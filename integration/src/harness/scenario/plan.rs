@@ -21,6 +21,16 @@ pub(in crate::harness) enum Target {
     Host,
 }
 
+/// What an action is about, as the scenario names it: a pattern that may match several.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::harness) enum Subject<'a> {
+    Guest(&'a str),
+    Queue(&'a str),
+    Context(&'a str),
+    /// The host, or the run itself.
+    Host,
+}
+
 /// An event with all choices made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::harness) struct Planned {
@@ -42,14 +52,11 @@ impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Planned { action, target, .. } = self.planned;
         f.write_str(&action.name())?;
-        let guest = |guest: &usize| self.layout.guests.get(*guest).map(|guest| &guest.name);
-        let lane = |lane: &usize| self.layout.lanes.get(*lane);
-        match target {
-            Target::Guest(place) => guest(place).map_or(Ok(()), |guest| write!(f, " {guest}"))?,
-            Target::Queue(place) => lane(place).map_or(Ok(()), |lane| write!(f, " {lane}"))?,
-            Target::Context(place) => {
-                lane(place).map_or(Ok(()), |lane| write!(f, " {}", lane.context_name()))?;
-            }
+        let Layout { guests, lanes, .. } = self.layout;
+        match *target {
+            Target::Guest(place) => write!(f, " {}", guests[place].name)?,
+            Target::Queue(place) => write!(f, " {}", lanes[place])?,
+            Target::Context(place) => write!(f, " {}", lanes[place].context_name())?,
             Target::Host => {}
         }
         match action {
@@ -102,12 +109,10 @@ impl Action {
         )
     }
 
-    /// The targets that it names.
-    fn candidates(&self, layout: &Layout) -> Vec<Target> {
+    /// What it is about.
+    pub(in crate::harness) fn subject(&self) -> Subject<'_> {
         match self {
-            Self::BadPacket { queue } | Self::ConnectStorm { queue, .. } => {
-                layout.lanes(queue).into_iter().map(Target::Queue).collect()
-            }
+            Self::BadPacket { queue } | Self::ConnectStorm { queue, .. } => Subject::Queue(queue),
             Self::KillGuest { guest }
             | Self::ResetGuest { guest }
             | Self::EndProcess { guest, .. }
@@ -117,15 +122,33 @@ impl Action {
             | Self::SuspendGuest { guest, .. }
             | Self::ResumeGuest { guest }
             | Self::DisconnectGuest { guest }
-            | Self::FailGuest { guest } => {
-                layout.guests(guest).into_iter().map(Target::Guest).collect()
-            }
+            | Self::FailGuest { guest } => Subject::Guest(guest),
             Self::SuspendContext { context, .. } | Self::ResumeContext { context } => {
-                layout.contexts(context).into_iter().map(Target::Context).collect()
+                Subject::Context(context)
             }
-            Self::DevicePower { .. } | Self::EnginePower { .. } | Self::End => {
-                vec![Target::Host]
-            }
+            Self::DevicePower { .. } | Self::EnginePower { .. } | Self::End => Subject::Host,
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// The key that names it.
+    pub(in crate::harness) fn key(self) -> &'static str {
+        match self {
+            Self::Guest(_) => "guest",
+            Self::Queue(_) => "queue",
+            Self::Context(_) => "context",
+            Self::Host => "host",
+        }
+    }
+
+    /// The targets that it names.
+    pub(in crate::harness) fn targets(self, layout: &Layout) -> Vec<Target> {
+        match self {
+            Self::Guest(name) => layout.guests(name).into_iter().map(Target::Guest).collect(),
+            Self::Queue(name) => layout.lanes(name).into_iter().map(Target::Queue).collect(),
+            Self::Context(name) => layout.contexts(name).into_iter().map(Target::Context).collect(),
+            Self::Host => vec![Target::Host],
         }
     }
 }
@@ -170,7 +193,7 @@ impl Source {
         let spec = scenario.event.get(self.event)?;
         let actions: Vec<_> = spec.actions().collect();
         let action = (*self.choices.pick(&actions)?).clone();
-        let target = *self.choices.pick(&action.candidates(layout))?;
+        let target = *self.choices.pick(&action.subject().targets(layout))?;
         let at = spec.when.is_none().then(|| at.saturating_add(jitter));
         Some(Planned { event: self.event, at, action, target })
     }
