@@ -5,7 +5,8 @@
 //! These tests have podman keep everything in temporary folders.
 
 use crate::support::{
-    self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, succeed, text,
+    self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
+    report, run, succeed, text,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -17,14 +18,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use tempfile::TempDir;
 
-fn podman_is_here() -> bool {
-    support::is_here("podman", "nothing is run in a container")
-}
-
-fn container() -> Command {
-    let mut command = bellhop();
-    command.arg("container").stdin(Stdio::null());
-    command
+/// What makes the command `bellhop container`, if podman is here.
+fn containers() -> Option<fn() -> Command> {
+    let container = || {
+        let mut command = bellhop();
+        command.arg("container").stdin(Stdio::null());
+        command
+    };
+    support::is_here("podman", "nothing is run in a container").then_some(container)
 }
 
 /// The standard error of a command that must fail.
@@ -102,9 +103,7 @@ fn guest_with(samples: u32) -> Pid {
 
 #[test]
 fn the_main_job_is_verified_and_leaves_nothing() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let temporary = tempfile::tempdir().unwrap();
     let output = container().args(["--", "run", "--json"]).env("TMPDIR", temporary.path()).output();
     let output = output.unwrap();
@@ -118,32 +117,23 @@ fn the_main_job_is_verified_and_leaves_nothing() {
 
 #[test]
 fn every_behaviour_is_seen_from_a_container() {
-    if !podman_is_here() {
-        return;
-    }
-    let printed = succeed(container().args(["--", "selftest", "--json"]).output().unwrap());
-    let report: Value = serde_json::from_str(&printed).unwrap();
-    assert_every_behaviour_is_seen(&report, DEFAULT_NOT_OFFERED);
-    let checks = report["checks"].as_array().unwrap();
-    let listed = succeed(bellhop().args(["selftest", "--list", "--json"]).output().unwrap());
-    let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(listed.as_array().unwrap().len(), checks.len());
+    let Some(container) = containers() else { return };
+    let seen = conformance(container().args(["--", "selftest", "--json"]));
+    assert_every_behaviour_is_seen(&seen, DEFAULT_NOT_OFFERED);
+    let listed = report(bellhop().args(["selftest", "--list", "--json"]));
+    assert_eq!(listed.as_array().unwrap().len(), seen["checks"].as_array().unwrap().len());
 }
 
 #[test]
 fn the_guests_own_failure_is_the_commands() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let errors = fail(container().args(["--", "selftest", "no.such.thing"]).output().unwrap());
     assert!(errors.contains("no.such.thing"), "{errors}");
 }
 
 #[test]
 fn a_guest_has_its_socket_and_nothing_else() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let job = Endless::start(&mut container(), 1_000_001);
     let status = job.entry("status");
     let value = |key: &str| {
@@ -178,9 +168,7 @@ fn a_guest_has_its_socket_and_nothing_else() {
 
 #[test]
 fn interrupting_it_ends_the_container_and_leaves_nothing() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     for (signal, samples) in [(Signal::INT, 1_000_002), (Signal::TERM, 1_000_003)] {
         let temporary = tempfile::tempdir().unwrap();
         let job = Endless::start(container().env("TMPDIR", temporary.path()), samples);
@@ -194,9 +182,7 @@ fn interrupting_it_ends_the_container_and_leaves_nothing() {
 
 #[test]
 fn a_killed_container_is_an_error_and_leaves_the_daemon_whole() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let mut daemon = daemon();
     let before = daemon.resources();
     let job = Endless::start(container().arg("--socket-path").arg(daemon.socket(0)), 1_000_004);
@@ -208,19 +194,14 @@ fn a_killed_container_is_an_error_and_leaves_the_daemon_whole() {
     daemon.await_log("front end disconnected");
     daemon.await_resources(before);
     assert!(daemon.is_running());
-    let next = container()
-        .arg("--socket-path")
-        .arg(daemon.socket(0))
-        .args(["--", "run", "--samples", "10"])
-        .output();
-    assert!(succeed(next.unwrap()).contains("verified"));
+    let mut next = container();
+    next.arg("--socket-path").arg(daemon.socket(0)).args(["--", "run", "--samples", "10"]);
+    assert!(run(&mut next).contains("verified"));
 }
 
 #[test]
 fn a_memory_limit_below_what_the_guest_maps_is_an_error_that_says_so() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let folder = tempfile::tempdir().unwrap();
     // Several buffers of 8 MiB are in use at once.
     let task = ["--", "run", "--input", "/dev/zero", "--chunk", "8192"];
@@ -234,18 +215,14 @@ fn a_memory_limit_below_what_the_guest_maps_is_an_error_that_says_so() {
 
 #[test]
 fn a_limit_that_podman_cannot_read_is_podmans_error() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let errors = fail(container().args(["--memory", "much"]).output().unwrap());
     assert!(errors.contains("much") || errors.contains("Delegate=memory"), "{errors}");
 }
 
 #[test]
 fn a_missing_socket_is_named() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     for option in ["--print-command", "--memory=64m"] {
         let output = container().args([option, "--socket-path", "/nonexistent/gpu.sock"]).output();
         let errors = fail(output.unwrap());
@@ -259,11 +236,13 @@ fn a_missing_socket_is_named() {
 /// A user's own podman storage.
 struct Storage {
     folder: TempDir,
+    /// Makes the command `bellhop container`.
+    container: fn() -> Command,
 }
 
 impl Storage {
-    fn new() -> Self {
-        let storage = Self { folder: tempfile::tempdir().unwrap() };
+    fn new(container: fn() -> Command) -> Self {
+        let storage = Self { folder: tempfile::tempdir().unwrap(), container };
         let folder = storage.folder.path().display();
         let configuration = format!(
             "[storage]\ndriver = \"vfs\"\ngraphroot = \"{folder}/images\"\nrunroot = \"{folder}/run\"\n"
@@ -276,40 +255,39 @@ impl Storage {
         self.folder.path().join("storage.conf")
     }
 
+    /// `bellhop container` with this storage.
+    fn container(&self) -> Command {
+        let mut command = (self.container)();
+        command.env("CONTAINERS_STORAGE_CONF", self.configuration());
+        command
+    }
+
     fn make_image(&self) -> String {
-        let mut command = container();
-        command.arg("--image-only").env("CONTAINERS_STORAGE_CONF", self.configuration());
-        succeed(command.output().unwrap()).trim_end().to_owned()
+        run(self.container().arg("--image-only")).trim_end().to_owned()
     }
 
     /// The output of `--print-command`, in words.
     fn printed_command(&self, daemon: &Daemon) -> Vec<String> {
-        let mut command = container();
-        command.env("CONTAINERS_STORAGE_CONF", self.configuration());
+        let mut command = self.container();
         command.args(["--print-command", "--socket-path"]).arg(daemon.socket(0));
-        let line = succeed(command.args(["--", "selftest", "doorbell"]).output().unwrap());
-        shlex::split(&line).unwrap()
+        shlex::split(&run(command.args(["--", "selftest", "doorbell"]))).unwrap()
     }
 }
 
 #[test]
 fn the_image_and_the_printed_command_work_for_people() {
-    if !podman_is_here() {
-        return;
-    }
-    let (storage, daemon) = (Storage::new(), daemon());
+    let Some(container) = containers() else { return };
+    let (storage, daemon) = (Storage::new(container), daemon());
     assert_eq!(storage.make_image(), "localhost/bellhop-guest");
     let words = storage.printed_command(&daemon);
     let mut podman = Command::new(&words[0]);
     podman.args(&words[1..]).env("CONTAINERS_STORAGE_CONF", storage.configuration());
-    assert!(succeed(podman.output().unwrap()).contains("passed"));
+    assert!(run(&mut podman).contains("passed"));
 }
 
 #[test]
 fn podman_gives_a_container_the_device_by_its_name() {
-    if !podman_is_here() {
-        return;
-    }
+    let Some(container) = containers() else { return };
     let namespace = ["--mount", "--propagation", "slave"];
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -320,7 +298,7 @@ fn podman_gives_a_container_the_device_by_its_name() {
         eprintln!("skipped: only root may hide this host's own devices from podman for a test");
         return;
     }
-    let (storage, daemon) = (Storage::new(), daemon());
+    let (storage, daemon) = (Storage::new(container), daemon());
     let image = storage.make_image();
     let mut words = storage.printed_command(&daemon);
     // Replaces the socket by the device's name.
@@ -330,7 +308,7 @@ fn podman_gives_a_container_the_device_by_its_name() {
     }
     let place = words.iter().position(|word| *word == image).unwrap();
     words.splice(place..place, ["--device".to_owned(), "bellhop.local/gpu=0".to_owned()]);
-    let run = |generate: bool| {
+    let run_with = |generate: bool| {
         let script = "\
 set -e
 mkdir -p /var/run/cdi
@@ -347,6 +325,6 @@ exec \"$@\"";
             .output()
             .unwrap()
     };
-    assert!(succeed(run(true)).contains("passed"));
-    assert!(fail(run(false)).contains("bellhop.local/gpu=0"));
+    assert!(succeed(run_with(true)).contains("passed"));
+    assert!(fail(run_with(false)).contains("bellhop.local/gpu=0"));
 }

@@ -2,9 +2,11 @@
 
 //! Tools on the host: their view of a daemon, and the limits of their influence.
 
-use crate::support::{Daemon, await_that, bellhop, client, client_of, guest, succeed, text};
+use crate::support::{
+    Daemon, TIMEOUT, adapter_of, await_that, bellhop, client, client_of, guest, run, submit_once,
+    text,
+};
 use bellhop_guest::client::{Client, Shape};
-use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::inspect::{self, Source};
 use bellhop_guest_umd::Adapter;
 use bellhop_integration::inspect::ControlClient;
@@ -17,20 +19,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
-
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-fn adapter(guest: &Arc<FakeGuest>) -> Adapter {
-    Adapter::open(Arc::clone(guest) as Arc<_>).unwrap()
-}
 
 /// Submits once on a new queue of a new process.
 fn work(adapter: &Adapter) {
     let mut client = Client::new(adapter.open_process().unwrap(), Shape::default()).unwrap();
-    client.commands.nop().unwrap();
-    client.run().unwrap();
+    submit_once(&mut client);
 }
 
 #[test]
@@ -40,11 +34,10 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
 
     let guests = [guest(&daemon, 0), guest(&daemon, 1)];
     let mut client = client_of(&guests[0], Shape { node: 1, ..Shape::default() });
-    let idle = adapter(&guests[1]);
+    let idle = adapter_of(&guests[1]);
     let fence = client.device.create_fence(41).unwrap();
-    client.commands.nop().unwrap();
-    let value = client.submit().unwrap();
-    client.finish(value).unwrap();
+    submit_once(&mut client);
+    let value = client.queue.last_value();
 
     let seen = daemon.snapshot();
     assert_eq!(seen.version, SNAPSHOT_VERSION);
@@ -103,8 +96,7 @@ fn objects_of_two_guests_appear_in_their_places_and_go() {
 fn more_objects_than_fit_into_an_answer_are_all_there() {
     const FENCES: u64 = 3000;
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = adapter(&guest);
+    let adapter = adapter_of(&guest(&daemon, 0));
     let device = adapter.create_device().unwrap();
     let fences: Vec<_> = (0..FENCES).map(|value| device.create_fence(value).unwrap()).collect();
     let seen = daemon.snapshot();
@@ -118,17 +110,12 @@ fn more_objects_than_fit_into_an_answer_are_all_there() {
 #[test]
 fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = adapter(&guest);
+    let adapter = adapter_of(&guest(&daemon, 0));
     let device = adapter.create_device().unwrap();
-    let inspect = |arguments: &[&str]| {
-        let mut command = bellhop();
-        command.arg("inspect").arg("--socket").arg(daemon.control_socket()).args(arguments);
-        command.output().unwrap()
-    };
-    let tree = succeed(inspect(&[]));
+    let inspect = || daemon.tool(&["inspect"]);
+    let tree = run(&mut inspect());
     assert!(tree.contains("└─ device  0x") && !tree.contains('\x1b'), "{tree}");
-    let json = succeed(inspect(&["--json"]));
+    let json = run(inspect().arg("--json"));
     let read: Snapshot = serde_json::from_str(&json).unwrap();
     // Only its clock advances.
     let still = |mut seen: Snapshot| {
@@ -138,9 +125,9 @@ fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
     assert_eq!(still(read.clone()), still(daemon.snapshot()));
     assert_eq!(serde_json::to_string(&read).unwrap() + "\n", json);
     let id = read.guests[0].id.to_string();
-    let of_one = succeed(inspect(&["--json", "--guest", &id]));
+    let of_one = run(inspect().args(["--json", "--guest", &id]));
     assert_eq!(still(serde_json::from_str(&of_one).unwrap()), still(read));
-    let refused = inspect(&["--guest", "999"]);
+    let refused = inspect().args(["--guest", "999"]).output().unwrap();
     assert!(!refused.status.success() && text(&refused.stderr).contains("no guest 999"));
     drop(device);
 }
@@ -148,8 +135,7 @@ fn the_command_prints_a_tree_or_json_that_is_what_was_sent() {
 #[test]
 fn it_is_printed_again_while_it_is_watched() {
     let daemon = Daemon::start(1);
-    let mut command = bellhop();
-    command.args(["inspect", "--json", "--watch", "--socket"]).arg(daemon.control_socket());
+    let mut command = daemon.tool(&["inspect", "--json", "--watch"]);
     let mut watching = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     for _ in 0..2 {
@@ -172,8 +158,7 @@ fn a_guests_socket_and_a_socket_without_a_server_are_told_apart() {
     let wrong = inspect(daemon.socket(0));
     assert!(wrong.contains("not a guest's socket"), "{wrong}");
     let path = daemon.control_socket();
-    daemon.signal(rustix::process::Signal::TERM);
-    assert!(daemon.wait().success());
+    daemon.end();
     let gone = inspect(path);
     assert!(gone.contains("--control-socket"), "{gone}");
 }
@@ -193,8 +178,7 @@ fn answers(daemon: &Daemon, sent: &[u8]) -> String {
 #[test]
 fn garbage_and_half_requests_are_answered_and_disturb_no_guest() {
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = adapter(&guest);
+    let adapter = adapter_of(&guest(&daemon, 0));
     let before = daemon.resources();
     let long = vec![b'x'; 4 * MAX_LIST_REQUEST];
     let errors: [&[u8]; 9] = [
@@ -317,8 +301,7 @@ fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
         let before = time(&client);
         // The engine times one in sixteen of such short turns, and counts its time for the others.
         for _ in 0..16 {
-            client.commands.nop().unwrap();
-            client.run().unwrap();
+            submit_once(&mut client);
         }
         // The turn ends after the fence is signaled.
         await_that("submissions take engine time", || time(&client) != before);
@@ -328,8 +311,7 @@ fn submissions_that_come_one_by_one_keep_an_engine_busy_too() {
 #[test]
 fn only_a_few_clients_are_served_at_once_and_idle_ones_disturb_no_guest() {
     let daemon = Daemon::start(1);
-    let guest = guest(&daemon, 0);
-    let adapter = adapter(&guest);
+    let adapter = adapter_of(&guest(&daemon, 0));
     let before = daemon.resources();
     let request = ListRequest {
         version: SNAPSHOT_VERSION,

@@ -2,19 +2,12 @@
 
 //! `bellhop run`, the main job, as a person runs it.
 
-use crate::support::{Daemon, bellhop};
+use crate::support::{Daemon, bellhop, report, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-fn report(command: &mut Command) -> Value {
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
+use std::process::Stdio;
 
 fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("no number {key} in {report}"))
@@ -73,11 +66,7 @@ fn an_empty_input_is_verified_too() {
 fn it_works_against_a_daemon_that_runs_already_time_after_time() {
     let daemon = Daemon::start(1);
     for _ in 0..3 {
-        let report = report(
-            bellhop()
-                .args(["run", "--json", "--samples", "100", "--socket-path"])
-                .arg(daemon.socket(0)),
-        );
+        let report = report(&mut daemon.work(&["run", "--json", "--samples", "100"]));
         assert_eq!(report["verified"], true);
     }
 }
@@ -86,7 +75,7 @@ fn it_works_against_a_daemon_that_runs_already_time_after_time() {
 fn an_input_that_is_not_there_is_named_in_one_line() {
     let output = bellhop().args(["run", "--input", "/nonexistent/file"]).output().unwrap();
     assert!(!output.status.success());
-    let errors = String::from_utf8(output.stderr).unwrap();
+    let errors = text(&output.stderr);
     assert!(errors.contains("/nonexistent/file"), "{errors}");
     assert_eq!(errors.trim_end().lines().count(), 1, "{errors}");
 }
@@ -109,8 +98,7 @@ fn endless_job(temporary: &Path) -> (std::process::Child, Vec<u32>) {
         .unwrap();
     // The first progress output comes from the guest, when both processes run.
     let mut progress = BufReader::new(child.stderr.take().unwrap());
-    let mut first = [0; 1];
-    progress.read_exact(&mut first).unwrap();
+    progress.read_exact(&mut [0; 1]).unwrap();
     std::thread::spawn(move || progress.lines().map_while(Result::ok).for_each(drop));
     let children = children(child.id());
     assert_eq!(children.len(), 2, "daemon and guest");

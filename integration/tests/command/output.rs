@@ -5,7 +5,7 @@
 #[path = "../../../device/tests/gpu/support/one_processor.rs"]
 mod one_processor;
 
-use crate::support::{Daemon, bellhop, client, succeed, text};
+use crate::support::{Daemon, bellhop, client, report, run, text, words};
 use one_processor::stay_on_one_processor;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -33,7 +33,7 @@ fn what_the_commands_print_fits_a_terminal() {
         &["harness", "--list"],
         &["bench", "round-trip", "fence", "--samples", "200", "--repetitions", "2"],
     ] {
-        assert_fits(&succeed(bellhop().args(arguments).output().unwrap()));
+        assert_fits(&run(bellhop().args(arguments)));
     }
 }
 
@@ -46,21 +46,12 @@ fn what_a_daemon_with_a_busy_guest_has_fits_a_terminal() {
         client.run_on(&mut queue).unwrap();
         queue
     });
-    let inspect = || {
-        let mut command = bellhop();
-        command.args(["inspect", "--socket"]).arg(daemon.control_socket());
-        command
-    };
-    assert_fits(&succeed(inspect().output().unwrap()));
+    assert_fits(&run(&mut daemon.tool(&["inspect"])));
 }
 
 #[test]
 fn the_help_says_that_bellhop_is_a_daemon_too_and_what_it_lets_a_guest_do() {
-    let shown = |arguments: &[&str]| {
-        let shown = succeed(bellhop().args(arguments).output().unwrap());
-        // Lines may be broken anywhere.
-        shown.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
+    let shown = |arguments: &[&str]| words(&run(bellhop().args(arguments)));
     assert!(shown(&["--help"]).contains("bellhop daemon -- --help"));
     assert!(shown(&["daemon", "--", "--help"]).contains("--socket-path"));
     let offered = shown(&["probe", "--json"]);
@@ -137,8 +128,8 @@ fn a_file_that_cannot_be_written_is_known_before_anything_is_run() {
 fn a_conformance_run_is_left_as_junit_without_what_was_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("results.xml");
-    let run = ["selftest", "adapter.", "--skip", "adapter.nodes", "--junit"];
-    succeed(bellhop().args(run).arg(&path).output().unwrap());
+    let work = ["selftest", "adapter.", "--skip", "adapter.nodes", "--junit"];
+    run(bellhop().args(work).arg(&path));
     let results = std::fs::read_to_string(&path).unwrap();
     let results = quick_junit::Report::deserialize_from_str(&results).unwrap();
     let names: Vec<_> =
@@ -158,15 +149,12 @@ fn a_shell_in_a_vm_needs_input() {
 fn a_run_on_one_processor_tells_the_truth() {
     stay_on_one_processor();
     let arguments = ["run", "--samples", "1000", "--input", "/dev/null"];
-    let shown = succeed(bellhop().args(arguments).output().unwrap());
-    // Lines may be broken anywhere.
-    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = words(&run(bellhop().args(arguments)));
     assert!(shown.contains("this run may use no other"), "{shown}");
     assert!(shown.ends_with("on 1 processor"), "{shown}");
     assert!(!shown.contains(" 0 times") && !shown.contains(" 0.0 times"), "{shown}");
     assert!(shown.contains(" times as fast (medians;") || shown.contains("NOT faster"), "{shown}");
-    let report = succeed(bellhop().args(arguments).arg("--json").output().unwrap());
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = report(bellhop().args(arguments).arg("--json"));
     assert_eq!(report["disturbances"]["processors"], 1);
     assert_eq!(report["repetitions"].as_array().unwrap().len(), 5);
     let is_faster = report["doorbell_speedup"].as_f64().unwrap() >= 1.05;
@@ -177,8 +165,7 @@ fn a_run_on_one_processor_tells_the_truth() {
 fn a_benchmark_on_one_processor_says_what_it_cannot_measure() {
     stay_on_one_processor();
     let arguments = ["bench", "round-trip", "--samples", "200", "--repetitions", "1", "--json"];
-    let report = succeed(bellhop().args(arguments).output().unwrap());
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = report(bellhop().args(arguments));
     assert_eq!(report["figures"]["minimal_path_rtt_ns_p50"], Value::Null);
     let why = report["absent"]["minimal_path_rtt_ns_p50"].as_str().unwrap();
     assert!(why.contains("a processor each"), "{why}");
@@ -192,18 +179,14 @@ fn a_run_pins_guest_and_daemon_apart_and_says_so() {
     let allowed = sched_getaffinity(None).unwrap();
     let numbers: Vec<_> =
         (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect();
-    let report = |arguments: &[&str]| -> Value {
-        let mut run = bellhop();
-        run.args(["run", "--samples", "10", "--input", "/dev/null", "--json"]).args(arguments);
-        serde_json::from_str(&succeed(run.output().unwrap())).unwrap()
-    };
-    let pinned = report(&[]);
+    let job = ["run", "--samples", "10", "--input", "/dev/null", "--json"];
+    let pinned = report(bellhop().args(job));
     if let [first, _, ..] = numbers[..] {
         let expected = format!("guest on {first}, bellhopd on ");
         assert!(pinned["pinning"].as_str().unwrap().starts_with(&expected), "{pinned}");
     }
     assert_eq!(pinned["disturbances"]["processors"], numbers.len());
-    let free = report(&["--pin", "no"]);
+    let free = report(bellhop().args(job).args(["--pin", "no"]));
     assert_eq!(free["pinning"], "not pinned: --pin no");
     assert_eq!(free["disturbances"]["processors"], numbers.len());
 }

@@ -3,19 +3,19 @@
 //! Timelines for Perfetto, read back with Perfetto's own definition of its format.
 
 use crate::support::{
-    Daemon, await_that, bellhop, client, client_of, guest, is_here, skip, succeed, text,
+    Daemon, TIMEOUT, await_that, bellhop, client, client_of, guest, is_here, report, run, skip,
+    submit_once, text,
 };
 use bellhop_guest::client::Shape;
 use bellhop_guest_umd::CommandBuffer;
 use bellhop_integration::trace::{Trace, What};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
-
-const TIMEOUT: Duration = Duration::from_secs(20);
+use tempfile::{NamedTempFile, TempDir};
 
 /// Prints a trace as JSON, decoded by the classes that Perfetto generates from its own `.proto` files.
 /// The trace processor itself is not used, because the package would download it.
@@ -120,7 +120,7 @@ static PYTHON: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let python = folder.join("bin/python");
     let run = |command: &mut Command| match command.output() {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Ok(output) => Err(text(&output.stderr)),
         Err(error) => Err(error.to_string()),
     };
     let has_it = || {
@@ -143,9 +143,28 @@ fn begin(daemon: &Daemon) -> anyhow::Result<Trace<Vec<u8>>> {
     Trace::begin(&daemon.control_socket(), What::default(), Vec::new())
 }
 
-fn decode(python: &Path, file: &Path) -> Decoded {
-    let output = Command::new(python).args(["-c", DECODE]).arg(file).output().unwrap();
-    serde_json::from_str(&succeed(output)).unwrap()
+fn decode_file(python: &Path, file: &Path) -> Decoded {
+    serde_json::from_value(report(Command::new(python).args(["-c", DECODE]).arg(file))).unwrap()
+}
+
+fn decode(python: &Path, trace: &[u8]) -> Decoded {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(trace).unwrap();
+    decode_file(python, file.path())
+}
+
+/// A folder for a trace, and the trace's path in it.
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace");
+    (folder, file)
+}
+
+/// `bellhop trace` of a daemon into a file.
+fn trace(daemon: &Daemon, file: &Path) -> Command {
+    let mut command = daemon.tool(&["trace"]);
+    command.arg("--output").arg(file);
+    command
 }
 
 /// The whole packets of a trace, which a viewer reads. The last packet may be cut: `SIGKILL` ends a `write` between
@@ -170,13 +189,10 @@ fn a_trace_that_is_cut_anywhere_is_read_up_to_its_last_whole_packet() {
     let daemon = Daemon::start(1);
     let (_, written) = begin(&daemon).unwrap().end().unwrap();
     assert_eq!(whole_packets(&written), written);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
     for cut in [1, 2, 3, written.len() / 2] {
         let whole = whole_packets(&written[..written.len() - cut]);
         assert!(!whole.is_empty() && whole.len() < written.len());
-        std::fs::write(&file, whole).unwrap();
-        decode(python, &file);
+        decode(python, whole);
     }
 }
 
@@ -201,13 +217,10 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
         trace.fetch().unwrap();
     }
     drop((client, second));
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
     let (summary, written) = trace.end().unwrap();
-    std::fs::write(&file, written).unwrap();
     assert!(summary.events > 0 && summary.lost == 0, "{summary:?}");
 
-    let decoded = decode(python, &file);
+    let decoded = decode(python, &written);
     let slices = decoded.slices();
     let of = |track: u64| slices.iter().filter(move |slice| slice.0 == track);
     let engines = ["node 0 (3D)", "node 1 (SDMA0)"].map(|name| decoded.named(name)[0]);
@@ -307,10 +320,7 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
     });
     // The guest may see the fence before the host has ended the wait, and the host records the end.
     await_that("the host ends the wait", || cpu_waits(&daemon) == 0);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
-    std::fs::write(&file, trace.end().unwrap().1).unwrap();
-    let decoded = decode(python, &file);
+    let decoded = decode(python, &trace.end().unwrap().1);
     let slices = decoded.slices();
     let cpus = decoded.tracks.iter().find(|track| track.2.starts_with("CPUs of process"));
     let cpus = cpus.unwrap().0;
@@ -356,10 +366,7 @@ fn a_busy_queue_is_traced_whole_where_there_is_room_and_losses_are_reported() {
         let least = SUBMISSIONS / 64 * 64 - 64;
         assert!(summary.events + summary.lost >= least, "{summary:?}");
         let Some(python) = PYTHON.as_deref().filter(|_| !is_whole) else { continue };
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("trace");
-        std::fs::write(&file, written).unwrap();
-        let decoded = decode(python, &file);
+        let decoded = decode(python, &written);
         decoded.slices();
         let says = decoded.events.iter().filter(|event| event.3.contains("events lost"));
         assert_eq!(says.filter_map(|event| event.4.get("value")).sum::<u64>(), summary.lost);
@@ -368,8 +375,7 @@ fn a_busy_queue_is_traced_whole_where_there_is_room_and_losses_are_reported() {
 
 #[test]
 fn a_trace_says_how_much_it_has_and_needs_a_file_from_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
+    let (_folder, file) = place();
     let trace = |options: &[&str], task: &[&str]| {
         let mut command = bellhop();
         command.args(["trace", "--json", "--output"]).arg(&file).args(options).arg("--").args(task);
@@ -391,12 +397,10 @@ fn a_trace_says_how_much_it_has_and_needs_a_file_from_the_start() {
 #[test]
 fn a_run_is_traced_by_one_command() {
     let Some(python) = PYTHON.as_deref() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
-    let mut command = bellhop();
-    command.arg("trace").arg("--output").arg(&file).args(["--", "selftest", "fence.gpu-wait"]);
-    succeed(command.output().unwrap());
-    let decoded = decode(python, &file);
+    let (_folder, file) = place();
+    let work = ["--", "selftest", "fence.gpu-wait"];
+    run(bellhop().args(["trace", "--output"]).arg(&file).args(work));
+    let decoded = decode_file(python, &file);
     let spans = decoded.slices().into_iter().filter(|slice| slice.3.starts_with("submission "));
     assert!(spans.count() > 10);
 }
@@ -415,14 +419,12 @@ fn one_tool_traces_at_a_time_and_its_end_however_it_comes_ends_the_recording() {
     assert!(refused.contains("0 to 4096"), "{refused}");
     // The tool dies.
     drop(first);
-    let start = Instant::now();
-    let again = loop {
-        match begin(&daemon) {
-            Ok(trace) => break trace,
-            Err(error) => assert!(start.elapsed() < TIMEOUT, "{error}"),
-        }
-    };
-    again.end().unwrap();
+    let mut again = None;
+    await_that("another may trace", || {
+        again = begin(&daemon).ok();
+        again.is_some()
+    });
+    again.unwrap().end().unwrap();
     begin(&daemon).unwrap().end().unwrap();
 }
 
@@ -430,20 +432,13 @@ fn one_tool_traces_at_a_time_and_its_end_however_it_comes_ends_the_recording() {
 fn a_tool_that_is_killed_leaves_what_it_wrote_and_the_logging_level_as_it_was() {
     let daemon = Daemon::start(1);
     let mut client = client(&daemon, 0);
-    let mut submit = || {
-        client.commands.nop().unwrap();
-        client.run().unwrap();
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
-    let mut command = bellhop();
-    command.args(["trace", "--socket"]).arg(daemon.control_socket()).arg("-o").arg(&file);
-    let mut tool = command.spawn().unwrap();
+    let (folder, file) = place();
+    let mut tool = trace(&daemon, &file).spawn().unwrap();
     await_that("the tool traces", || daemon.snapshot().adapter.traced);
     // The tool writes events as they come, to a file beside the output.
     let written = || std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     await_that("the file grows", || {
-        submit();
+        submit_once(&mut client);
         std::fs::metadata(written()).is_ok_and(|file| file.len() > 20_000)
     });
     assert!(!file.exists());
@@ -455,21 +450,15 @@ fn a_tool_that_is_killed_leaves_what_it_wrote_and_the_logging_level_as_it_was() 
     let value = client.submit().unwrap();
     client.queue.progress_fence().wait(value, TIMEOUT).unwrap();
     let Some(python) = PYTHON.as_deref() else { return };
-    let left = std::fs::read(written()).unwrap();
-    let whole = folder.path().join("whole");
-    std::fs::write(&whole, whole_packets(&left)).unwrap();
-    let decoded = decode(python, &whole);
+    let decoded = decode(python, whole_packets(&std::fs::read(written()).unwrap()));
     assert!(decoded.events.iter().any(|event| event.3.starts_with("submission ")));
 }
 
 #[test]
 fn a_trace_of_a_daemon_that_ends_has_what_there_was_until_then() {
     let daemon = Daemon::start(1);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
-    let mut command = bellhop();
-    command.args(["trace", "--socket"]).arg(daemon.control_socket()).arg("-o").arg(&file);
-    let tool = command.stderr(Stdio::piped()).spawn().unwrap();
+    let (folder, file) = place();
+    let tool = trace(&daemon, &file).stderr(Stdio::piped()).spawn().unwrap();
     await_that("the tool traces", || daemon.snapshot().adapter.traced);
     drop(daemon);
     let output = tool.wait_with_output().unwrap();
@@ -482,18 +471,14 @@ fn a_trace_of_a_daemon_that_ends_has_what_there_was_until_then() {
 #[test]
 fn a_trace_that_cannot_be_written_says_so_and_leaves_nothing_of_another() {
     let daemon = Daemon::start(1);
-    let trace = |file: &Path| {
-        let mut command = bellhop();
-        command.args(["trace", "--seconds", "1", "--socket"]).arg(daemon.control_socket());
-        let output = command.arg("-o").arg(file).output().unwrap();
-        assert!(!output.status.success());
-        text(&output.stderr)
-    };
-    let said = trace(Path::new("/dev/full"));
-    assert!(said.contains("name a file with room for it with --output"), "{said}");
+    let full = trace(&daemon, Path::new("/dev/full")).args(["--seconds", "1"]).output().unwrap();
+    let said = text(&full.stderr);
+    assert!(
+        !full.status.success() && said.contains("name a file with room for it with --output"),
+        "{said}"
+    );
     // An existing file stays when nothing can be recorded.
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
+    let (_folder, file) = place();
     std::fs::write(&file, "before").unwrap();
     drop(daemon);
     let mut command = bellhop();
@@ -505,10 +490,7 @@ fn a_trace_that_cannot_be_written_says_so_and_leaves_nothing_of_another() {
 #[test]
 fn a_daemon_is_traced_for_as_long_as_is_said() {
     let daemon = Daemon::start(1);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace");
-    let mut command = bellhop();
-    command.args(["trace", "--seconds", "1", "--socket"]).arg(daemon.control_socket());
-    succeed(command.arg("-o").arg(&file).output().unwrap());
+    let (_folder, file) = place();
+    run(trace(&daemon, &file).args(["--seconds", "1"]));
     assert!(std::fs::metadata(&file).unwrap().len() > 0);
 }

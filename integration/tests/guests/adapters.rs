@@ -2,13 +2,10 @@
 
 //! One daemon with two adapters.
 
-use crate::support::{Daemon, bellhop, guest, succeed, text};
+use crate::support::{Daemon, adapter_of, guest, run, submit_once, text};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::inspect::{self, Selection};
 use bellhop_guest_umd::Adapter;
-use bellhop_integration::inspect::ControlClient;
-use bellhop_protocol::snapshot::Snapshot;
-use std::sync::Arc;
 
 /// The first adapter has three nodes, the second two. A guest of the second socket is attached to the second.
 const TWO: &str = "[adapter]\nengine_idle = \"0s\"\n\
@@ -16,7 +13,7 @@ const TWO: &str = "[adapter]\nengine_idle = \"0s\"\n\
     [attach]\n\"gpu1.sock\" = \"second\"\n";
 
 fn adapter(daemon: &Daemon, number: usize) -> Adapter {
-    Adapter::open(guest(daemon, number) as Arc<_>).unwrap()
+    adapter_of(&guest(daemon, number))
 }
 
 /// Submits once on the last node; returns the node.
@@ -24,14 +21,8 @@ fn work(adapter: &Adapter) -> u32 {
     let node = adapter.nodes().unwrap().len() as u32 - 1;
     let shape = Shape { node, ..Shape::default() };
     let mut client = Client::new(adapter.open_process().unwrap(), shape).unwrap();
-    client.commands.nop().unwrap();
-    client.run().unwrap();
+    submit_once(&mut client);
     node
-}
-
-fn snapshots(daemon: &Daemon, only: Selection) -> Vec<Snapshot> {
-    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-    inspect::snapshots(&mut client, only).unwrap()
 }
 
 #[test]
@@ -40,14 +31,14 @@ fn each_guest_has_the_adapter_that_its_socket_is_attached_to() {
     let adapters = [0, 1, 2].map(|number| adapter(&daemon, number));
     assert_eq!(adapters.each_ref().map(work), [2, 1, 2]);
 
-    let seen = snapshots(&daemon, Selection::default());
+    let seen = daemon.snapshots(Selection::default());
     let names: Vec<_> = seen.iter().map(|seen| seen.adapter.name.as_str()).collect();
     assert_eq!(names, ["", "second"]);
     assert_eq!(seen.iter().map(|seen| seen.nodes.len()).collect::<Vec<_>>(), [3, 2]);
     assert_eq!(seen.iter().map(|seen| seen.guests.len()).collect::<Vec<_>>(), [2, 1]);
     assert!(seen.iter().flat_map(|seen| &seen.guests).all(|g| g.statistics.packets > 0));
     let id = seen[1].guests[0].id;
-    let selected = snapshots(&daemon, Selection { adapter: None, guest: Some(id) });
+    let selected = daemon.snapshots(Selection { adapter: None, guest: Some(id) });
     assert_eq!(selected.iter().map(|seen| seen.adapter.ordinal).collect::<Vec<_>>(), [1]);
     // A guest does not see which adapter it has.
     let own = inspect::snapshot(&mut &adapters[1]).unwrap();
@@ -58,17 +49,13 @@ fn each_guest_has_the_adapter_that_its_socket_is_attached_to() {
 #[test]
 fn the_command_shows_all_adapters_or_one() {
     let daemon = Daemon::start_with(2, TWO);
-    let inspect = |arguments: &[&str]| {
-        let mut command = bellhop();
-        command.arg("inspect").arg("--socket").arg(daemon.control_socket()).args(arguments);
-        command.output().unwrap()
-    };
-    assert_eq!(succeed(inspect(&["--json"])).lines().count(), 2);
-    let tree = succeed(inspect(&[]));
+    let inspect = || daemon.tool(&["inspect"]);
+    assert_eq!(run(inspect().arg("--json")).lines().count(), 2);
+    let tree = run(&mut inspect());
     assert!(tree.contains("1, second: Bellhop GPU"), "{tree}");
-    let tree = succeed(inspect(&["--adapter", "0"]));
+    let tree = run(inspect().args(["--adapter", "0"]));
     assert!(!tree.contains("second"), "{tree}");
-    let refused = inspect(&["--adapter", "2"]);
+    let refused = inspect().args(["--adapter", "2"]).output().unwrap();
     assert!(!refused.status.success() && text(&refused.stderr).contains("no adapter 2"));
 }
 

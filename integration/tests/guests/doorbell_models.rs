@@ -2,23 +2,19 @@
 
 //! Each model of doorbells, over the real transport: the conformance suite, and the model's hard cases.
 
-use crate::support::{self, Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, bellhop, quick};
-use bellhop_guest::client::{Client, Shape};
-use bellhop_guest::fake_guest::{
-    FakeGuest, GuestOptions, QEMU, QEMU_WITH_LATE_CHANGES, QEMU_WITH_MEMORY_SLOTS, VmmProfile,
+use crate::support::{
+    self, Daemon, GLOBAL_NOT_OFFERED, NOT_OFFERED, adapter_of, guest_under, quick, refusal, run,
 };
-use bellhop_guest_umd::transport::Transport;
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest::fake_guest::{FakeGuest, QEMU, QEMU_WITH_LATE_CHANGES, QEMU_WITH_MEMORY_SLOTS};
 use bellhop_guest_umd::{Adapter, Error, Placement, PlacementPolicy, Placements};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::status::Status;
-use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 const GLOBAL: &str = "[adapter]\ndoorbell_model = \"global\"\n";
 
@@ -35,15 +31,9 @@ fn remap(doorbells: u32, physical: u32) -> String {
 #[track_caller]
 fn conform(configuration: &str, vmm: &str, placement: &str, not_offered: &[&str]) {
     let daemon = Daemon::start_with(1, configuration);
-    let output = bellhop()
-        .args(["selftest", "--json", "--vmm", vmm, "--placement", placement, "--socket-path"])
-        .arg(daemon.socket(0))
-        .output()
-        .unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = daemon.selftest(&["--vmm", vmm, "--placement", placement]);
     eprintln!("{vmm} {placement}");
     support::assert_every_behaviour_is_seen(&report, not_offered);
-    assert!(output.status.success());
 }
 
 #[test]
@@ -75,12 +65,8 @@ fn any_number_of_queues_rings_one_word_without_loss() {
     for spin in [0, 50, 100_000] {
         let configuration = format!("{GLOBAL}spin = \"{spin}us\"\n");
         let daemon = Daemon::start_with(2, &configuration);
-        let guests = [0, 1].map(|number| {
-            FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()
-        });
-        let adapters = guests
-            .each_ref()
-            .map(|guest| Adapter::open(Arc::clone(guest) as Arc<dyn Transport>).unwrap());
+        let guests = [0, 1].map(|number| support::guest(&daemon, number));
+        let adapters = guests.each_ref().map(adapter_of);
         thread::scope(|threads| {
             for number in 0..QUEUES {
                 let adapter = &adapters[number % adapters.len()];
@@ -120,12 +106,7 @@ fn every_behaviour_is_seen_with_moved_doorbell_pages() {
 fn submission_is_as_specified_with_as_many_moved_doorbells_as_qemu_has_room_for() {
     let daemon = Daemon::start_with(1, &remap(4, 1));
     for behaviours in ["doorbell.", "um.submit."] {
-        let output = bellhop()
-            .args(["selftest", behaviours, "--placement", "bar", "--socket-path"])
-            .arg(daemon.socket(0))
-            .output()
-            .unwrap();
-        support::succeed(output);
+        run(&mut daemon.work(&["selftest", behaviours, "--placement", "bar"]));
     }
 }
 
@@ -153,6 +134,11 @@ impl Lane {
         self.0.finish(value)
     }
 
+    /// Lanes of separate processes, on these nodes in turn.
+    fn many(adapter: &Adapter, count: u32, nodes: u32) -> Vec<Self> {
+        (0..count).map(|number| Self::new(adapter, number % nodes).unwrap()).collect()
+    }
+
     fn check(&self) {
         for number in 1..=self.0.queue.last_value() {
             assert_eq!(self.0.word(number as usize * 8).unwrap(), number);
@@ -160,17 +146,16 @@ impl Lane {
     }
 }
 
-fn guest_of(profile: &'static VmmProfile, daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
-    let options = GuestOptions { profile, ..GuestOptions::default() };
-    FakeGuest::connect(&daemon.socket(number), options).unwrap()
+fn open_with(guest: &Arc<FakeGuest>, placements: Placements) -> Adapter {
+    let policy = PlacementPolicy::Fixed(placements);
+    Adapter::open_with(Arc::clone(guest) as Arc<_>, policy).unwrap()
 }
 
 fn open(guest: &Arc<FakeGuest>) -> Adapter {
-    let policy = PlacementPolicy::Fixed(Placements::BAR);
-    Adapter::open_with(Arc::clone(guest) as Arc<dyn Transport>, policy).unwrap()
+    open_with(guest, Placements::BAR)
 }
 
-/// Submits on lanes in random order.
+/// Submits on lanes in random order, and checks what that did.
 fn run_in_no_order(lanes: &mut [Lane], submissions: usize, seed: u64) {
     let mut random = seed;
     for _ in 0..submissions {
@@ -179,16 +164,16 @@ fn run_in_no_order(lanes: &mut [Lane], submissions: usize, seed: u64) {
         let lane = (random >> 33) as usize % lanes.len();
         lanes[lane].run().unwrap();
     }
+    lanes.iter().for_each(Lane::check);
 }
 
 #[test]
 fn sixteen_queues_over_two_physical_doorbells_complete_everything_once_and_in_order() {
     for profile in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
         let daemon = Daemon::start_with(1, &remap(16, 2));
-        let guest = guest_of(profile, &daemon, 0);
+        let guest = guest_under(profile, &daemon, 0);
         let adapter = open(&guest);
-        let mut lanes: Vec<_> =
-            (0..16).map(|number| Lane::new(&adapter, number % 3).unwrap()).collect();
+        let mut lanes = Lane::many(&adapter, 16, 3);
         run_in_no_order(&mut lanes, 400, 5);
         // And all at once.
         thread::scope(|threads| {
@@ -208,15 +193,12 @@ fn sixteen_queues_over_two_physical_doorbells_complete_everything_once_and_in_or
 #[test]
 fn guests_take_each_others_physical_doorbells() {
     let daemon = Daemon::start_with(4, &remap(4, 2));
-    let guests: Vec<_> = (0..4).map(|number| guest_of(&QEMU, &daemon, number)).collect();
+    let guests: Vec<_> = (0..4).map(|number| guest_under(&QEMU, &daemon, number)).collect();
     let adapters: Vec<_> = guests.iter().map(open).collect();
     thread::scope(|threads| {
         for (adapter, seed) in adapters.iter().zip(1..) {
             threads.spawn(move || {
-                let mut lanes: Vec<_> =
-                    (0..4).map(|number| Lane::new(adapter, number % 3).unwrap()).collect();
-                run_in_no_order(&mut lanes, 200, seed);
-                lanes.iter().for_each(Lane::check);
+                run_in_no_order(&mut Lane::many(adapter, 4, 3), 200, seed);
             });
         }
     });
@@ -232,19 +214,15 @@ fn guests_take_each_others_physical_doorbells() {
 #[test]
 fn rings_into_pages_that_are_late_are_not_lost() {
     let daemon = Daemon::start_with(1, &remap(8, 2));
-    let guest = guest_of(&QEMU_WITH_LATE_CHANGES, &daemon, 0);
+    let guest = guest_under(&QEMU_WITH_LATE_CHANGES, &daemon, 0);
     let adapter = open(&guest);
-    let mut lanes: Vec<_> = (0..6).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
+    let mut lanes = Lane::many(&adapter, 6, 1);
     thread::scope(|threads| {
         for lane in &mut lanes {
             threads.spawn(|| {
                 for round in 0..60 {
                     // Several submissions before a wait, so that some ring a page that was just mapped.
-                    for _ in 0..round % 5 {
-                        lane.submit().unwrap();
-                        let value = lane.0.queue.last_value();
-                        lane.0.queue.progress_fence().poll(value, TIMEOUT).unwrap();
-                    }
+                    (0..round % 5).for_each(|_| lane.run().unwrap());
                     // Up to the delay of late changes, so that some take effect in between.
                     let idle = Duration::from_millis(round % 4 * 5);
                     let _ = lane.0.queue.progress_fence().poll(u64::MAX, idle);
@@ -260,18 +238,15 @@ fn rings_into_pages_that_are_late_are_not_lost() {
 fn ten_resets_with_pages_on_the_move_are_survived() {
     for profile in [&QEMU_WITH_MEMORY_SLOTS, &QEMU_WITH_LATE_CHANGES] {
         let daemon = Daemon::start_with(1, &remap(8, 2));
-        let guest = guest_of(profile, &daemon, 0);
+        let guest = guest_under(profile, &daemon, 0);
         for round in 0..10 {
-            let adapter = open(&guest);
-            let mut lanes: Vec<_> = (0..6).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
+            let mut lanes = Lane::many(&open(&guest), 6, 1);
             run_in_no_order(&mut lanes, 40, round);
-            lanes.iter().for_each(Lane::check);
             // The last connect's victim moved to the dummy page before the connect was answered.
             guest.reset().unwrap();
         }
         assert_eq!(guest.violations(), [], "{}", profile.name);
-        let mut lane = Lane::new(&open(&guest), 0).unwrap();
-        lane.run().unwrap();
+        Lane::new(&open(&guest), 0).unwrap().run().unwrap();
     }
 }
 
@@ -281,14 +256,9 @@ fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
     let daemon = Daemon::start_with(1, &remap(16, 2));
     let before = daemon.resources();
     for _ in 0..8 {
-        let mut guest = bellhop()
-            .args(["guest", "--vmm", QEMU_WITH_LATE_CHANGES.name, "--placement", "bar"])
-            .arg("--socket-path")
-            .arg(daemon.socket(0))
-            .arg("churn")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let vmm = QEMU_WITH_LATE_CHANGES.name;
+        let mut churn = daemon.work(&["guest", "--vmm", vmm, "--placement", "bar"]);
+        let mut guest = churn.arg("churn").stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(guest.stdout.take().unwrap()).lines();
         assert!(lines.by_ref().map_while(Result::ok).any(|line| line.trim() == "working"));
         guest.kill().unwrap();
@@ -296,7 +266,7 @@ fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
         daemon.await_log("front end disconnected");
         daemon.await_resources(before);
     }
-    let guest = guest_of(&QEMU_WITH_MEMORY_SLOTS, &daemon, 0);
+    let guest = guest_under(&QEMU_WITH_MEMORY_SLOTS, &daemon, 0);
     Lane::new(&open(&guest), 0).unwrap().run().unwrap();
     assert_eq!(guest.violations(), []);
 }
@@ -304,23 +274,16 @@ fn a_guest_that_is_killed_with_pages_on_the_move_leaves_nothing() {
 #[test]
 fn a_page_that_the_vmm_does_not_map_is_an_error_and_can_be_tried_again() {
     let daemon = Daemon::start_with(1, &remap(4, 1));
-    let guest = guest_of(&QEMU, &daemon, 0);
-    let adapter = open(&guest);
-    let mut lanes = [(); 2].map(|()| Lane::new(&adapter, 0).unwrap());
+    let guest = guest_under(&QEMU, &daemon, 0);
+    let mut lanes = Lane::many(&open(&guest), 2, 1);
     lanes[0].run().unwrap();
     guest.refuse_mappings(true);
     for _ in 0..3 {
-        let refused = lanes[1].run().unwrap_err();
-        let expected = Status::IO_DEVICE_ERROR;
-        assert!(
-            matches!(refused, Error::Refused { status, .. } if status == expected),
-            "{refused}"
-        );
+        assert_eq!(refusal(lanes[1].run()), Status::IO_DEVICE_ERROR);
         let status = lanes[1].0.queue.status();
         assert_eq!(status, ConnectionStatus::DISCONNECTED_RETRY);
         // The engine executes what is in the ring nevertheless.
-        let value = lanes[1].0.queue.last_value();
-        lanes[1].0.queue.progress_fence().poll(value, TIMEOUT).unwrap();
+        lanes[1].0.finish(lanes[1].0.queue.last_value()).unwrap();
     }
     guest.refuse_mappings(false);
     for _ in 0..3 {
@@ -334,13 +297,11 @@ fn a_page_that_the_vmm_does_not_map_is_an_error_and_can_be_tried_again() {
 #[test]
 fn without_room_for_all_pages_doorbells_are_watched_in_the_guests_memory() {
     let daemon = Daemon::start_with(1, &remap(16, 2));
-    let guest = guest_of(&QEMU, &daemon, 0);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
+    let guest = guest_under(&QEMU, &daemon, 0);
+    let adapter = adapter_of(&guest);
     daemon.await_log("did not map all pieces");
     assert_eq!(adapter.placements(), Placements::GUEST_MEMORY);
-    let mut lanes: Vec<_> = (0..8).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
-    run_in_no_order(&mut lanes, 100, 1);
-    lanes.iter().for_each(Lane::check);
+    run_in_no_order(&mut Lane::many(&adapter, 8, 1), 100, 1);
     assert_eq!(guest.violations(), []);
 }
 
@@ -348,12 +309,10 @@ fn without_room_for_all_pages_doorbells_are_watched_in_the_guests_memory() {
 #[test]
 fn doorbells_outside_the_bar_stay_where_they_are() {
     let daemon = Daemon::start_with(1, &remap(4, 1));
-    let guest = guest_of(&QEMU, &daemon, 0);
+    let guest = guest_under(&QEMU, &daemon, 0);
     let placements = Placements { doorbells: Placement::GuestMemory, ..Placements::BAR };
-    let policy = PlacementPolicy::Fixed(placements);
-    let adapter = Adapter::open_with(Arc::clone(&guest) as Arc<dyn Transport>, policy).unwrap();
-    let mut lanes: Vec<_> = (0..4).map(|_| Lane::new(&adapter, 0).unwrap()).collect();
-    run_in_no_order(&mut lanes, 100, 1);
+    let adapter = open_with(&guest, placements);
+    run_in_no_order(&mut Lane::many(&adapter, 4, 1), 100, 1);
     assert_eq!(guest.unmapped(), 0);
     assert!(adapter.statistics().unwrap().victims > 0);
 }

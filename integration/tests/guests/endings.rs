@@ -3,34 +3,21 @@
 //! When a queue, a process or a guest ends and when the device loses its power, accepted work is executed or its
 //! waiters are told: over the real transport.
 
-use crate::support::{self, Daemon, client};
-use bellhop_guest::client::{Client, Shape};
-use bellhop_guest_umd::transport::Transport;
+use crate::support::{self, Daemon, client, submit_once, while_awaited};
+use bellhop_guest::client::{Client, Shape, request};
 use bellhop_guest_umd::{Fence, GpuMapping};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
-use bellhop_protocol::control::{ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::dispatch::Kernel;
-use bellhop_protocol::status::Status;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-use zerocopy::{FromBytes, IntoBytes};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// One physical doorbell, so that each connect takes it from the previous queue; only requests take power away, and
 /// no wait times out within a test.
 const CONFIGURATION: &str = "[adapter]\nphysical_doorbells = 1\nengine_idle = \"0s\"\n\
      timeout = \"10m\"\n\
      [debug]\npower_control = true\n\
      [fence_sharing]\nguests = [\"gpu0.sock\", \"gpu1.sock\"]\n";
-
-/// Submits to the queue and waits, so that its doorbell is connected.
-fn warm(client: &mut Client) {
-    client.commands.nop().unwrap();
-    client.run().unwrap();
-}
 
 /// Submits a wait for a fence. It is executed as soon as the fence has the value.
 fn wait_for(client: &mut Client, fence: &Fence, value: u64) -> u64 {
@@ -51,8 +38,9 @@ fn a_queue_whose_doorbell_is_a_victim_executes_what_it_was_given_before_it_ends(
     let mut rival = client(&daemon, 1);
     for round in 1..=4u64 {
         let mut party = client(&daemon, 0);
-        warm(&mut party);
-        warm(&mut rival);
+        // So that its doorbell is connected, and then the rival's.
+        submit_once(&mut party);
+        submit_once(&mut rival);
         assert_eq!(party.queue.status(), ConnectionStatus::DISCONNECTED_RETRY);
         // Only into the ring: the queue is destroyed next without being connected.
         party.commands.write_data(party.memory.gpu_va(), &round.to_le_bytes()).unwrap();
@@ -114,15 +102,13 @@ fn waiters_for_a_fence_learn_that_its_process_died_or_its_guest_went() {
         let fence = gone.device.fence(0).cross_adapter().create().unwrap();
         let opened = waiting.device.open_fence(fence.share().unwrap()).unwrap();
         let value = wait_for(&mut waiting, &opened, 5);
-        thread::scope(|threads| {
-            let waiter = threads.spawn(|| opened.wait(5, TIMEOUT));
+        while_awaited(&opened, 5, || {
             if dies {
                 gone.process.terminate_abnormally().unwrap();
             } else {
                 // Resets like a reboot, which destroys no object first.
                 guest.reset().unwrap();
             }
-            waiter.join().unwrap().unwrap();
         });
         waiting.finish(value).unwrap();
         // These objects went with their owner; dropping them would destroy them again.
@@ -162,16 +148,10 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
         endless.submit(&mut commands).unwrap();
         let begun = memory.allocation().word(8).unwrap();
         support::await_that("it begins", || begun.load(Ordering::Acquire) != 0);
-        warm(&mut neighbour);
+        submit_once(&mut neighbour);
         let destroy = |flags| {
-            let (request, process) = (DestroyProcess { flags }, process.process());
-            let length = (size_of::<RequestHeader>() + size_of_val(&request)) as u32;
-            let header = RequestHeader { code: DestroyProcess::CODE, length, process, reserved: 0 };
-            let mut reply = [0; 64];
-            let request = [header.as_bytes(), request.as_bytes()].concat();
-            guest.request(&request, &mut reply).unwrap();
-            let (reply, _) = ReplyHeader::read_from_prefix(&reply).unwrap();
-            assert_eq!(reply.status, Status::SUCCESS, "{end:?}");
+            let destroyed = request(&*guest, process.process(), &DestroyProcess { flags });
+            assert_eq!(destroyed.unwrap(), Ok(()), "{end:?}");
         };
         match end {
             End::Process => destroy(0),
@@ -182,10 +162,10 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
         if let End::Guest = end {
             daemon.await_log("front end disconnected");
         }
-        warm(&mut neighbour);
+        submit_once(&mut neighbour);
         // This word would end the endless work, which must be gone already.
         memory.allocation().write(0, &1u64.to_le_bytes()).unwrap();
-        (0..3).for_each(|_| warm(&mut neighbour));
+        (0..3).for_each(|_| submit_once(&mut neighbour));
         let ended = memory.allocation().word(24).unwrap().load(Ordering::Acquire);
         assert_eq!(ended, 0, "{end:?}: it was executed after its end");
         // The next guest gets the engine.
@@ -193,7 +173,7 @@ fn a_queue_whose_timeout_is_off_ends_with_its_process_and_with_its_guest() {
             End::Guest => support::guest(&daemon, 0),
             _ => guest.clone(),
         };
-        warm(&mut support::client_of(&next, Shape::default()));
+        submit_once(&mut support::client_of(&next, Shape::default()));
         // These objects went with their owner; dropping them would destroy them again.
         std::mem::forget((queue, endless, commands, context, idle, memory, device, process));
     }

@@ -2,23 +2,20 @@
 
 //! Fences that guests share: guests of two adapters, or of one.
 
-use crate::support::{self, Daemon, assert_every_behaviour_is_seen, bellhop, succeed};
+use crate::support::{
+    self, Daemon, TIMEOUT, adapter_of, assert_every_behaviour_is_seen, refusal, while_awaited,
+};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
-use bellhop_guest::inspect::{self, Selection};
+use bellhop_guest::inspect::Selection;
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, CommandBuffer, Device, Error, Fence, KernelModeQueue};
-use bellhop_integration::inspect::ControlClient;
+use bellhop_guest_umd::{CommandBuffer, Device, Error, Fence, KernelModeQueue};
 use bellhop_protocol::control::fence::NtHandle;
 use bellhop_protocol::status::Status;
-use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 use vm_memory::VolatileMemory;
-
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sockets 0 and 1 have separate adapters; socket 2 shares the adapter of socket 0. The policy names 0 with 1, and 0
 /// with 2.
@@ -63,6 +60,11 @@ impl Party {
     fn finish(&self, progress: u64) {
         self.client.queue.progress_fence().wait(progress, TIMEOUT).unwrap();
     }
+
+    fn run(&mut self, fence: &Fence, steps: impl IntoIterator<Item = Step>) {
+        let progress = self.submit(fence, steps);
+        self.finish(progress);
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -85,8 +87,7 @@ struct Legacy {
 
 impl Legacy {
     fn new(daemon: &Daemon, number: usize) -> Self {
-        let guest = support::guest(daemon, number);
-        let device = Adapter::open(guest as Arc<_>).unwrap().create_device().unwrap();
+        let device = adapter_of(&support::guest(daemon, number)).create_device().unwrap();
         let queue = device.create_context(1).unwrap().create_kernel_mode_queue().unwrap();
         let commands = CommandBuffer::new(&device, 4096).unwrap();
         Self { device, queue, commands }
@@ -134,15 +135,8 @@ fn engines_of_two_guests_of_one_adapter_wait_for_each_other() {
 fn a_cpu_waits_for_an_engine_and_for_a_cpu_of_the_other_adapter() {
     let daemon = Daemon::start_with(3, TWO);
     let (mut one, here, mut two, there) = parties(&daemon, 1);
-    thread::scope(|threads| {
-        let waiter = threads.spawn(|| there.wait(1, TIMEOUT));
-        let progress = one.submit(&here, [Step::Signal(1)]);
-        one.finish(progress);
-        waiter.join().unwrap().unwrap();
-        let waiter = threads.spawn(|| here.wait(2, TIMEOUT));
-        there.signal(2).unwrap();
-        waiter.join().unwrap().unwrap();
-    });
+    while_awaited(&there, 1, || one.run(&here, [Step::Signal(1)]));
+    while_awaited(&here, 2, || there.signal(2).unwrap());
     // An engine waits for a CPU of the other.
     let progress = two.submit(&there, [Step::Wait(3)]);
     here.signal(3).unwrap();
@@ -161,8 +155,7 @@ fn native_and_monitored(native: &mut Party, here: &Fence, legacy: &mut Legacy, t
     let held = legacy.queue.submit(legacy.commands.nop().unwrap()).unwrap();
     legacy.queue.signal_fences(&[(there, 2)]).unwrap();
     assert_eq!(legacy.queue.progress_fence().current_value().unwrap(), 0);
-    let progress = native.submit(here, [Step::Signal(1), Step::Wait(2)]);
-    native.finish(progress);
+    native.run(here, [Step::Signal(1), Step::Wait(2)]);
     legacy.queue.progress_fence().wait(held, TIMEOUT).unwrap();
     // An engine waits for a packet of the other adapter.
     let progress = native.submit(here, [Step::Wait(3)]);
@@ -170,18 +163,9 @@ fn native_and_monitored(native: &mut Party, here: &Fence, legacy: &mut Legacy, t
     legacy.queue.submit(legacy.commands.signal_fence(there, 3).unwrap()).unwrap();
     native.finish(progress);
     // CPUs of both wait, and signal.
-    thread::scope(|threads| {
-        let waiter = threads.spawn(|| there.wait(4, TIMEOUT));
-        here.signal(4).unwrap();
-        waiter.join().unwrap().unwrap();
-        let waiter = threads.spawn(|| here.wait(5, TIMEOUT));
-        there.signal(5).unwrap();
-        waiter.join().unwrap().unwrap();
-        let waiter = threads.spawn(|| there.wait(6, TIMEOUT));
-        let progress = native.submit(here, [Step::Signal(6)]);
-        native.finish(progress);
-        waiter.join().unwrap().unwrap();
-    });
+    while_awaited(there, 4, || here.signal(4).unwrap());
+    while_awaited(here, 5, || there.signal(5).unwrap());
+    while_awaited(there, 6, || native.run(here, [Step::Signal(6)]));
     let seen = [here, there].map(|fence| fence.current_value().unwrap());
     assert_eq!(seen, [6, 6]);
 }
@@ -202,14 +186,6 @@ fn a_monitored_fence_is_opened_as_a_native_one_where_there_are_native_fences() {
     let there = legacy.device.fence(0).monitored().cross_adapter().create().unwrap();
     let here = native.client.device.open_fence(there.share().unwrap()).unwrap();
     native_and_monitored(&mut native, &here, &mut legacy, &there);
-}
-
-fn refusal<T>(result: Result<T, Error>) -> Status {
-    match result {
-        Err(Error::Refused { status, .. }) => status,
-        Err(error) => panic!("{error}"),
-        Ok(_) => panic!("it was not refused"),
-    }
 }
 
 #[test]
@@ -245,8 +221,7 @@ fn a_guest_that_writes_over_its_publication_misleads_itself_alone() {
     let held = two.submit(&there, [Step::Wait(1), Step::Signal(2)]);
     assert!(matches!(there.wait(1, Duration::from_millis(50)), Err(Error::Timeout { .. })));
     word.store(u64::MAX, Ordering::Release);
-    let progress = one.submit(&here, [Step::Signal(1), Step::Wait(2)]);
-    one.finish(progress);
+    one.run(&here, [Step::Signal(1), Step::Wait(2)]);
     two.finish(held);
     assert_eq!((here.current_value().unwrap(), there.current_value().unwrap()), (2, 2));
 }
@@ -256,37 +231,28 @@ fn a_guest_that_dies_leaves_the_fence_to_the_other() {
     let daemon = Daemon::start_with(3, TWO);
     let (mut one, here, mut two, there) = parties(&daemon, 1);
     let held = two.submit(&there, [Step::Wait(5)]);
-    let progress = one.submit(&here, [Step::Signal(4)]);
-    one.finish(progress);
+    one.run(&here, [Step::Signal(4)]);
     there.wait(4, TIMEOUT).unwrap();
     let name = there.share().unwrap();
     one.guest.kill();
     daemon.await_log("front end disconnected");
     // Only waiters for the fence are held, and only until it is signaled.
-    let mut queue =
-        two.client.device.create_context(0).unwrap().create_user_mode_queue(4096).unwrap();
-    let mut commands = CommandBuffer::new(&two.client.device, 64).unwrap();
+    let mut queue = two.client.queue_on(0).unwrap();
+    let mut commands = two.client.more_commands(64).unwrap();
     let value = queue.submit(commands.signal_fence(&there, 5).unwrap()).unwrap();
     queue.progress_fence().wait(value, TIMEOUT).unwrap();
     two.finish(held);
     // The socket's next guest may open it again.
     let mut next = Party::new(&daemon, 0);
     let again = next.client.device.open_fence(name).unwrap();
-    let progress = next.submit(&again, [Step::Wait(5), Step::Signal(6)]);
-    next.finish(progress);
+    next.run(&again, [Step::Wait(5), Step::Signal(6)]);
     there.wait(6, TIMEOUT).unwrap();
 }
 
 #[test]
 fn the_suite_sees_what_the_policy_allows_a_guest() {
     let daemon = Daemon::start_with(3, TWO);
-    let output = bellhop()
-        .args(["selftest", "fence.cross.", "--json", "--socket-path"])
-        .arg(daemon.socket(0))
-        .output()
-        .unwrap();
-    let report = serde_json::from_str(&succeed(output)).unwrap();
-    assert_every_behaviour_is_seen(&report, &[]);
+    assert_every_behaviour_is_seen(&daemon.selftest(&["fence.cross."]), &[]);
 }
 
 #[test]
@@ -294,8 +260,7 @@ fn tools_see_that_a_fence_is_of_several_guests() {
     let mut daemon = Daemon::start_with(3, TWO);
     let (_one, fence, _two, _opened) = parties(&daemon, 1);
     fence.signal(9).unwrap();
-    let mut client = ControlClient::connect(&daemon.control_socket()).unwrap();
-    for seen in inspect::snapshots(&mut client, Selection::default()).unwrap() {
+    for seen in daemon.snapshots(Selection::default()) {
         let guest = &seen.guests[0];
         let fences = &guest.processes[0].devices[0].fences;
         let seen: Vec<_> = fences.iter().map(|f| (f.value, f.monitored, f.cross_adapter)).collect();
@@ -303,6 +268,5 @@ fn tools_see_that_a_fence_is_of_several_guests() {
         let used = guest.quotas.iter().find(|quota| quota.what == "cross-adapter fences");
         assert_eq!(used.map(|quota| (quota.used, quota.limit)), Some((1, 64)));
     }
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait().success());
+    daemon.end();
 }

@@ -2,7 +2,7 @@
 
 //! Guest memory that is plugged in and pulled out while the GPU works on it.
 
-use crate::support::{self, Daemon};
+use crate::support::{self, Daemon, adapter_of, fault, guest_with};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{
     CLOUD_HYPERVISOR, FakeGuest, GuestOptions, Plugged, QEMU_WITHOUT_SHARED_MEMORY,
@@ -18,9 +18,9 @@ const SIZE: u64 = 24 << 20;
 const BASE: Plugged = Plugged { base: true, module: false };
 const ALL: Plugged = Plugged { base: true, module: true };
 
-fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
+fn guest(daemon: &Daemon) -> Arc<FakeGuest> {
     let options = GuestOptions { ram: 16 << 20, module: 32 << 20, ..GuestOptions::default() };
-    FakeGuest::connect(&daemon.socket(number), options).unwrap()
+    guest_with(daemon, 0, options)
 }
 
 /// Works on memory that may go, but has none of its own objects there.
@@ -30,6 +30,11 @@ impl Worker {
     fn new(adapter: &Adapter) -> Self {
         let shape = Shape { kind: AllocationKind::LOCAL, ..Shape::default() };
         Self(Client::new(adapter.open_process().unwrap(), shape).unwrap())
+    }
+
+    /// A worker of another guest, the second one.
+    fn stranger(daemon: &Daemon) -> Self {
+        Self::new(&adapter_of(&support::guest(daemon, 1)))
     }
 
     fn system(&self) -> Result<GpuMapping, Error> {
@@ -57,11 +62,10 @@ impl Worker {
 #[test]
 fn memory_that_is_plugged_in_is_used_at_once_and_faults_those_who_use_it_when_it_goes() {
     let daemon = Daemon::start(2);
-    let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    let elsewhere = Adapter::open(other as Arc<_>).unwrap();
+    let guest = guest(&daemon);
+    let adapter = adapter_of(&guest);
     let (mut user, mut neighbour) = (Worker::new(&adapter), Worker::new(&adapter));
-    let mut stranger = Worker::new(&elsewhere);
+    let mut stranger = Worker::stranger(&daemon);
     for round in 0..4 {
         assert!(user.system().is_err(), "there is no such memory yet");
         guest.plug_memory(ALL).unwrap();
@@ -74,8 +78,7 @@ fn memory_that_is_plugged_in_is_used_at_once_and_faults_those_who_use_it_when_it
         guest.plug_memory(BASE).unwrap();
         neighbour.quiesce();
         let end = mapping.gpu_va() + SIZE - 4096;
-        let lost = user.fill(end, 4096, 7).unwrap_err();
-        let Error::QueueLost { fault: Some(fault), .. } = lost else { panic!("{lost}") };
+        let fault = fault(user.fill(end, 4096, 7));
         assert_eq!((fault.reason, fault.address), (FaultReason::WRITE_PAGE_FAULT, end));
         neighbour.work();
         stranger.work();
@@ -88,10 +91,9 @@ fn memory_that_is_plugged_in_is_used_at_once_and_faults_those_who_use_it_when_it
 #[test]
 fn memory_that_goes_while_the_gpu_uses_it_harms_no_other_guest() {
     let daemon = Daemon::start(2);
-    let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    let elsewhere = Adapter::open(other as Arc<_>).unwrap();
-    let (mut neighbour, mut stranger) = (Worker::new(&adapter), Worker::new(&elsewhere));
+    let guest = guest(&daemon);
+    let adapter = adapter_of(&guest);
+    let (mut neighbour, mut stranger) = (Worker::new(&adapter), Worker::stranger(&daemon));
     for _ in 0..8 {
         guest.plug_memory(ALL).unwrap();
         let mut user = Worker::new(&adapter);
@@ -110,8 +112,7 @@ fn memory_that_goes_while_the_gpu_uses_it_harms_no_other_guest() {
             Ok(()) => {}
             Err(_) => {
                 // The next operation on a queue reports its loss.
-                let lost = user.fill(range.start, 4096, 1).unwrap_err();
-                let Error::QueueLost { fault: Some(fault), .. } = lost else { panic!("{lost}") };
+                let fault = fault(user.fill(range.start, 4096, 1));
                 assert_eq!(fault.reason, FaultReason::WRITE_PAGE_FAULT);
                 assert!(range.contains(&fault.address), "{fault}");
             }
@@ -126,12 +127,11 @@ fn areas_of_the_bar_in_memory_that_goes_end_the_guest_at_most() {
         let mut daemon = Daemon::start(2);
         let options =
             GuestOptions { ram: 16 << 20, module: 96 << 20, profile, ..Default::default() };
-        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
-        let elsewhere = Adapter::open(support::guest(&daemon, 1) as Arc<_>).unwrap();
-        let mut stranger = Worker::new(&elsewhere);
+        let guest = guest_with(&daemon, 0, options);
+        let mut stranger = Worker::stranger(&daemon);
         // Doorbells, fences and local memory do not fit anywhere else.
         guest.plug_memory(ALL).unwrap();
-        let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+        let adapter = adapter_of(&guest);
         let mut user = Worker::new(&adapter);
         user.work();
         guest.plug_memory(BASE).unwrap();
@@ -145,8 +145,7 @@ fn areas_of_the_bar_in_memory_that_goes_end_the_guest_at_most() {
         guest.reset().unwrap();
         drop((user, adapter));
         guest.reclaim_memory().unwrap();
-        let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-        Worker::new(&adapter).work();
+        Worker::new(&adapter_of(&guest)).work();
         stranger.work();
         assert!(daemon.is_running());
     }
@@ -155,10 +154,9 @@ fn areas_of_the_bar_in_memory_that_goes_end_the_guest_at_most() {
 #[test]
 fn queues_and_all_in_memory_that_goes_end_the_guest_at_most() {
     let mut daemon = Daemon::start(2);
-    let (guest, other) = (guest(&daemon, 0), support::guest(&daemon, 1));
-    let elsewhere = Adapter::open(other as Arc<_>).unwrap();
-    let mut stranger = Worker::new(&elsewhere);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
+    let guest = guest(&daemon);
+    let mut stranger = Worker::stranger(&daemon);
+    let adapter = adapter_of(&guest);
     let mut user = Worker::new(&adapter);
     user.work();
     // Only the module is left: the virtqueues' memory is gone.
@@ -170,8 +168,7 @@ fn queues_and_all_in_memory_that_goes_end_the_guest_at_most() {
     stranger.work();
     guest.reset().unwrap();
     drop((user, adapter));
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<_>).unwrap();
-    Worker::new(&adapter).work();
+    Worker::new(&adapter_of(&guest)).work();
     stranger.work();
     assert!(daemon.is_running());
 }

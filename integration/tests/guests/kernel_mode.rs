@@ -2,7 +2,7 @@
 
 //! Kernel-mode submission of several guests on one daemon.
 
-use crate::support::{self, Daemon};
+use crate::support::{self, Daemon, TIMEOUT};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::{
@@ -10,9 +10,7 @@ use bellhop_guest_umd::{
 };
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 const PART: u64 = 16 << 10;
 
 /// A guest that submits to one node in every way at once, each way to a separate part of its memory.

@@ -2,7 +2,7 @@
 
 //! A guest that makes as many objects as it may costs the daemon no more memory than the configuration says.
 
-use crate::support::{self, Daemon};
+use crate::support::{self, Daemon, adapter_of};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::{Adapter, Allocation, Device, Error};
 use bellhop_protocol::PAGE_SIZE;
@@ -96,7 +96,7 @@ fn fill(bench: &Bench, make: Make) -> (Vec<Box<dyn Any>>, Status) {
 }
 
 fn bench(guest: &Arc<FakeGuest>) -> Bench {
-    let adapter = Adapter::open(Arc::clone(guest) as Arc<_>).unwrap();
+    let adapter = adapter_of(guest);
     let device = adapter.create_device().unwrap();
     let paged = device.allocation(PAGE_SIZE).create().unwrap();
     let fixed = device.create_allocation(AllocationKind::SYSTEM, PAGE_SIZE).unwrap();

@@ -2,7 +2,7 @@
 
 //! Several guests on one daemon: beside each other, one after another, and dying.
 
-use crate::support::{self, Daemon, bellhop};
+use crate::support::{self, Daemon, TIMEOUT};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::GpuMapping;
@@ -14,9 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// The address at which every guest maps its memory.
 const ADDRESS: u64 = 1 << 33;
 const SIZE: u64 = 64 << 10;
@@ -71,10 +69,9 @@ fn two_guests_at_once_see_their_own_memory_at_the_same_address() {
 }
 
 /// A guest process that streams without end; it has begun when this returns.
-fn endless_guest(daemon: &Daemon, number: usize) -> Child {
-    let mut child = bellhop()
-        .args(["guest", "--socket-path"])
-        .arg(daemon.socket(number))
+fn endless_guest(daemon: &Daemon) -> Child {
+    let mut child = daemon
+        .work(&["guest"])
         .args(["run", "--input", "/dev/zero"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -91,7 +88,7 @@ fn a_guest_killed_in_mid_submission_leaves_nothing_and_harms_no_other() {
     neighbour.work();
     let before = daemon.resources();
     for round in 0..8 {
-        let mut guest = endless_guest(&daemon, 0);
+        let mut guest = endless_guest(&daemon);
         daemon.await_log("guest attached");
         // Kills the guest at another moment of its work each time.
         (0..round * 10).for_each(|_| neighbour.work());
@@ -144,8 +141,7 @@ fn a_guest_learns_that_its_daemon_died_and_does_not_hang() {
     let gate = worker.client.device.create_fence(0).unwrap();
     let ended = thread::scope(|threads| {
         let waiter = threads.spawn(|| gate.wait(1, TIMEOUT));
-        daemon.signal(Signal::KILL);
-        daemon.wait();
+        daemon.kill();
         waiter.join().unwrap()
     });
     use bellhop_guest_umd::Error;

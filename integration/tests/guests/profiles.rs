@@ -2,7 +2,10 @@
 
 //! Guests of every VMM with every placement, and guests that take fewer features.
 
-use crate::support::{self, Daemon, NOT_OFFERED, assert_every_behaviour_is_seen, bellhop};
+use crate::support::{
+    self, Daemon, NOT_OFFERED, TIMEOUT, adapter_of, assert_every_behaviour_is_seen, bellhop,
+    conformance, guest_under, guest_with, submit_once,
+};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{
     CLOUD_HYPERVISOR, ConfigAccess, FakeGuest, GuestOptions, QEMU, Step, VMMS, VmmProfile,
@@ -13,15 +16,12 @@ use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, No
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::features::Features;
-use rustix::process::Signal;
-use serde_json::Value;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{hint, thread};
 use zerocopy::IntoBytes;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// Only a hang takes this long.
 const HANG: Duration = Duration::from_secs(60);
 
@@ -29,15 +29,11 @@ const HANG: Duration = Duration::from_secs(60);
 fn assert_every_vmm_shows_every_behaviour(placement: &str) {
     let config = support::quick_configuration("", "");
     for vmm in VMMS {
-        let output = bellhop()
-            .args(["selftest", "--json", "--vmm", vmm.name, "--placement", placement])
-            .arg("--config")
-            .arg(config.path())
-            .output()
-            .unwrap();
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let options = ["--vmm", vmm.name, "--placement", placement, "--config"];
+        let mut command = bellhop();
+        command.args(["selftest", "--json"]).args(options).arg(config.path());
         eprintln!("{} {placement}", vmm.name);
-        assert_every_behaviour_is_seen(&report, NOT_OFFERED);
+        assert_every_behaviour_is_seen(&conformance(&mut command), NOT_OFFERED);
     }
 }
 
@@ -73,8 +69,7 @@ fn without_user_mode_submission_the_kernel_mode_path_works_beside_guests_that_ha
         let daemon = Daemon::start(2);
         let mut newer = support::client(&daemon, 1);
         let options = GuestOptions { profile, features, ..GuestOptions::default() };
-        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
-        let adapter = Adapter::open(guest).unwrap();
+        let adapter = adapter_of(&guest_with(&daemon, 0, options));
         assert!(!adapter.features().contains(Features::USER_MODE_SUBMISSION));
         let offers = |node: &NodeMetadata| node.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
         assert!(!adapter.nodes().unwrap().iter().any(offers));
@@ -103,26 +98,14 @@ fn without_user_mode_submission_the_kernel_mode_path_works_beside_guests_that_ha
     }
 }
 
-/// A guest of a VMM.
-fn guest_of(profile: &'static VmmProfile, daemon: &Daemon) -> Arc<FakeGuest> {
-    let options = GuestOptions { profile, ..GuestOptions::default() };
-    FakeGuest::connect(&daemon.socket(0), options).unwrap()
-}
-
 fn client_of(guest: &Arc<FakeGuest>) -> Client {
     support::client_of(guest, Shape::default())
-}
-
-/// Submits once and waits.
-fn submit(client: &mut Client) {
-    client.commands.nop().unwrap();
-    client.run().unwrap();
 }
 
 /// Opens the adapter and submits once each way.
 fn work(guest: &Arc<FakeGuest>) {
     let mut client = client_of(guest);
-    submit(&mut client);
+    submit_once(&mut client);
     let mut queue = client.context.create_kernel_mode_queue().unwrap();
     let value = queue.submit(client.commands.nop().unwrap()).unwrap();
     queue.progress_fence().wait(value, TIMEOUT).unwrap();
@@ -132,7 +115,7 @@ fn work(guest: &Arc<FakeGuest>) {
 fn ten_resets_are_survived_under_every_vmm() {
     for profile in VMMS {
         let daemon = Daemon::start(1);
-        let guest = guest_of(profile, &daemon);
+        let guest = guest_under(profile, &daemon, 0);
         for _ in 0..10 {
             work(&guest);
             guest.reset().unwrap();
@@ -151,7 +134,7 @@ fn the_configuration_can_be_accessed_anywhere_in_any_size() {
     const ROOM: u32 = 4096;
     let daemon = Daemon::start(1);
     for profile in VMMS {
-        let guest = guest_of(profile, &daemon);
+        let guest = guest_under(profile, &daemon, 0);
         let config = guest.config();
         let config = config.as_bytes();
         let beyond = if profile.config_access == ConfigAccess::AsItIs { 0 } else { 0xff };
@@ -199,7 +182,7 @@ fn cut_short(profile: &'static VmmProfile) -> Vec<VmmProfile> {
 #[test]
 fn a_vmm_may_go_after_any_of_its_messages() {
     let daemon = Daemon::start(1);
-    work(&guest_of(&QEMU, &daemon));
+    work(&guest_under(&QEMU, &daemon, 0));
     daemon.await_log("front end disconnected");
     let before = daemon.resources();
     for profile in VMMS {
@@ -210,7 +193,7 @@ fn a_vmm_may_go_after_any_of_its_messages() {
             daemon.await_log("front end disconnected");
             daemon.await_resources(before);
         }
-        work(&guest_of(profile, &daemon));
+        work(&guest_under(profile, &daemon, 0));
         daemon.await_log("front end disconnected");
     }
 }
@@ -218,7 +201,7 @@ fn a_vmm_may_go_after_any_of_its_messages() {
 #[test]
 fn a_paused_guest_continues_with_all_that_it_had() {
     let daemon = Daemon::start(1);
-    let guest = guest_of(&CLOUD_HYPERVISOR, &daemon);
+    let guest = guest_under(&CLOUD_HYPERVISOR, &daemon, 0);
     let mut client = client_of(&guest);
     for round in 0..200 {
         client.commands.reset();
@@ -235,7 +218,7 @@ fn a_paused_guest_continues_with_all_that_it_had() {
         });
         client.finish(submitted).unwrap();
     }
-    assert!(guest_of(&QEMU, &Daemon::start(1)).pause().is_err());
+    assert!(guest_under(&QEMU, &Daemon::start(1), 0).pause().is_err());
 }
 
 fn with_ring_in_system_memory(guest: &Arc<FakeGuest>, memory: u64) -> Client {
@@ -249,7 +232,7 @@ fn with_ring_in_system_memory(guest: &Arc<FakeGuest>, memory: u64) -> Client {
 fn memory_may_be_announced_again_while_work_runs() {
     for profile in VMMS {
         let daemon = Daemon::start(1);
-        let guest = guest_of(profile, &daemon);
+        let guest = guest_under(profile, &daemon, 0);
         let mut client = with_ring_in_system_memory(&guest, 1 << 20);
         thread::scope(|threads| {
             let announcer = threads.spawn(|| {
@@ -273,7 +256,7 @@ fn memory_may_be_announced_again_while_work_runs() {
 fn guest_that_outlives_its_daemon(daemon: &Daemon) -> Arc<FakeGuest> {
     let options =
         GuestOptions { profile: &CLOUD_HYPERVISOR, awaits_device: true, ..GuestOptions::default() };
-    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+    guest_with(daemon, 0, options)
 }
 
 #[track_caller]
@@ -290,13 +273,12 @@ fn a_guest_always_learns_that_its_daemon_was_started_again() {
     let mut daemon = Daemon::start(1);
     let guest = guest_that_outlives_its_daemon(&daemon);
     let mut client = client_of(&guest);
-    submit(&mut client);
+    submit_once(&mut client);
     let fence = client.device.create_fence(0).unwrap();
     let restarted = thread::scope(|threads| {
         let blocked = threads.spawn(|| client.queue.progress_fence().wait(2, HANG));
         let polling = threads.spawn(|| fence.poll(1, HANG));
-        daemon.signal(Signal::KILL);
-        daemon.wait();
+        daemon.kill();
         let asking = threads.spawn(|| client.process.statistics());
         let restarted = Daemon::start(1);
         guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
@@ -320,10 +302,8 @@ fn a_guest_always_learns_that_its_daemon_was_started_again() {
 fn a_guest_that_did_nothing_learns_it_by_its_next_request() {
     let mut daemon = Daemon::start(1);
     let guest = guest_that_outlives_its_daemon(&daemon);
-    let adapter = Adapter::open(Arc::clone(&guest) as Arc<dyn Transport>).unwrap();
-    let device = adapter.create_device().unwrap();
-    daemon.signal(Signal::KILL);
-    daemon.wait();
+    let device = adapter_of(&guest).create_device().unwrap();
+    daemon.kill();
     let restarted = Daemon::start(1);
     guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();
     assert_told(device.create_allocation(AllocationKind::SYSTEM, 4096));
@@ -338,7 +318,7 @@ fn memory_in_two_pieces_around_a_hole_is_memory() {
         let daemon = Daemon::start(1);
         let ram = profile.low_memory + (256 << 20);
         let options = GuestOptions { profile, ram, ..GuestOptions::default() };
-        let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+        let guest = guest_with(&daemon, 0, options);
         // The second one's memory lies across the hole.
         for size in [1 << 20, 256 << 20] {
             let mut client = with_ring_in_system_memory(&guest, size);
@@ -359,7 +339,7 @@ fn a_daemon_may_keep_its_bar_to_itself() {
     assert!(guest.bar().is_none());
     let mut client = client_of(&guest);
     assert_eq!(client.process.placements(), Placements::GUEST_MEMORY);
-    submit(&mut client);
+    submit_once(&mut client);
 }
 
 #[test]
@@ -380,12 +360,11 @@ fn a_queue_may_have_its_ring_in_memory_of_either_kind() {
 #[test]
 fn donated_areas_last_until_the_device_is_reset() {
     let daemon = Daemon::start(1);
-    let options = GuestOptions { profile: &CLOUD_HYPERVISOR, ..GuestOptions::default() };
-    let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
+    let guest = guest_under(&CLOUD_HYPERVISOR, &daemon, 0);
     let work = || {
         let mut client = client_of(&guest);
         assert_eq!(client.process.placements(), Placements::GUEST_MEMORY);
-        submit(&mut client);
+        submit_once(&mut client);
     };
     // The second driver finds the first one's donations; a reset ends them.
     for _ in 0..3 {
@@ -401,10 +380,9 @@ fn without_donated_areas_what_is_asked_to_be_in_guest_memory_is_an_error() {
     let daemon = Daemon::start(1);
     let features = Features::USER_MODE_SUBMISSION | Features::NATIVE_FENCES;
     let options = GuestOptions { features, ..GuestOptions::default() };
-    let guest = FakeGuest::connect(&daemon.socket(0), options).unwrap();
-    let transport = Arc::clone(&guest) as Arc<dyn Transport>;
+    let guest = guest_with(&daemon, 0, options);
     let fences = Placements { fences: Placement::GuestMemory, ..Placements::BAR };
-    let error = Adapter::open_with(transport, PlacementPolicy::Fixed(fences)).err();
+    let error = Adapter::open_with(guest.clone(), PlacementPolicy::Fixed(fences)).err();
     assert!(matches!(error, Some(Error::NotAvailable(_))), "{error:?}");
-    Adapter::open(guest).unwrap();
+    adapter_of(&guest);
 }

@@ -6,6 +6,7 @@
 //! pseudocode in KMD".
 
 use crate::support::{self, Daemon};
+use bellhop_guest::client;
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::control::adapter::OpenAdapter;
@@ -19,7 +20,7 @@ use bellhop_protocol::control::gpu_va::{MapGpuVirtualAddress, Protection};
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, CreateHwQueueReply, HwQueueFlags};
 use bellhop_protocol::control::power::{DevicePowerState, QueryPower, SetDevicePower};
 use bellhop_protocol::control::process::CreateProcess;
-use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::control::{Handle, Request};
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::packet::fence::SignalFence;
@@ -28,9 +29,8 @@ use bellhop_protocol::ring::WRITE_POINTER_OFFSET;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::{Duration, Instant};
 use vm_memory::{Bytes, VolatileMemory};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// A process without a driver.
 struct Process {
@@ -71,16 +71,7 @@ impl Process {
     }
 
     fn call<T: Request>(&self, request: &T) -> Result<T::Reply, Status> {
-        let length = (size_of::<RequestHeader>() + size_of::<T>()) as u32;
-        let header = RequestHeader { code: T::CODE, length, process: self.process, reserved: 0 };
-        let mut reply = [0; MAX_REPLY_SIZE];
-        let request = [header.as_bytes(), request.as_bytes()].concat();
-        let length = self.guest.request(&request, &mut reply).unwrap();
-        let (header, body) = ReplyHeader::read_from_prefix(&reply[..length]).unwrap();
-        match header.status {
-            Status::SUCCESS => Ok(T::Reply::read_from_bytes(body).unwrap()),
-            status => Err(status),
-        }
+        client::request(&*self.guest, self.process, request).unwrap()
     }
 
     fn ok<T: Request>(&self, request: &T) -> T::Reply {
@@ -89,9 +80,7 @@ impl Process {
 
     /// Sends a request about the adapter.
     fn adapter_ok<T: Request>(&self, request: &T) -> T::Reply {
-        let guest = Arc::clone(&self.guest);
-        let adapter = Self { guest, process: 0, device: self.device, context: self.context };
-        adapter.ok(request)
+        client::request(&*self.guest, 0, request).unwrap().unwrap()
     }
 
     /// `*offset` in the BAR.
@@ -185,12 +174,9 @@ impl Process {
     }
 
     fn await_progress(&self, queue: &Queue, value: u64) {
-        let start = Instant::now();
         let offset = queue.hw_queue.progress_fence.mapping.current_value_offset;
-        while self.with_word(offset, |word| word.load(Ordering::Acquire)) < value {
-            assert!(start.elapsed() < Duration::from_secs(30), "submission {value} is not done");
-            std::thread::yield_now();
-        }
+        let current = || self.with_word(offset, |word| word.load(Ordering::Acquire));
+        support::await_that(&format!("submission {value} is done"), || current() >= value);
     }
 }
 

@@ -3,8 +3,8 @@
 //! All attacks at once and at full speed.
 
 use crate::neighbour::{Neighbour, beside_a_neighbour};
-use crate::support::{self, Daemon};
-use crate::{TIMEOUT, seed};
+use crate::seed;
+use crate::support::{self, Daemon, TIMEOUT, await_that};
 use bellhop_guest::client::Shape;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::{Hostile, Noise};
@@ -103,9 +103,7 @@ fn a_hostile_guest_gets_no_more_of_the_engine_than_its_neighbour() {
     let guest = support::guest(&daemon, 1);
     let hostile = Hostile::begin(&guest, seed()).unwrap();
     let has_begun = |(name, done): &(&str, u64)| *name != "much-work" || *done > 1;
-    while !hostile.done().iter().all(has_begun) {
-        thread::yield_now();
-    }
+    await_that("much work has begun", || hostile.done().iter().all(has_begun));
     let before = engine_times(&daemon);
     for commands in &mut commands {
         client.queue.submit(commands).unwrap();

@@ -4,7 +4,7 @@
 
 use crate::neighbour::Neighbour;
 use crate::seed;
-use crate::support::{self, Daemon, bellhop};
+use crate::support::{self, Daemon, await_that};
 use bellhop_guest::hostile::Noise;
 use bellhop_protocol::snapshot::{Counts, Snapshot};
 use std::process::{Command, Stdio};
@@ -76,8 +76,8 @@ fn everything(daemon: &Daemon) -> Snapshot {
 
 /// A guest that checks behaviours whose names contain this.
 fn selftest(daemon: &Daemon, filter: &str) -> Command {
-    let mut command = bellhop();
-    command.args(["guest", "--socket-path"]).arg(daemon.socket(0)).args(["selftest", filter]);
+    let mut command = daemon.work(&["guest"]);
+    command.args(["selftest", filter]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
@@ -122,9 +122,7 @@ fn settled(daemon: &Daemon, neighbour: &mut Neighbour) -> (support::Resources, S
         // A socket serves one guest after another: when it serves this one, all others have gone.
         Neighbour::new(support::guest(daemon, 0)).work();
         neighbour.work();
-        while everything(daemon).guests.len() > 1 {
-            thread::yield_now();
-        }
+        await_that("only the neighbour is left", || everything(daemon).guests.len() == 1);
         least = least.min(daemon.private_memory());
     }
     (daemon.resources(), everything(daemon), least)

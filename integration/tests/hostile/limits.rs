@@ -2,12 +2,12 @@
 
 //! A daemon at a system limit: new guests are refused or wait, and guests that it serves notice nothing.
 
-use crate::TIMEOUT;
+use crate::front_ends::{asks_once, connect};
 use crate::neighbour::Neighbour;
-use crate::support::{self, Daemon};
-use bellhop_guest::hostile::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
+use crate::support::{self, Daemon, TIMEOUT};
+use bellhop_guest::hostile::{HostileVmm, Region, memory, message};
 use bellhop_guest_umd::Adapter;
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,7 @@ fn is_served(daemon: &Daemon, socket: usize) {
 
 fn ends_in_time(mut daemon: Daemon) {
     let start = Instant::now();
-    daemon.signal(Signal::TERM);
-    assert!(daemon.wait().success());
+    daemon.end();
     assert!(start.elapsed() < Duration::from_secs(2), "it took {:?} to end", start.elapsed());
 }
 
@@ -70,11 +69,9 @@ fn a_thread_that_cannot_be_had_costs_its_own_connection() {
     const SOCKETS: usize = 8;
     let mut daemon = Daemon::start(SOCKETS);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 0));
-    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
-    let size = status.lines().find(|line| line.starts_with("VmSize:")).unwrap();
-    let size: u64 = size.split_whitespace().nth(1).unwrap().parse().unwrap();
     // Less than a thread's stack. Stacks of ended threads may be reused.
-    let limited = Limited::new(&daemon, Resource::As, (size << 10) + (1 << 20));
+    let most = (daemon.status("VmSize") << 10) + (1 << 20);
+    let limited = Limited::new(&daemon, Resource::As, most);
     let (refused, _served) = come_until_refused(&mut daemon, SOCKETS);
     neighbour.work();
     drop(limited);
@@ -91,9 +88,7 @@ fn a_user_at_its_limit_of_threads_costs_only_the_new_connection() {
     // A user without other processes.
     const USER: u32 = 61_107;
     const SOCKETS: usize = 4;
-    let count = |daemon: &Daemon| {
-        std::fs::read_dir(format!("/proc/{}/task", daemon.id())).unwrap().count() as u64
-    };
+    let count = |daemon: &Daemon| daemon.tasks().count() as u64;
     let with_one_guest = {
         let daemon = Daemon::start_as(USER, None, SOCKETS);
         let _guest = Neighbour::new(support::guest(&daemon, 0));
@@ -147,12 +142,7 @@ fn a_guest_that_cannot_be_attached_is_hung_up_on() {
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));
     // Files of at most a page: the daemon cannot make a BAR.
     let limited = Limited::new(&daemon, Resource::Fsize, 4096);
-    let (file, region, call) = (memory(QUEUES).unwrap(), Region::of(QUEUES), event().unwrap());
-    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
-    vmm.negotiate(FEATURES).unwrap();
-    vmm.announce(&[(region, file.as_fd())]).unwrap();
-    vmm.start(region.user, call.as_fd()).unwrap();
-    vmm.request(&file, region.physical, &mut 0, 1).unwrap();
+    let (vmm, _memory) = asks_once(connect(&daemon));
     assert!(vmm.is_hung_up_within(TIMEOUT), "its request is never answered");
     let line = daemon.await_log("connection ended");
     assert!(line.contains("BAR") && line.contains("gpu0.sock"), "{line}");
@@ -190,8 +180,7 @@ fn a_guest_cannot_take_all_addresses_of_the_daemons() {
         user: number * LARGE,
         offset: 0,
     };
-    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
-    vmm.negotiate(FEATURES).unwrap();
+    let vmm = connect(&daemon);
     let regions: Vec<_> = (0..8).map(|number| (region(number), sparse.as_fd())).collect();
     vmm.announce(&regions).unwrap();
     assert!(vmm.is_hung_up_within(TIMEOUT), "32 TiB of addresses are one guest's");
@@ -200,8 +189,7 @@ fn a_guest_cannot_take_all_addresses_of_the_daemons() {
     // As much memory as one guest may announce, and a neighbour.
     let most = memory(256 << 30).unwrap();
     drop(vmm);
-    let vmm = HostileVmm::connect(&daemon.socket(0)).unwrap();
-    vmm.negotiate(FEATURES).unwrap();
+    let vmm = connect(&daemon);
     let half = 128 << 30;
     let low = Region::of(half);
     let high = Region { physical: 1 << 40, user: 1 << 41, size: half, offset: half };

@@ -14,11 +14,6 @@ mod restart;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::time::Duration;
-
-/// The longest that an event may take before it counts as not happening.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// The seed of random choices: `BELLHOP_SEED`, or a number of this run.
 fn seed() -> u64 {
     let given = std::env::var("BELLHOP_SEED").ok();

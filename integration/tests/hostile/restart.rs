@@ -2,8 +2,8 @@
 
 //! A daemon that is killed under load, and guests that continue with another.
 
-use crate::support::{self, Daemon};
-use crate::{TIMEOUT, seed};
+use crate::seed;
+use crate::support::{self, Daemon, TIMEOUT, await_that, guest_with};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions, QEMU, VmmProfile};
 use bellhop_guest::hostile::Noise;
@@ -12,7 +12,6 @@ use bellhop_guest_umd::{Allocation, CommandBuffer, Error, GpuMapping};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::ConnectionStatus;
-use rustix::process::Signal;
 use std::ops::RangeInclusive;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -99,7 +98,7 @@ fn written(memory: &Allocation, first: u64) -> u64 {
 fn connect(daemon: &Daemon, profile: &'static VmmProfile) -> Arc<FakeGuest> {
     let awaits_device = profile.reconnect.is_some();
     let options = GuestOptions { profile, awaits_device, ..GuestOptions::default() };
-    FakeGuest::connect(&daemon.socket(0), options).unwrap()
+    guest_with(daemon, 0, options)
 }
 
 #[test]
@@ -113,11 +112,8 @@ fn a_guest_learns_that_its_daemon_was_killed_and_continues_with_another() {
         let moment = noise.below(NUMBERS as u64 / 2);
         let (ended, daemon) = thread::scope(|threads| {
             let submitting = threads.spawn(|| work.run_until_lost(&progress));
-            while progress.load(Ordering::Acquire) < moment {
-                thread::yield_now();
-            }
-            daemon.signal(Signal::KILL);
-            daemon.wait();
+            await_that("so much is done", || progress.load(Ordering::Acquire) >= moment);
+            daemon.kill();
             let restarted = Daemon::start(1);
             if profile.reconnect.is_some() {
                 guest.reconnect(UnixStream::connect(restarted.socket(0)).unwrap()).unwrap();

@@ -3,7 +3,7 @@
 //! Scenarios, as a person runs them: shipped ones, malformed ones, and failing ones.
 
 use crate::alone;
-use crate::support::{bellhop, succeed, text};
+use crate::support::{self, bellhop, text, words};
 use bellhop_integration::harness::{EXAMPLES, Options, Report, Scenario, to_junit};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,11 +34,6 @@ fn the_random_scenario_passes() {
     assert!(report.events.len() > 100, "{report}");
 }
 
-/// A text without its line breaks.
-fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[test]
 fn every_file_says_what_it_shows_and_is_listed() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
@@ -49,7 +44,7 @@ fn every_file_says_what_it_shows_and_is_listed() {
     let names: BTreeSet<_> =
         EXAMPLES.iter().map(|example| format!("{}.toml", example.name)).collect();
     assert_eq!(files, names);
-    let listed = succeed(bellhop().args(["harness", "--list"]).output().unwrap());
+    let listed = support::run(bellhop().args(["harness", "--list"]));
     for example in EXAMPLES {
         assert!(example.text.starts_with("# "), "{} does not say what it shows", example.name);
         let scenario = Scenario::example(example.name).unwrap();
@@ -267,8 +262,7 @@ fn the_command_reports_for_people_and_machines_and_its_status_tells() {
 
 #[test]
 fn a_printed_scenario_is_one_to_begin_from() {
-    let printed =
-        succeed(bellhop().args(["harness", "--print", "first-submission"]).output().unwrap());
+    let printed = support::run(bellhop().args(["harness", "--print", "first-submission"]));
     let report = run(&Scenario::parse(&printed, "mine.toml").unwrap(), &Options::default());
     assert!(report.passed, "{report}");
     assert!(to_junit([("mine", &report)]).unwrap().starts_with("<?xml"));

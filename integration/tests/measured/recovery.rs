@@ -4,7 +4,7 @@
 //! survives all of them.
 
 use crate::alone;
-use crate::support::{self, Daemon};
+use crate::support::{self, Daemon, TIMEOUT, fault, refusal};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest_umd::{CommandBuffer, Error};
@@ -13,9 +13,7 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
-use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 const SIZE: u64 = 4 << 20;
 /// A hang is detected after 200 ms.
 const CONFIGURATION: &str = "[adapter]\ncopy_nodes = 1\ntimeout = \"200ms\"\nrecovery_timeout = \"100ms\"\n\
@@ -53,10 +51,7 @@ impl Party {
         let at = client.va(0);
         client.commands.dispatch(kernel, at, at + 8, 8, 1).unwrap();
         let value = client.submit().unwrap();
-        match client.queue.progress_fence().wait(value, TIMEOUT) {
-            Err(Error::QueueLost { fault: Some(fault), .. }) => fault.reason,
-            other => panic!("{other:?}"),
-        }
+        fault(client.queue.progress_fence().wait(value, TIMEOUT)).reason
     }
 
     /// Submits copies that take a while. Returns the last value of the progress fence, and the buffers.
@@ -69,7 +64,7 @@ impl Party {
         let mut last = 0;
         for round in 0..50 {
             let (from, to) = if round % 2 == 0 { (low, high) } else { (high, low) };
-            let mut commands = CommandBuffer::new(&client.device, 256).unwrap();
+            let mut commands = client.more_commands(256).unwrap();
             commands.copy(from, to, SIZE / 2).unwrap().fill(from, SIZE / 2, round).unwrap();
             last = client.queue.submit(&mut commands).unwrap();
             buffers.push(commands);
@@ -85,10 +80,7 @@ impl Party {
     }
 
     fn work(&mut self) {
-        self.client.commands.nop().unwrap();
-        let value = self.client.submit().unwrap();
-        self.client.queue.progress_fence().wait(value, TIMEOUT).unwrap();
-        self.client.commands.reset();
+        support::submit_once(&mut self.client);
     }
 }
 
@@ -121,19 +113,11 @@ fn a_reset_of_the_adapter_costs_every_guest_its_devices_and_nothing_else() {
     assert_eq!(clients[0].hang(Kernel::HANG_UNTIL_ADAPTER_RESET), FaultReason::ENGINE_TIMEOUT);
     daemon.await_log("the adapter was reset");
     clients[1].client.commands.nop().unwrap();
-    match clients[1].client.submit() {
-        Err(Error::QueueLost { fault: Some(fault), .. }) => {
-            assert_eq!(fault.reason, FaultReason::ADAPTER_RESET);
-        }
-        other => panic!("{other:?}"),
-    }
+    assert_eq!(fault(clients[1].client.submit()).reason, FaultReason::ADAPTER_RESET);
     // A wait for a fence of the lost device ends at once.
     gate.wait(1_000_000, TIMEOUT).unwrap();
     for Party { guest, client } in clients {
-        match client.device.create_context(0) {
-            Err(Error::Refused { status: Status::DEVICE_REMOVED, .. }) => {}
-            other => panic!("{:?}", other.map(|_| ())),
-        }
+        assert_eq!(refusal(client.device.create_context(0)), Status::DEVICE_REMOVED);
         let device = client.process.create_device().unwrap();
         let client = Client::on(client.process, device, Party::SHAPE).unwrap();
         let mut anew = Party { guest, client };
@@ -183,9 +167,7 @@ fn a_guest_that_goes_while_its_engine_hangs_leaves_the_engine_to_others() {
         client.commands.write_data(at + 16, &[1; 8]).unwrap();
         client.commands.dispatch(kernel, at, at + 8, 8, 1).unwrap();
         client.submit().unwrap();
-        while client.word(16).unwrap() == 0 {
-            std::thread::yield_now();
-        }
+        support::await_that("it begins", || client.word(16).unwrap() != 0);
         drop(guilty);
         daemon.await_log("front end disconnected");
         innocent.work();
@@ -202,10 +184,6 @@ fn the_waiters_for_a_kernel_mode_submission_learn_that_it_hangs() {
     let at = client.va(0);
     client.commands.dispatch(Kernel::SPIN_UNTIL, at, at + 8, 8, 1).unwrap();
     let value = queue.submit(&mut client.commands).unwrap();
-    match queue.progress_fence().wait(value, TIMEOUT) {
-        Err(Error::QueueLost { fault: Some(fault), .. }) => {
-            assert_eq!(fault.reason, FaultReason::ENGINE_TIMEOUT);
-        }
-        other => panic!("{other:?}"),
-    }
+    let fault = fault(queue.progress_fence().wait(value, TIMEOUT));
+    assert_eq!(fault.reason, FaultReason::ENGINE_TIMEOUT);
 }

@@ -8,11 +8,12 @@ pub mod qmp;
 pub mod typed;
 
 use bellhop_guest::client::{Client, Shape};
-use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
-use bellhop_guest::inspect;
-use bellhop_guest_umd::Adapter;
+use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, VmmProfile};
+use bellhop_guest::inspect::{self, Selection};
+use bellhop_guest_umd::{Adapter, Error, Fence, QueueFault};
 use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::snapshot::Snapshot;
+use bellhop_protocol::status::Status;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -22,10 +23,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use tempfile::{NamedTempFile, TempDir};
 
 /// The longest that an event may take before it counts as not happening.
-const TIMEOUT: Duration = Duration::from_secs(30);
-use tempfile::{NamedTempFile, TempDir};
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The `bellhop` command.
 pub fn bellhop() -> Command {
@@ -39,13 +40,6 @@ pub fn bellhopd(arguments: &[&str]) -> Command {
     command
 }
 
-/// `bellhop vm`.
-pub fn vm() -> Command {
-    let mut command = bellhop();
-    command.arg("vm");
-    command
-}
-
 /// A program's output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -56,6 +50,23 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn succeed(output: Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Runs a program that must succeed; returns its output.
+#[track_caller]
+pub fn run(command: &mut Command) -> String {
+    succeed(command.output().unwrap())
+}
+
+/// Runs a program that must succeed; returns the one JSON value that it prints.
+#[track_caller]
+pub fn report(command: &mut Command) -> Value {
+    serde_json::from_str(&run(command)).unwrap()
+}
+
+/// Text without its line breaks, which may be anywhere.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A configuration under which the conformance suite sees everything without long waits: engines lose their power
@@ -101,16 +112,33 @@ pub const GLOBAL_NOT_OFFERED: &[&str] = &[
     "tdr.disabled.ends",
 ];
 
+/// Runs the conformance suite as this command does, and returns its report. The exit status must tell whether a
+/// behaviour failed.
+#[track_caller]
+pub fn conformance(command: &mut Command) -> Value {
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let has_failed = outcomes(&report, "failed").next().is_some();
+    assert_ne!(output.status.success(), has_failed, "{said}");
+    report
+}
+
 /// Asserts that a conformance report has every behaviour, and that all are seen except those that are not offered,
 /// which must be exactly these.
 #[track_caller]
 pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
-    let checks = report["checks"].as_array().unwrap();
-    let of = |outcome: &'static str| checks.iter().filter(move |c| c["outcome"] == outcome);
-    let failed: Vec<_> = of("failed").collect();
-    assert!(!checks.is_empty() && failed.is_empty(), "{failed:#?}");
-    let absent: Vec<_> = of("not-offered").map(|check| check["id"].as_str().unwrap()).collect();
+    let failed: Vec<_> = outcomes(report, "failed").collect();
+    let is_empty = report["checks"].as_array().unwrap().is_empty();
+    assert!(!is_empty && failed.is_empty(), "{failed:#?}");
+    let absent: Vec<_> = outcomes(report, "not-offered").map(|check| &check["id"]).collect();
     assert_eq!(absent, not_offered);
+}
+
+/// The checks of a conformance report that had this outcome.
+pub fn outcomes<'a>(report: &'a Value, outcome: &str) -> impl Iterator<Item = &'a Value> {
+    let checks = report["checks"].as_array().unwrap().iter();
+    checks.filter(move |check| check["outcome"] == outcome)
 }
 
 /// Whether a program that a test needs is installed. Without it `loss` is not tested, which is a failure where
@@ -131,24 +159,83 @@ pub fn skip(why: &str, loss: &str) {
     eprintln!("skipped: {why}, so {loss}");
 }
 
-/// Whether a VM can be set up.
-pub fn vms_are_here() -> bool {
-    ["apt-get", "dpkg-deb"].iter().all(|program| is_here(program, "nothing is run in a VM"))
+/// What makes the command `bellhop vm`, if VMs can be set up here.
+pub fn vms() -> Option<fn() -> Command> {
+    let are_here =
+        ["apt-get", "dpkg-deb"].iter().all(|program| is_here(program, "nothing is run in a VM"));
+    are_here.then_some(vm)
+}
+
+/// `bellhop vm`, whether or not VMs can be set up here.
+pub fn vm() -> Command {
+    let mut command = bellhop();
+    command.arg("vm");
+    command
 }
 
 /// A guest of a daemon, in this process.
 pub fn guest(daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
-    FakeGuest::connect(&daemon.socket(number), GuestOptions::default()).unwrap()
+    guest_with(daemon, number, GuestOptions::default())
+}
+
+/// A guest under this VMM.
+pub fn guest_under(profile: &'static VmmProfile, daemon: &Daemon, number: usize) -> Arc<FakeGuest> {
+    guest_with(daemon, number, GuestOptions { profile, ..GuestOptions::default() })
+}
+
+/// A guest with these options.
+pub fn guest_with(daemon: &Daemon, number: usize, options: GuestOptions) -> Arc<FakeGuest> {
+    FakeGuest::connect(&daemon.socket(number), options).unwrap()
+}
+
+/// The adapter as a new process of this guest's opens it.
+pub fn adapter_of(guest: &Arc<FakeGuest>) -> Adapter {
+    Adapter::open(Arc::clone(guest) as Arc<_>).unwrap()
 }
 
 /// A client in a process of this guest.
 pub fn client_of(guest: &Arc<FakeGuest>, shape: Shape) -> Client {
-    Client::new(Adapter::open(Arc::clone(guest) as Arc<_>).unwrap(), shape).unwrap()
+    Client::new(adapter_of(guest), shape).unwrap()
 }
 
 /// The only client of a guest, in the default shape.
 pub fn client(daemon: &Daemon, number: usize) -> Client {
     client_of(&guest(daemon, number), Shape::default())
+}
+
+/// The status with which the device refused this.
+#[track_caller]
+pub fn refusal<T>(result: Result<T, Error>) -> Status {
+    match result {
+        Err(Error::Refused { status, .. }) => status,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+/// The fault for which the device took the queue away.
+#[track_caller]
+pub fn fault<T>(result: Result<T, Error>) -> QueueFault {
+    match result {
+        Err(Error::QueueLost { fault: Some(fault), .. }) => fault,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("the queue was not lost"),
+    }
+}
+
+/// Submits once, and waits until it is executed.
+pub fn submit_once(client: &mut Client) {
+    client.commands.nop().unwrap();
+    client.run().unwrap();
+}
+
+/// Has a CPU wait until the fence has this value, meanwhile.
+pub fn while_awaited(fence: &Fence, value: u64, act: impl FnOnce()) {
+    thread::scope(|threads| {
+        let waiter = threads.spawn(|| fence.wait(value, TIMEOUT));
+        act();
+        waiter.join().unwrap().unwrap();
+    });
 }
 
 /// Polls until a condition holds.
@@ -260,6 +347,32 @@ impl Daemon {
         inspect::snapshot(&mut ControlClient::connect(&self.control_socket()).unwrap()).unwrap()
     }
 
+    /// The objects of those of its adapters and guests that are selected.
+    pub fn snapshots(&self, only: Selection) -> Vec<Snapshot> {
+        let mut client = ControlClient::connect(&self.control_socket()).unwrap();
+        inspect::snapshots(&mut client, only).unwrap()
+    }
+
+    /// `bellhop` with this work and these options, as a tool of this daemon.
+    pub fn tool(&self, arguments: &[&str]) -> Command {
+        let mut command = bellhop();
+        command.args(arguments).arg("--socket").arg(self.control_socket());
+        command
+    }
+
+    /// `bellhop` with this work and these options, as the first guest of this daemon.
+    pub fn work(&self, arguments: &[&str]) -> Command {
+        let mut command = bellhop();
+        command.args(arguments).arg("--socket-path").arg(self.socket(0));
+        command
+    }
+
+    /// The report of the conformance suite, with these options, in the first guest of this daemon.
+    #[track_caller]
+    pub fn selftest(&self, options: &[&str]) -> Value {
+        conformance(self.work(&["selftest", "--json"]).args(options))
+    }
+
     /// The process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -269,6 +382,19 @@ impl Daemon {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.signal(rustix::process::Signal::KILL);
+        self.wait();
+    }
+
+    /// Ends it as a service manager does; it must succeed.
+    #[track_caller]
+    pub fn end(&mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        assert!(self.wait().success());
     }
 
     /// Waits for its end.
@@ -283,27 +409,34 @@ impl Daemon {
 
     /// How often all its threads together got a processor.
     pub fn wakeups(&self) -> u64 {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
-        let switches = |status: String| -> u64 {
+        let switches = |task: PathBuf| -> u64 {
+            let status = std::fs::read_to_string(task.join("status")).unwrap();
             let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
             lines.map(|line| line.split_whitespace().last().unwrap().parse::<u64>().unwrap()).sum()
         };
-        tasks
-            .map(|task| {
-                switches(std::fs::read_to_string(task.unwrap().path().join("status")).unwrap())
-            })
-            .sum()
+        self.tasks().map(switches).sum()
+    }
+
+    /// The folders of its threads in `/proc`.
+    pub fn tasks(&self) -> impl Iterator<Item = PathBuf> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+        tasks.map(|task| task.unwrap().path())
+    }
+
+    /// A number of its status, in KiB where it is memory.
+    pub fn status(&self, key: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        value.unwrap().split_whitespace().next().unwrap().parse().unwrap()
     }
 
     /// Waits until all its threads sleep.
     pub fn await_quiet(&self) {
-        let sleeps = |task: std::fs::DirEntry| {
+        let sleeps = |task: PathBuf| {
             // A thread may end after it was listed.
-            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            stat.contains(") S ")
+            std::fs::read_to_string(task.join("stat")).unwrap_or_default().contains(") S ")
         };
-        let tasks = || std::fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
-        await_that("the daemon comes to rest", || tasks().all(|task| sleeps(task.unwrap())));
+        await_that("the daemon comes to rest", || self.tasks().all(sleeps));
     }
 
     /// The logged lines that no call has returned yet.
@@ -337,9 +470,7 @@ impl Daemon {
 
     /// The daemon's private memory in KiB, without memory that it shares with guests.
     pub fn private_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        self.status("RssAnon")
     }
 
     /// Waits until the daemon has no more than `expected`: a thread that is about to end may still hold resources when

@@ -2,9 +2,8 @@
 
 //! A VM whose shell a test types into.
 
-use super::vm;
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 /// `bellhop vm --interactive`, with the test at its keyboard.
 pub struct Typed {
@@ -13,12 +12,15 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Starts it with these arguments, which contain `--interactive`.
-    pub fn start(arguments: &[&str]) -> Self {
-        let mut child =
-            vm().args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    /// Starts this command `bellhop vm`, and returns once the shell reads its input.
+    #[track_caller]
+    pub fn start(vm: &mut Command) -> Self {
+        vm.arg("--interactive").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = vm.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
+        let mut typed = Self { child, lines };
+        typed.wait_for_shell();
+        typed
     }
 
     /// Waits until the shell reads its input.
@@ -50,6 +52,15 @@ impl Typed {
             seen.push(line);
         }
         panic!("{wanted:?} never came, but {seen:#?}");
+    }
+
+    /// Types commands whose success ends the VM, and waits for that.
+    #[track_caller]
+    pub fn end_with(mut self, commands: &str) {
+        // The echo of what is typed does not contain the sum.
+        self.write(&format!("{commands} && echo all is $((40 + 2)); exit 0\n"));
+        self.wait_for("all is 42");
+        assert!(self.wait().success());
     }
 
     /// Waits for the VM's end.

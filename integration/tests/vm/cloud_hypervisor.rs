@@ -5,11 +5,12 @@
 //! cloud-hypervisor runs on the KVM of a VM that QEMU emulates, so that it runs anywhere. Booting the two nested VMs
 //! takes a minute or more, so one test does everything in them.
 
-use crate::support::{self, succeed, text, vm};
+use crate::support::{self, run, text, vm, vms};
 use bellhop_integration::guest_binary;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::NamedTempFile;
 
 const VARIABLE: &str = "BELLHOP_CLOUD_HYPERVISOR";
@@ -45,9 +46,7 @@ fn scripted(script: &str) -> NamedTempFile {
 
 #[test]
 fn a_guest_of_cloud_hypervisor_does_the_main_job_without_an_interrupt() {
-    if !support::vms_are_here() {
-        return;
-    }
+    let Some(vm) = vms() else { return };
     let Some(program) = program() else {
         let why = format!("there is no cloud-hypervisor in PATH, and {VARIABLE} names none");
         support::skip(&why, "nothing is run in it");
@@ -73,27 +72,17 @@ fn a_guest_of_cloud_hypervisor_does_the_main_job_without_an_interrupt() {
 /// The command says what this machine lacks.
 #[test]
 fn what_is_missing_is_said_and_what_is_qemu_s_is_refused() {
-    let missing = vm()
-        .env("PATH", "/no/such/folder")
-        .env_remove(VARIABLE)
-        .args(["--vmm", "cloud-hypervisor", "--guest-binary", "/bin/true"])
-        .output()
-        .unwrap();
-    let error = text(&missing.stderr);
-    assert!(!missing.status.success());
-    assert!(error.contains("not in PATH") && error.contains(VARIABLE), "{error}");
-    let named = vm()
-        .env(VARIABLE, "/no/such/program")
-        .args(["--vmm", "cloud-hypervisor", "--guest-binary", "/bin/true"])
-        .output()
-        .unwrap();
-    assert!(text(&named.stderr).contains("/no/such/program"), "{}", text(&named.stderr));
-    let iommu = vm()
-        .args(["--vmm", "cloud-hypervisor", "--variant", "iommu", "--guest-binary", "/bin/true"])
-        .output()
-        .unwrap();
-    assert!(text(&iommu.stderr).contains("--variant is for --vmm qemu"), "{}", text(&iommu.stderr));
-    let nested = vm().args(["--nested", "--guest-binary", "/bin/true"]).output().unwrap();
-    assert!(text(&nested.stderr).contains("--vmm cloud-hypervisor"), "{}", text(&nested.stderr));
-    assert!(succeed(vm().arg("--help").output().unwrap()).contains("cloud-hypervisor"));
+    let refused = |vm: &mut Command, words: &[&str]| {
+        let output = vm.args(["--guest-binary", "/bin/true"]).output().unwrap();
+        let error = text(&output.stderr);
+        assert!(!output.status.success(), "{error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    let it = ["--vmm", "cloud-hypervisor"];
+    let nowhere = "/no/such/folder";
+    refused(vm().env("PATH", nowhere).env_remove(VARIABLE).args(it), &["not in PATH", VARIABLE]);
+    refused(vm().env(VARIABLE, "/no/such/program").args(it), &["/no/such/program"]);
+    refused(vm().args(it).args(["--variant", "iommu"]), &["--variant is for --vmm qemu"]);
+    refused(vm().arg("--nested"), &["--vmm cloud-hypervisor"]);
+    assert!(run(vm().arg("--help")).contains("cloud-hypervisor"));
 }
