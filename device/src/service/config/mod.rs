@@ -168,6 +168,7 @@ impl Config {
             extents: objects.saturating_mul(16),
             listed_allocations: objects,
             cross_adapter_fences: self.guest.cross_adapter_fences.get(),
+            kernels: self.guest.kernels.get(),
             ..Limits::default()
         }
     }

@@ -243,6 +243,7 @@ fn guests_have_the_usual_limits_unless_others_are_set() {
     assert_eq!((limits.handles, limits.mappings, limits.extents), (1000, 1000, 16_000));
     let limits = load("[guest]\nallocations = 3\nhw_queues = 2\nwaits = 1\n").unwrap().limits();
     assert_eq!((limits.allocations, limits.hw_queues, limits.waits), (3, 2, 1));
+    assert_eq!(load("[guest]\nkernels = 4\n").unwrap().limits().kernels, 4);
 }
 
 #[test]
