@@ -32,21 +32,38 @@ pub fn send<M: Message>(
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let packet = [IoSlice::new(M::HEADER.as_bytes()), IoSlice::new(message.as_bytes())];
-    send_parts(socket, &packet, descriptor.as_slice())
+    send_parts(socket, &packet, descriptor.as_slice(), SendFlags::NOSIGNAL)
 }
 
-/// Sends a packet.
+/// What an owner's sends are: a worker that was taken over may read nothing.
+const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+/// Sends a message as [`send`] does, or fails at once.
 ///
 /// # Errors
-/// As [`send`].
+/// As [`send`]; and `AGAIN` when the other side has not received for so long that the socket is full.
+pub fn send_at_once<M: Message>(
+    socket: impl AsFd,
+    message: M,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let packet = [IoSlice::new(M::HEADER.as_bytes()), IoSlice::new(message.as_bytes())];
+    send_parts(socket, &packet, descriptor.as_slice(), AT_ONCE)
+}
+
+/// Sends a packet, or fails at once.
+///
+/// # Errors
+/// As [`send_at_once`].
 pub fn send_packet(socket: impl AsFd, packet: &[u8]) -> io::Result<()> {
-    send_parts(socket, &[IoSlice::new(packet)], &[])
+    send_parts(socket, &[IoSlice::new(packet)], &[], AT_ONCE)
 }
 
 fn send_parts(
     socket: impl AsFd,
     packet: &[IoSlice<'_>],
     descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -55,7 +72,7 @@ fn send_parts(
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     loop {
-        match sendmsg(&socket, packet, &mut control, SendFlags::NOSIGNAL) {
+        match sendmsg(&socket, packet, &mut control, flags) {
             Err(Errno::INTR) => {}
             result => return result.map(drop),
         }
@@ -141,13 +158,13 @@ mod tests {
             })
         };
         let packet = [IoSlice::new(b"packet")];
-        send_parts(&theirs, &packet, &[write.as_fd(), write.as_fd()]).unwrap();
+        send_parts(&theirs, &packet, &[write.as_fd(), write.as_fd()], AT_ONCE).unwrap();
         drop(write);
         assert_eq!(take().err(), Some(Errno::MSGSIZE));
         // The pipe ends if nobody holds its other end.
         assert_eq!(read.read(&mut [0]).unwrap(), 0);
         // The next packets are not hurt.
-        send_parts(&theirs, &packet, &[theirs.as_fd()]).unwrap();
+        send_parts(&theirs, &packet, &[theirs.as_fd()], AT_ONCE).unwrap();
         let (bytes, descriptor) = take().unwrap().unwrap();
         assert_eq!(bytes, b"packet");
         descriptor.unwrap();
@@ -162,7 +179,7 @@ mod tests {
         let (ours, theirs) = pair().unwrap();
         let mut buffer = [0; 8];
         let packet = [IoSlice::new(b"packet")];
-        send_parts(&theirs, &packet, &[theirs.as_fd()]).unwrap();
+        send_parts(&theirs, &packet, &[theirs.as_fd()], AT_ONCE).unwrap();
         let received = receive(&ours, &mut buffer, RecvFlags::empty()).unwrap().unwrap();
         assert_eq!(received.alone(), Err(Malformed::Descriptor));
         send_packet(&theirs, b"packet").unwrap();

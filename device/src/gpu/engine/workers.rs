@@ -36,10 +36,10 @@ const KEPT: usize = 4;
 /// An address space's worker on this engine.
 #[derive(Debug)]
 enum Slot {
-    /// The manager was asked for it.
-    Asked,
-    /// The manager has none, for this reason. The next queue that needs it is told.
-    Failed(Failure),
+    /// The manager was asked for it, for this queue.
+    Asked(HwQueueId),
+    /// The manager has none, for this reason. The queue that it was asked for is told.
+    Failed(HwQueueId, Failure),
     /// It is here.
     Here(Box<Own>),
 }
@@ -131,11 +131,15 @@ impl Workers {
         let mut held = None;
         match self.slots.entry(space.id) {
             Entry::Vacant(vacant) => {
-                vacant.insert(Slot::Asked);
+                vacant.insert(Slot::Asked(queue.id));
             }
             Entry::Occupied(mut occupied) => match occupied.get_mut() {
-                Slot::Asked => return Ok(Start::Waits),
-                Slot::Failed(failure) => {
+                Slot::Asked(_) => return Ok(Start::Waits),
+                // For another queue, the next try may succeed.
+                Slot::Failed(asked, _) if *asked != queue.id => {
+                    occupied.insert(Slot::Asked(queue.id));
+                }
+                Slot::Failed(_, failure) => {
                     let reason = match failure {
                         Failure::Refused => FaultReason::KERNEL_FAILED,
                         Failure::Lost => FaultReason::KERNEL_LOST,
@@ -157,11 +161,11 @@ impl Workers {
                         }
                         // It ended while it was idle, which is nobody's fault.
                         self.kill(space.id);
-                        self.slots.insert(space.id, Slot::Asked);
+                        self.slots.insert(space.id, Slot::Asked(queue.id));
                     } else if own.forget_memory(&self.desk.window).is_err() {
                         self.kill(space.id);
-                        self.slots.insert(space.id, Slot::Asked);
-                    } else if let Slot::Here(own) = occupied.insert(Slot::Asked) {
+                        self.slots.insert(space.id, Slot::Asked(queue.id));
+                    } else if let Slot::Here(own) = occupied.insert(Slot::Asked(queue.id)) {
                         held = Some(own.held);
                     }
                 }
@@ -331,7 +335,11 @@ impl Workers {
                     self.slots.insert(space, Slot::Here(Box::new(Own::new(held))));
                 }
                 Note::Failed(space, failure) => {
-                    self.slots.insert(space, Slot::Failed(failure));
+                    if let Some(slot) = self.slots.get_mut(&space)
+                        && let Slot::Asked(queue) = *slot
+                    {
+                        *slot = Slot::Failed(queue, failure);
+                    }
                 }
                 Note::GiveUp(space) => {
                     let Some(Slot::Here(own)) = self.slots.get_mut(&space) else { continue };
@@ -349,8 +357,9 @@ impl Workers {
     /// Forgets failures of address spaces that are destroyed.
     fn forget_failures(&mut self) {
         let desk = &self.desk;
-        self.slots
-            .retain(|space, slot| !matches!(slot, Slot::Failed(_)) || desk.space(*space).is_some());
+        self.slots.retain(|space, slot| {
+            !matches!(slot, Slot::Failed(..)) || desk.space(*space).is_some()
+        });
     }
 
     /// Between two turns: makes workers forget memory that their guests no longer have. Returns whether no killed

@@ -212,7 +212,7 @@ impl Manager {
                 Ok(self.processes.len() - 1)
             }
             Err(error) => {
-                self.starting.failed(&error.to_string());
+                self.starting.pause(&error.to_string());
                 Err(role)
             }
         }
@@ -337,8 +337,15 @@ impl Manager {
     fn end(&mut self, index: usize, end: End) {
         let Process { worker, role, .. } = self.processes.swap_remove(index);
         self.graves.dig(worker.into_worker(), None);
-        if let End::NotStarted(why) = &end {
-            self.starting.failed(why);
+        if let End::NotStarted(why) = &end
+            && self.starting.failed(why)
+        {
+            match role {
+                Role::Spare | Role::Compiler { job: None, .. } => {}
+                Role::Executor(request, _) => self.executing.ask(request),
+                Role::Compiler { job: Some(job), .. } => self.compiling.push(job),
+            }
+            return;
         }
         match role {
             Role::Spare => {}

@@ -7,7 +7,7 @@ use crate::messages::{
     BatchWriter, Event, KernelDispatch, Load, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
     MAX_PUSH_CONSTANTS, MAX_SPIRV, Map, NO_SLOT, PAGE, Unload, Unmap,
 };
-use crate::socket::{send, send_packet};
+use crate::socket::{send_at_once, send_packet};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -85,12 +85,12 @@ impl Conversation {
         };
         load.constant[..constants.len()].copy_from_slice(constants);
         load.name[..entry_point.len()].copy_from_slice(entry_point.as_bytes());
-        Ok(send(&self.socket, load, Some(spirv))?)
+        Ok(send_at_once(&self.socket, load, Some(spirv))?)
     }
 
     pub fn unload(&mut self, kernel: u32) -> Result<(), WorkerError> {
         self.must_be_ready()?;
-        Ok(send(&self.socket, Unload { kernel, reserved: 0 }, None)?)
+        Ok(send_at_once(&self.socket, Unload { kernel, reserved: 0 }, None)?)
     }
 
     pub fn dispatch(&mut self, batch: &[KernelDispatch<'_>]) -> Result<(), WorkerError> {
@@ -126,7 +126,7 @@ impl Conversation {
         self.must_be_ready()?;
         self.must_be_pages(address, length)?;
         let map = Map { slot, writable: writable.into(), address, length, offset };
-        send(&self.for_memory, map, Some(file))?;
+        send_at_once(&self.for_memory, map, Some(file))?;
         self.memory = self.memory.wrapping_add(1);
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Conversation {
     pub fn unmap(&mut self, address: u64, length: u64) -> Result<(), WorkerError> {
         self.must_be_ready()?;
         self.must_be_pages(address, length)?;
-        send(&self.for_memory, Unmap { address, length }, None)?;
+        send_at_once(&self.for_memory, Unmap { address, length }, None)?;
         self.memory = self.memory.wrapping_add(1);
         self.unmapping.push_back(address..address + length);
         Ok(())
@@ -247,6 +247,14 @@ mod tests {
     #[track_caller]
     fn refused(to: &mut Conversation, message: impl Message) {
         assert!(matches!(said(to, message), Err(WorkerError::OutOfTurn(_))));
+    }
+
+    /// A worker that was taken over may receive nothing. Its owner also executes for others.
+    #[test]
+    fn a_worker_that_receives_nothing_does_not_hold_its_owner_up() {
+        let (mut owner, _theirs) = conversation();
+        let refused = (0..1_000_000).find_map(|_| owner.unmap(WINDOW.start, PAGE).err());
+        assert!(matches!(refused, Some(WorkerError::Kernel(rustix::io::Errno::AGAIN))));
     }
 
     #[test]

@@ -29,10 +29,22 @@ impl Starting {
         self.trouble.as_ref().map(|(_, retry)| *retry).filter(|retry| *retry > Instant::now())
     }
 
-    /// A worker could not be started.
-    pub(super) fn failed(&mut self, why: &str) {
+    /// A worker did not become ready. Returns whether to try again at once: the first time, something may have happened
+    /// to that process alone.
+    pub(super) fn failed(&mut self, why: &str) -> bool {
         if self.failures == 0 {
+            self.failures = 1;
             tracing::warn!(why, "a worker for kernels does not start");
+            return true;
+        }
+        self.pause(why);
+        false
+    }
+
+    /// No worker can be started for now.
+    pub(super) fn pause(&mut self, why: &str) {
+        if self.trouble.is_none() {
+            tracing::warn!(why, "workers for kernels do not start");
         }
         let pause = PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
