@@ -7,8 +7,8 @@ use crate::rig::*;
 use crate::support::{bellhop, skip};
 use bellhop_device::gpu::{Gpu, GpuConfig, KernelsConfig, WorkerProgram};
 use bellhop_host_kmd::hardware::{
-    Fault, Interrupt, KernelNumber, KernelOutcome, KernelRefusal, KernelSource, Kernels as _,
-    PageTables as _, Queues as _, Segment,
+    Fault, Interrupt, Interrupts as _, KernelNumber, KernelOutcome, KernelRefusal, KernelSource,
+    Kernels as _, PageTables as _, Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::gpu_va::{GPU_VA_END, GPU_VA_START};
@@ -29,6 +29,7 @@ use std::time::Duration;
 
 const SCATTER: &[u8] = include_bytes!("../../../device/worker/kernels/scatter.spv");
 const TOUCH: &[u8] = include_bytes!("../../../device/worker/kernels/touch.spv");
+const TRANSFORM: &[u8] = include_bytes!("../../../device/worker/kernels/transform.spv");
 const SPIN: &[u8] = include_bytes!("../../../device/worker/kernels/spin.spv");
 /// A page's worth of kernel source, in the guest's free memory.
 const SOURCE: u64 = SYSTEM + 0x30_0000;
@@ -106,13 +107,23 @@ fn create(
     push_constants: u32,
     constants: &[[u32; 2]],
 ) -> (KernelNumber, KernelOutcome) {
+    create_with(guest, spirv, (push_constants, 0), constants)
+}
+
+/// Creates a kernel with this many bytes of push constants and descriptors.
+fn create_with(
+    guest: &Guest,
+    spirv: &[u8],
+    (push_constants, descriptors): (u32, u32),
+    constants: &[[u32; 2]],
+) -> (KernelNumber, KernelOutcome) {
     guest.write(SOURCE, spirv);
     let source = KernelSource {
         spirv: SOURCE,
         length: spirv.len() as u32,
         entry_point: "main".into(),
         push_constants,
-        descriptors: 0,
+        descriptors,
         constants: constants.to_vec(),
     };
     let number = guest.gpu.create_kernel(guest.space, source).unwrap();
@@ -219,6 +230,91 @@ fn kernels_that_follow_each_other_run_as_one_batch_in_their_order() {
     let none = dispatch(&guest, kernel, 0, 0, &words(&[word(0), word(200)]));
     guest.run(&mut queue, one(none).then(NOP));
     assert_eq!(guest.read_word(word(200)), 0);
+}
+
+#[test]
+fn a_descriptor_names_memory_and_a_kernel_reaches_that_and_no_more() {
+    let Some(gpu) = gpu() else { return };
+    let mut guest = Guest::attach(&gpu);
+    let (kernel, outcome) = create_with(&guest, TRANSFORM, (0, 1), &[]);
+    assert_eq!(outcome, KernelOutcome::Compiled);
+    let mut queue = guest.queue(COMPUTE);
+    // From the middle of a page to the middle of another.
+    let (start, count) = (SYSTEM + 0x4_0100, 2000_u32);
+    for index in 0..=count {
+        guest.write(start + u64::from(index) * 4, &index.to_le_bytes());
+    }
+    let length = u64::from(count) * 4;
+    guest.write(ARGUMENTS, &words(&[start, length]));
+    let packet = DispatchKernel::new(kernel.0, [40, 1, 1], DispatchFlags::empty());
+    guest.run(&mut queue, one(packet.with_arguments(ARGUMENTS, 0, 1)));
+    let word = |index: u32| {
+        let bytes = guest.read(start + u64::from(index) * 4, 4);
+        u32::from_le_bytes(bytes.try_into().unwrap())
+    };
+    for index in 0..count {
+        assert_eq!(word(index), index.wrapping_mul(2_654_435_761).wrapping_add(count + index));
+    }
+    assert_eq!(word(count), count);
+    // No descriptor: misaligned, without bytes, past the window, before it.
+    for [gpu_va, length, wrong] in [
+        [start + 4, 64, start + 4],
+        [start, 0, 0],
+        [GPU_VA_END - 64, 128, 128],
+        [GPU_VA_START - 64, 64, GPU_VA_START - 64],
+    ] {
+        guest.write(ARGUMENTS, &words(&[gpu_va, length]));
+        let mut queue = guest.queue(COMPUTE);
+        let fault = guest.run_into_fault(&mut queue, &one(packet.with_arguments(ARGUMENTS, 0, 1)));
+        assert_eq!((fault.reason, fault.address), (FaultReason::BAD_KERNEL_ARGUMENTS, wrong));
+    }
+}
+
+/// Workers end at any moment, under load: their queues are told why, and nothing else happens.
+#[test]
+fn killed_workers_at_any_moment_cost_their_queues_alone_and_leave_nothing() {
+    let Some((gpu, mark)) = marked_gpu() else { return };
+    let mut guest = Guest::attach(&gpu);
+    let mut neighbour = Guest::attach_with(&gpu, 16);
+    let kernel = compiled(&guest, SPIN, 8, &[]);
+    let mut other = neighbour.queue(COMPUTE);
+    let flag = SYSTEM + 0x2000;
+    let packet = dispatch(&guest, kernel, 1, 0, &words(&[flag]));
+    let mut moment = 1_u64;
+    for round in 0..15 {
+        let progress = guest.fence(0);
+        let queue = guest.queue_with_progress(COMPUTE, progress);
+        let buffer = guest.buffer_at(SYSTEM + 0x3000, &one(packet));
+        guest.submit_kernel_mode(queue, buffer.gpu_va, buffer.size(), 1);
+        // Before the worker is there, while it begins, or while it spins.
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        std::thread::sleep(Duration::from_micros((moment >> 33) % 100_000));
+        for worker in workers(mark) {
+            let _ = kill_process(Pid::from_raw(worker as i32).unwrap(), Signal::KILL);
+        }
+        // If its own worker was not killed, the kernel spins: the store ends it.
+        neighbour.run(&mut other, Packets::new().then(NOP));
+        guest.write(flag, &1u32.to_le_bytes());
+        let mut faults = Vec::new();
+        eventually("an end", || {
+            gpu.acknowledge_interrupt();
+            for interrupt in gpu.take_interrupts() {
+                if let Interrupt::HwQueueFault { queue: lost, fault } = interrupt {
+                    assert_eq!(lost, queue);
+                    faults.push(fault.reason);
+                }
+            }
+            guest.published(progress) == 1 || !faults.is_empty()
+        });
+        let lost = [FaultReason::KERNEL_LOST, FaultReason::KERNEL_FAILED];
+        assert!(faults.iter().all(|reason| lost.contains(reason)), "{round}: {faults:?}");
+        guest.write(flag, &[0; 4]);
+        gpu.destroy_hw_queue(queue).unwrap();
+        quiesce(&gpu);
+    }
+    drop((guest, neighbour));
+    drop(gpu);
+    assert!(workers(mark).is_empty());
 }
 
 /// What a fault that `touch` has must be.
@@ -393,9 +489,11 @@ fn a_worker_that_is_killed_loses_its_queue_and_the_next_queue_has_another() {
     let Some((gpu, mark)) = marked_gpu() else { return };
     let (mut guest, queue, flag) = spinning(&gpu);
     eventually("a fault", || gpu.take_accessed(guest.space, flag, PAGE_SIZE).unwrap());
-    for worker in workers(mark) {
-        kill_process(Pid::from_raw(worker as i32).unwrap(), Signal::KILL).unwrap();
+    let killed = workers(mark);
+    for worker in &killed {
+        kill_process(Pid::from_raw(*worker as i32).unwrap(), Signal::KILL).unwrap();
     }
+    eventually("their end", || !workers(mark).iter().any(|worker| killed.contains(worker)));
     let fault = fault_of(&gpu, queue.id);
     assert_eq!(fault.reason, FaultReason::KERNEL_LOST);
     let kernel = compiled(&guest, TOUCH, 16, &[]);
