@@ -2,6 +2,7 @@
 
 //! The command line of `bellhop-worker`, which other programs of Bellhop start.
 
+use crate::bench;
 use crate::probe::Listed;
 use crate::self_test;
 use crate::serve::{self, sandbox};
@@ -31,6 +32,12 @@ enum Task {
     List,
     /// Test a device for what kernels rely on, and print each step as a line of JSON
     Test {
+        /// The device's index in the list
+        device: usize,
+    },
+    /// Measure a device in this process, and print the figures as JSON
+    #[command(hide = true)]
+    NativeBench {
         /// The device's index in the list
         device: usize,
     },
@@ -67,6 +74,7 @@ fn run(Arguments { loader, task }: &Arguments) -> anyhow::Result<()> {
             });
             failed.map_or(Ok(()), Err)
         }
+        Task::NativeBench { device } => print(&bench::native(loader, *device)?),
         Task::Serve => serve::serve(loader),
         Task::TrySandbox => {
             let left = sandbox::try_to_leave(1 << 30)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The kernels of the self-test. `cargo xtask kernels` compiles them; each module contains its source.
+//! The kernels of the self-test and of measurements. `cargo xtask kernels` compiles them; each module contains its source.
 
 /// A kernel in SPIR-V, from `kernels/NAME.comp`.
-pub struct Module(&'static [u8]);
+pub struct Module(pub &'static [u8]);
 
 impl Module {
     /// Returns its words.
@@ -26,6 +26,12 @@ pub const LOOP: Module = Module(include_bytes!("../../kernels/loop.spv"));
 pub const INTEGERS: Module = Module(include_bytes!("../../kernels/integers.spv"));
 /// Follows pointers.
 pub const POINTER: Module = Module(include_bytes!("../../kernels/pointer.spv"));
+/// Does nothing.
+pub const NULL: Module = Module(include_bytes!("../../kernels/null.spv"));
+/// Steps a sequence of words on.
+pub const STEP: Module = Module(include_bytes!("../../kernels/step.spv"));
+/// Adds 1 to words.
+pub const STREAM: Module = Module(include_bytes!("../../kernels/stream.spv"));
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 //! What a device reports is not enough: Mesa's lavapipe before version 25 ends each loop after 65,535 iterations
 //! without an error.
 
-mod kernels;
+pub mod kernels;
 mod trials;
 
 use crate::report::{INSTALL, Kind, Verdict};

@@ -97,6 +97,10 @@ impl Worker {
                     let known = slot == NO_SLOT || (slot as usize) < SLOTS;
                     ensure!(known, Malformed::Field("slot"));
                     let file = received.descriptor()?;
+                    // The owner need not know: kernels ask again for what they touch.
+                    if !self.abilities.resident && self.window.is_full() {
+                        self.window.clear()?;
+                    }
                     self.window.map(address, length, (file.as_fd(), offset), writable == 1)?;
                     self.shared.memory.advance();
                     faults::answered(slot);

@@ -9,6 +9,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, RestrictSelfAttr, Ruleset,
     RulesetAttr, Scope,
 };
+use rustix::fd::BorrowedFd;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -64,6 +65,29 @@ pub fn close_others() {
     unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
+/// Gives the driver's own files in memory as many bytes as the worker may have. Lavapipe keeps what it allocates in such
+/// a file and lengthens it on demand, which the filter refuses: a worker could shorten a guest's memory by that. An
+/// unused byte costs nothing.
+fn lengthen_files_in_memory(bytes: u64) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd").context("cannot list descriptors")? {
+        let path = entry.context("cannot list descriptors")?.path();
+        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let Some(number) = number.filter(|number| *number > libc::STDERR_FILENO) else { continue };
+        // The list itself is closed by now, or a folder.
+        let Ok(name) = std::fs::read_link(&path) else { continue };
+        if !name.to_string_lossy().starts_with("/memfd:") {
+            continue;
+        }
+        // SAFETY: the driver's descriptor stays open: nothing else runs while the worker enters its sandbox.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        let length = rustix::fs::fstat(file).context("cannot look at a file in memory")?.st_size;
+        if length.cast_unsigned() < bytes {
+            rustix::fs::ftruncate(file, bytes).context("cannot lengthen a file in memory")?;
+        }
+    }
+    Ok(())
+}
+
 /// Gives everything up, for all threads. Landlock is optional: older versions of Linux lack it, or cannot apply it to
 /// existing threads. The seccomp filter refuses files and sockets in any case.
 ///
@@ -74,6 +98,9 @@ pub fn enter(memory: u64) -> anyhow::Result<()> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .with_context(|| format!("cannot limit {resource:?}"))
     };
+    // When memory is short, Linux ends a worker rather than its owner. Without this it only chooses worse.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    lengthen_files_in_memory(memory)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, DESCRIPTORS)?;
     limit(Resource::Data, memory)?;

@@ -13,7 +13,16 @@ use std::ptr::without_provenance_mut;
 pub struct Window {
     start: u64,
     end: u64,
+    /// At most so many mappings does Linux count in the window.
+    pieces: u64,
+    /// With more mappings, the process might have none left for its own memory.
+    most: u64,
 }
+
+/// Linux's default for the most mappings of a process.
+const MAX_MAP_COUNT: u64 = 65_530;
+/// A mapping in the middle of another leaves two parts beside it.
+const SPLIT: u64 = 2;
 
 /// Why a window cannot be reserved or mapped.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +72,7 @@ impl Window {
         let reserved =
             unsafe { mmap_anonymous(pointer(start), length as usize, ProtFlags::empty(), flags) };
         match reserved {
-            Ok(at) if at.addr() as u64 == start => Ok(Self { start, end }),
+            Ok(at) if at.addr() as u64 == start => Ok(Self { start, end, pieces: 1, most: most() }),
             // Linux before 4.17 takes the address as a hint.
             Ok(_) => Err(WindowError::Unavailable { start, end, error: io::Errno::EXIST }),
             Err(error) => Err(WindowError::Unavailable { start, end, error }),
@@ -75,13 +84,14 @@ impl Window {
     /// # Errors
     /// When these are not pages inside the window, or Linux refuses.
     pub fn map(
-        &self,
+        &mut self,
         address: u64,
         length: u64,
         (file, offset): (BorrowedFd<'_>, u64),
         writable: bool,
     ) -> Result<(), WindowError> {
         self.check(address, length)?;
+        self.pieces += SPLIT;
         let stores = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
         let (protection, flags) = (ProtFlags::READ | stores, MapFlags::SHARED | MapFlags::FIXED);
         // SAFETY: the range is inside the window, which only kernels access: no Rust reference points there.
@@ -94,13 +104,27 @@ impl Window {
     ///
     /// # Errors
     /// When these are not pages inside the window, or Linux refuses.
-    pub fn unmap(&self, address: u64, length: u64) -> Result<(), WindowError> {
+    pub fn unmap(&mut self, address: u64, length: u64) -> Result<(), WindowError> {
         self.check(address, length)?;
+        self.pieces = if length == self.end - self.start { 1 } else { self.pieces + SPLIT };
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: as in `map`. Linux has flushed the TLBs of all processors when this returns.
         unsafe { mmap_anonymous(pointer(address), length as usize, ProtFlags::empty(), flags) }
             .map(drop)
             .map_err(|error| WindowError::Refused { address, length, error })
+    }
+
+    /// Returns whether there are as many mappings as a window may have.
+    pub fn is_full(&self) -> bool {
+        self.pieces + SPLIT > self.most
+    }
+
+    /// Takes everything back.
+    ///
+    /// # Errors
+    /// When Linux refuses.
+    pub fn clear(&mut self) -> Result<(), WindowError> {
+        self.unmap(self.start, self.end - self.start)
     }
 
     fn check(&self, address: u64, length: u64) -> Result<(), WindowError> {
@@ -112,6 +136,12 @@ impl Window {
             Err(WindowError::Outside { address, length })
         }
     }
+}
+
+/// Three quarters of the mappings that Linux allows a process.
+fn most() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(MAX_MAP_COUNT) / 4 * 3
 }
 
 fn is_pages(address: u64, length: u64) -> bool {
@@ -148,7 +178,7 @@ mod tests {
     #[test]
     fn nothing_outside_of_a_window_is_mapped_or_taken_back() {
         let start = PLACE + 2 * GIB;
-        let window = Window::reserve(start, GIB).unwrap();
+        let mut window = Window::reserve(start, GIB).unwrap();
         let file = rustix::fs::memfd_create("pages", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 2 * PAGE).unwrap();
         let file = (rustix::fd::AsFd::as_fd(&file), 0);
