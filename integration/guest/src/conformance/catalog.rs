@@ -4,7 +4,8 @@
 
 use super::behaviour::Behaviour;
 use super::{
-    adapter, fence, handle, km, memory, packet, power, process, queue, scheduling, virtqueue,
+    adapter, fence, handle, kernel, km, memory, packet, power, process, queue, scheduling,
+    virtqueue,
 };
 
 /// All behaviours, in the order in which they run.
@@ -32,6 +33,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence::monitored::BEHAVIOURS,
         fence::rewind::BEHAVIOURS,
         km::BEHAVIOURS,
+        kernel::BEHAVIOURS,
         queue::fault::BEHAVIOURS,
         scheduling::tdr::BEHAVIOURS,
         virtqueue::BEHAVIOURS,

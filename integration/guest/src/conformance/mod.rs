@@ -13,6 +13,7 @@ mod catalog;
 mod desk;
 mod fence;
 mod handle;
+mod kernel;
 mod km;
 mod memory;
 mod packet;
