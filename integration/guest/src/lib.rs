@@ -22,6 +22,7 @@ pub mod intercepted;
 pub mod jobs;
 pub mod machine;
 pub mod output;
+mod own_kernels;
 pub mod probe;
 pub mod processors;
 mod stream;

@@ -47,6 +47,8 @@ Examples:
   bellhop selftest doorbell                the behaviours whose names contain \"doorbell\"
   bellhop selftest --list                  what the conformance suite checks
   bellhop selftest --socket-path gpu.sock  the suite against a bellhopd that already runs
+  bellhop kernel double.wgsl --in a --out b  your own kernel on a file
+  bellhop picture                          a picture that a kernel draws
   bellhop vm -- selftest                   the conformance suite in a virtual machine
   bellhop container -- selftest            the conformance suite in a container
   bellhop harness --list                   the scenarios with many guests
@@ -81,6 +83,17 @@ enum Command {
     ///
     /// Kernels are to run with Vulkan. Each of this machine's Vulkan devices is tried, since some compute wrongly.
     Probe(ProbeArguments),
+    /// Run your own kernel, in SPIR-V or WGSL, on files
+    ///
+    /// Starts a bellhopd and a guest. The guest has the kernel compiled, gives it the files as buffers, runs it
+    /// through a doorbell, and writes what it made. A mistake in the kernel costs nothing but that run: the compiler's
+    /// words, or the address of a wrong access, are shown.
+    Kernel(KernelArguments),
+    /// Draw a picture with a kernel, compare it with the processor's, and write it as PNG
+    ///
+    /// Starts a bellhopd and a guest. The guest has a kernel in WGSL march along the ray of each pixel, and computes
+    /// the same on its processor. Exits with 1 if the pictures differ by more than rounding.
+    Picture(PictureArguments),
     /// Measure what a submission costs, beside the least that it could cost
     ///
     /// Starts guests, and a bellhopd for each suite that needs its own. With --socket-path or
@@ -194,6 +207,22 @@ struct ProbeArguments {
 }
 
 #[derive(Debug, Clone, Args)]
+struct KernelArguments {
+    #[command(flatten)]
+    kernel: bellhop_guest::cli::KernelArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
+struct PictureArguments {
+    #[command(flatten)]
+    picture: bellhop_guest::cli::PictureArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
 struct BenchArguments {
     #[command(flatten)]
     bench: bellhop_guest::cli::BenchArguments,
@@ -295,6 +324,12 @@ pub fn main() -> ExitCode {
         }
         Command::Selftest(SelftestArguments { suite, host }) => {
             hosted(&host, None, suite.to_command_line())
+        }
+        Command::Kernel(KernelArguments { kernel, host }) => {
+            hosted(&host, None, kernel.to_command_line())
+        }
+        Command::Picture(PictureArguments { picture, host }) => {
+            hosted(&host, None, picture.to_command_line())
         }
         Command::Vm(arguments) => arguments.run(),
         Command::Container(arguments) => arguments.run(),

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line of `bellhop-guest`.
+
+mod actions;
+mod arguments;
+mod kernels;
+mod place;
+
+pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
+pub use kernels::{KernelArguments, PictureArguments};
+pub use place::PlaceArguments;
+
+use crate::bench;
+use crate::inspect;
+use crate::machine;
+use crate::output;
+use actions::work_on;
+use arguments::{ChurnArguments, HotplugArguments};
+use clap::{CommandFactory, Parser, Subcommand};
+use place::DeviceArguments;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What a guest does with its Bellhop GPU.
+#[derive(Debug, Parser)]
+#[command(
+    name = "bellhop-guest",
+    version = machine::version(),
+    after_help = "\
+Examples:
+  bellhop-guest run                                       the main job, in a VM
+  bellhop-guest --socket-path /run/bellhop/gpu.sock run   the main job, in a container
+  bellhop-guest --socket-path gpu.sock selftest doorbell  the behaviours named like \"doorbell\""
+)]
+struct Cli {
+    #[command(flatten)]
+    device: DeviceArguments,
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Debug, Subcommand)]
+enum Work {
+    /// Show what the device offers, what accesses to it cost, and where shared memory is placed and why
+    Probe(ProbeArguments),
+    /// Do real work through doorbells: stream a file through the GPU, verify the result, report
+    Run(RunArguments),
+    /// Show this guest's objects on the device: queues, doorbells, memory, and the engines' power
+    Inspect(inspect::ViewArguments),
+    /// Measure what a submission costs, beside the least that it could cost
+    Bench(BenchArguments),
+    /// Run your own kernel, in SPIR-V or WGSL, on files
+    Kernel(KernelArguments),
+    /// Draw a picture with a kernel, compare it with the processor's, and write it as PNG
+    Picture(PictureArguments),
+    /// Keep everything in use that a guest can have in use, until the program is ended
+    ///
+    /// Prints "working" once everything is in use. With --resets, it instead resets the device that
+    /// often, each time in the middle of work with everything in use, and ends.
+    Churn(ChurnArguments),
+    /// Have the GPU work in memory that was plugged into the running VM
+    ///
+    /// Works in pages of it that the guest's kernel gives to the driver. With --until-unplugged, works
+    /// in all of it, which the kernel must not use: prints "working", and ends when the memory is
+    /// unplugged and nothing else was lost.
+    Hotplug(HotplugArguments),
+    /// Check what every guest may rely on
+    ///
+    /// Tries one named behaviour after another over this guest's transport. Exits with 1 if one
+    /// fails.
+    Selftest(SelftestArguments),
+}
+
+/// The command, for man pages and completions.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs `bellhop-guest`. Writes each error to standard error, in a line.
+#[must_use]
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match work(Cli::parse_from(arguments)) {
+        Ok(Ending::Succeeded) => ExitCode::SUCCESS,
+        Ok(Ending::Regressed) => bench::REGRESSED.into(),
+        Ok(Ending::Failed) => ExitCode::FAILURE,
+        Err(error) => output::failure("bellhop-guest", &error),
+    }
+}
+
+/// How the work ended, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    Succeeded,
+    /// A benchmark is worse than an earlier one.
+    Regressed,
+    Failed,
+}
+
+impl Ending {
+    fn of(succeeded: bool) -> Self {
+        if succeeded { Self::Succeeded } else { Self::Failed }
+    }
+
+    fn of_bench(regressed: bool) -> Self {
+        if regressed { Self::Regressed } else { Self::Succeeded }
+    }
+}
+
+/// How the work ended, at the worst of several devices.
+fn work(cli: Cli) -> anyhow::Result<Ending> {
+    match &cli.work {
+        Work::Selftest(suite @ SelftestArguments { list: true, .. }) => {
+            return suite.print_list().map(|()| Ending::Succeeded);
+        }
+        Work::Bench(arguments) => {
+            if let Some(regressed) = arguments.deliver_earlier()? {
+                return Ok(Ending::of_bench(regressed));
+            }
+        }
+        _ => {}
+    }
+    let placement = cli.device.place.policy();
+    let mut ending = Ending::Succeeded;
+    // Starts all devices before it uses the first.
+    for guest in cli.device.guests()? {
+        ending = ending.max(work_on(guest, placement, &cli.work)?);
+    }
+    Ok(ending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Suite;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn arguments_come_back_from_their_command_line() {
+        let parse = |line: Vec<OsString>| {
+            let start = ["bellhop-guest", "--socket-path", "s"].map(OsString::from);
+            Cli::parse_from(start.into_iter().chain(line)).work
+        };
+        let run = RunArguments {
+            input: Some("-f".into()),
+            chunk: 4,
+            samples: 7,
+            repetitions: 3,
+            json: true,
+            pinning: Some("guest on 0".into()),
+            processors: Some(2),
+        };
+        let kernels = serde_json::json!({ "device": "a device" });
+        let probe = ProbeArguments { json: true, kernels: None }.beside(kernels.clone());
+        let Work::Probe(back) = parse(probe.to_command_line()) else { panic!("another command") };
+        assert!(back.is_json());
+        assert_eq!(back.kernels, Some(kernels));
+        let Work::Run(back) = parse(run.to_command_line()) else { panic!("another command") };
+        assert_eq!(format!("{run:?}"), format!("{back:?}"));
+        let bench = BenchArguments {
+            suites: vec![Suite::RoundTrip],
+            samples: 7,
+            repetitions: 3,
+            json: true,
+            csv: Some("-c.csv".into()),
+            svg: Some("-s.svg".into()),
+            compare: Some("-b.json".into()),
+            report: None,
+        };
+        let Work::Bench(back) = parse(bench.to_command_line()) else { panic!("another command") };
+        assert_eq!(format!("{bench:?}"), format!("{back:?}"));
+        let filter = Some("-x".into());
+        let (skip, junit) = (vec!["-y".into(), "z".into()], Some("-j.xml".into()));
+        let selftest = SelftestArguments { filter, skip, junit, json: true, list: false };
+        for line in [
+            &["kernel", "--in=-a", "--in", "b", "--zeroes", "9", "--out", "-", "k.wgsl"][..],
+            &["kernel", "--groups", "7,8", "--entry=e", "--pointers", "--push", "@0", "--", "-k"],
+            &["kernel", "k", "--invocations=5", "--push", "i32:-1", "--push=0a", "--constant=7=1"],
+        ] {
+            let Work::Kernel(first) = parse(line.iter().map(OsString::from).collect()) else {
+                panic!("another command")
+            };
+            let Work::Kernel(back) = parse(first.to_command_line()) else {
+                panic!("another command")
+            };
+            assert_eq!(format!("{first:?}"), format!("{back:?}"));
+        }
+        for line in [&["picture"][..], &["picture", "--out=-p", "--width=1", "--height", "7"]] {
+            let Work::Picture(first) = parse(line.iter().map(OsString::from).collect()) else {
+                panic!("another command")
+            };
+            let Work::Picture(back) = parse(first.to_command_line()) else {
+                panic!("another command")
+            };
+            assert_eq!(format!("{first:?}"), format!("{back:?}"));
+        }
+        let Work::Selftest(back) = parse(selftest.to_command_line()) else {
+            panic!("another command")
+        };
+        assert_eq!(format!("{selftest:?}"), format!("{back:?}"));
+    }
+}
