@@ -4,7 +4,7 @@
 
 use anyhow::{Context, bail};
 use bellhop_guest::processors::{self, Apart};
-use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::daemon::{self, Daemon, Options};
 use bellhop_processes::process::{self, Signals, block_on, end};
 use std::ffi::OsString;
 use std::path::Path;
@@ -37,13 +37,13 @@ impl Outcome {
     }
 }
 
-/// Starts a daemon and a guest that does `work`, on separate processors if `apart` says which, and waits for the
-/// guest. Both have ended when this returns.
+/// Starts a daemon with these options and a guest that does `work`, on separate processors if `apart` says which, and
+/// waits for the guest. Both have ended when this returns.
 ///
 /// # Errors
 /// When one cannot be started, or the daemon ends before the guest.
 pub fn run(
-    config: Option<&Path>,
+    options: Options<'_>,
     apart: Option<Apart>,
     work: &[OsString],
 ) -> anyhow::Result<Outcome> {
@@ -51,7 +51,7 @@ pub fn run(
     let path = folder.path().join("gpu.sock");
     block_on(async {
         let mut signals = Signals::new()?;
-        let start_daemon = || Daemon::start(&[&path], config);
+        let start_daemon = || Daemon::start(&[&path], options);
         let start_guest = || start_guest(&path, work);
         let (mut daemon, mut guest) = match apart {
             Some(Apart { guest, daemon }) => {

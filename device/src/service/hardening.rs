@@ -13,21 +13,23 @@ static REFUSED: OnceLock<bool> = OnceLock::new();
 /// Returns whether this process, and so its workers, may make no code: for instance because of `MemoryDenyWriteExecute=`
 /// of its unit. What [`give_up_code`] gave up does not count.
 pub(super) fn is_code_refused() -> bool {
-    *REFUSED.get_or_init(|| {
-        let (length, code) = (4096, ProtFlags::WRITE | ProtFlags::EXEC);
-        // SAFETY: a new mapping where nothing is; it is unmapped below, and nothing refers to it.
-        let mapped =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), length, code, MapFlags::PRIVATE) };
-        if let Ok(memory) = mapped {
-            // SAFETY: as above.
-            let _ = unsafe { munmap(memory, length) };
-        }
-        mapped.is_err()
-    })
+    *REFUSED.get_or_init(|| !can_make_code())
 }
 
-/// Gives up that this process could make code, but not for processes that it starts. Linux before 6.6 refuses this.
-pub(super) fn give_up_code() {
+fn can_make_code() -> bool {
+    let (length, code) = (4096, ProtFlags::WRITE | ProtFlags::EXEC);
+    // SAFETY: a new mapping where nothing is; it is unmapped below, and nothing refers to it.
+    let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, code, MapFlags::PRIVATE) };
+    if let Ok(memory) = mapped {
+        // SAFETY: as above.
+        let _ = unsafe { munmap(memory, length) };
+    }
+    mapped.is_ok()
+}
+
+/// Gives up that this process could make code, but not for processes that it starts. Returns whether Linux can do
+/// that: from 6.6 on.
+pub(super) fn give_up_code() -> bool {
     is_code_refused();
     let flags = libc::PR_MDWE_REFUSE_EXEC_GAIN | libc::PR_MDWE_NO_INHERIT;
     let none: libc::c_ulong = 0;
@@ -35,7 +37,40 @@ pub(super) fn give_up_code() {
     let result =
         unsafe { libc::prctl(libc::PR_SET_MDWE, libc::c_ulong::from(flags), none, none, none) };
     if result != 0 {
+        // Linux before 6.6, or the unit has given it up for all processes.
         let error = std::io::Error::last_os_error();
         debug!(%error, "this Linux cannot forbid the daemon, and it alone, to make code");
+    }
+    result == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Tells this test's own process that it is the worker.
+    const WORKER: &str = "BELLHOP_TEST_WORKER";
+
+    #[test]
+    fn the_daemon_gives_up_code_for_itself_and_not_for_its_workers() {
+        if std::env::var_os(WORKER).is_some() {
+            assert!(can_make_code());
+            return;
+        }
+        if !give_up_code() {
+            eprintln!("skipped: this Linux is older than 6.6");
+            return;
+        }
+        assert!(!can_make_code() && !is_code_refused());
+        let name = std::thread::current().name().unwrap().to_owned();
+        let worker = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &name])
+            .env(WORKER, "")
+            .output()
+            .unwrap();
+        assert!(worker.status.success(), "{worker:?}");
+        let ran = String::from_utf8_lossy(&worker.stdout);
+        assert!(ran.contains("1 passed"), "{ran}");
     }
 }

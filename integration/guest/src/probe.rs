@@ -8,6 +8,7 @@ use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{AccessCost, Adapter, Costs, PlacementPolicy, Placements};
 use bellhop_protocol::control::adapter::NODE_USER_MODE_SUBMISSION_SUPPORTED;
 use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::kernel::{KernelCaps, unpadded};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
@@ -39,9 +40,69 @@ pub struct Description {
     pub costs: Option<AreaCosts>,
     /// Where shared memory is.
     pub placement: Placement,
+    /// What the device runs this guest's own kernels with, and their limits.
+    pub own_kernels: OwnKernels,
     /// What the host has to run kernels with, where it told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<serde_json::Value>,
+}
+
+/// What the device runs a guest's own kernels with.
+#[derive(Debug, Serialize)]
+pub struct OwnKernels {
+    /// Why it runs none, and what to install on the host.
+    pub missing: Option<String>,
+    /// Otherwise, what it runs them with.
+    #[serde(flatten)]
+    pub with: Option<KernelDevice>,
+}
+
+/// The Vulkan device that runs a guest's kernels.
+#[derive(Debug, Serialize)]
+pub struct KernelDevice {
+    /// Its name.
+    pub device: String,
+    /// Its driver, with version.
+    pub driver: String,
+    /// Whether kernels reach any GPU virtual address; otherwise only what descriptors cover.
+    pub pointers: bool,
+    /// Most invocations in a work group, by dimension.
+    pub work_group_size: [u32; 3],
+    /// Most invocations in a work group, in all.
+    pub work_group_invocations: u32,
+    /// Most work groups in a dispatch, by dimension.
+    pub work_groups: [u32; 3],
+    /// Most bytes of shared memory in a work group.
+    pub shared_memory: u32,
+    /// Most bytes of push constants.
+    pub push_constants: u32,
+    /// Most descriptors.
+    pub descriptors: u32,
+    /// Alignment of a descriptor's address, in bytes.
+    pub descriptor_alignment: u32,
+    /// Most kernels that this guest can have.
+    pub kernels: u32,
+}
+
+impl From<KernelCaps> for OwnKernels {
+    fn from(caps: KernelCaps) -> Self {
+        let text = |bytes| unpadded(bytes).to_owned();
+        let missing = (!caps.are_supported()).then(|| text(&caps.missing));
+        let with = caps.are_supported().then(|| KernelDevice {
+            device: text(&caps.device),
+            driver: text(&caps.driver),
+            pointers: caps.have_pointers(),
+            work_group_size: caps.max_group_size,
+            work_group_invocations: caps.max_invocations,
+            work_groups: caps.max_groups,
+            shared_memory: caps.shared_memory,
+            push_constants: caps.max_push_constants,
+            descriptors: caps.max_descriptors,
+            descriptor_alignment: caps.descriptor_alignment,
+            kernels: caps.max_kernels,
+        });
+        Self { missing, with }
+    }
 }
 
 /// A node.
@@ -126,6 +187,7 @@ pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<D
             guest_memory: cost(costs.guest_memory),
         }),
         placement: placement(adapter.placements(), policy, costs, bar.is_some()),
+        own_kernels: adapter.kernel_caps().context("cannot query the kernels")?.into(),
         kernels: None,
     })
 }
@@ -193,6 +255,28 @@ impl fmt::Display for Description {
         writeln!(f, "    doorbells     {doorbells}")?;
         writeln!(f, "    fences        {fences}")?;
         writeln!(f, "    rings         {rings}")?;
-        writeln!(f, "    local memory  {local_memory}")
+        writeln!(f, "    local memory  {local_memory}")?;
+        write!(f, "{}", self.own_kernels)
+    }
+}
+
+impl fmt::Display for OwnKernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(with) = &self.with else {
+            let why = self.missing.as_deref().unwrap_or_default();
+            return writeln!(f, "  own kernels     none: {why}");
+        };
+        writeln!(f, "  own kernels     {} at most, with {}", with.kernels, with.device)?;
+        writeln!(f, "    driver        {}", with.driver)?;
+        let reach = if with.pointers { "any GPU virtual address" } else { "descriptors only" };
+        writeln!(f, "    reach         {reach}")?;
+        let [x, y, z] = with.work_group_size;
+        let most = with.work_group_invocations;
+        writeln!(f, "    work group    at most {x} x {y} x {z}, {most} invocations in all")?;
+        writeln!(
+            f,
+            "    arguments     {} bytes of push constants, {} descriptors",
+            with.push_constants, with.descriptors
+        )
     }
 }

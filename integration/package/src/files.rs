@@ -53,6 +53,8 @@ pub fn write_programs(built: &Path, tree: &Path) -> anyhow::Result<()> {
     for program in ["bellhop", "bellhopd"] {
         copy(&built.join(program), tree, "usr/bin", 0o755)?;
     }
+    // Where `bellhopd` looks for it. Nobody else starts it.
+    copy(&built.join("bellhop-worker"), tree, "usr/lib/bellhop", 0o755)?;
     // Where `bellhop` looks for it. In a container it is also a separate command.
     copy(&guest_binary::find(None)?, tree, "usr/lib/bellhop", 0o755)?;
     let link = tree.join("usr/bin/bellhop-guest");
@@ -94,7 +96,7 @@ mod tests {
     fn the_service_finds_its_program_and_its_configuration() {
         let tree = tempfile::tempdir().unwrap();
         let built = tempfile::tempdir().unwrap();
-        for program in ["bellhop", "bellhopd"] {
+        for program in ["bellhop", "bellhopd", "bellhop-worker"] {
             fs::write(built.path().join(program), program).unwrap();
         }
         write(tree.path()).unwrap();
@@ -109,5 +111,6 @@ mod tests {
             assert!(tree.path().join(path).is_file(), "the service names /{path}");
         }
         assert!(tree.path().join("usr/bin/bellhop-guest").is_file());
+        assert!(tree.path().join("usr/lib/bellhop/bellhop-worker").is_file());
     }
 }

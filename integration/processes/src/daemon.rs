@@ -26,29 +26,35 @@ pub struct Daemon {
     _config: Option<NamedTempFile>,
 }
 
+/// What a daemon is started with, beside its sockets for guests.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Its configuration; without one, its guest may change power states.
+    pub config: Option<&'a Path>,
+    /// The path of its control socket, which exists once the daemon listens.
+    pub control: Option<&'a Path>,
+    /// The words of the command line of workers, as `bellhopd --worker` takes them; if empty, workers are this
+    /// executable, with this machine's Vulkan.
+    pub worker: &'a [OsString],
+}
+
 impl Daemon {
     /// Starts a daemon that serves a guest on each of these sockets. They listen before the daemon runs, so a
     /// guest can connect at once.
     ///
     /// # Errors
     /// When a socket cannot be made, or the daemon cannot be started.
-    pub fn start<P: AsRef<Path>>(sockets: &[P], config: Option<&Path>) -> anyhow::Result<Self> {
-        Self::start_with_control(sockets, config, None)
-    }
-
-    /// Starts a daemon with a control socket, which exists once the daemon listens.
-    ///
-    /// # Errors
-    /// As [`Self::start`].
-    pub fn start_with_control<P: AsRef<Path>>(
-        sockets: &[P],
-        config: Option<&Path>,
-        control: Option<&Path>,
-    ) -> anyhow::Result<Self> {
+    pub fn start<P: AsRef<Path>>(sockets: &[P], options: Options<'_>) -> anyhow::Result<Self> {
+        let Options { config, control, worker } = options;
         let mut command = process::this_executable()?;
         command.args(["daemon", "--"]);
         if let Some(control) = control {
             command.arg("--control-socket").arg(control);
+        }
+        for word in worker {
+            let mut option = OsString::from("--worker=");
+            option.push(word);
+            command.arg(option);
         }
         let mut mappings = Vec::new();
         for (path, child_fd) in sockets.iter().map(AsRef::as_ref).zip(FIRST_LISTENER_FD..) {

@@ -14,10 +14,11 @@ use bellhop_guest::bench::{self, Configuration, Delivery, Measured, Suite};
 use bellhop_guest::cli::{BenchArguments, PlaceArguments};
 use bellhop_guest::machine::Watch;
 use bellhop_guest::{output, processors};
-use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::daemon::{self, Daemon, Options};
 use bellhop_processes::process::{Signals, block_on};
 use setting::Setting;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::thread;
 use tokio::sync::oneshot;
@@ -160,7 +161,11 @@ fn in_guest_once(
 ///
 /// # Errors
 /// When a daemon cannot be started, or a suite cannot be measured.
-pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result<Outcome> {
+pub fn run(
+    arguments: &BenchArguments,
+    place: &PlaceArguments,
+    worker: &[OsString],
+) -> anyhow::Result<Outcome> {
     let delivery = Delivery::begin(&arguments.wanted())?;
     block_on(async {
         let mut signals = Signals::new()?;
@@ -177,7 +182,7 @@ pub fn run(arguments: &BenchArguments, place: &PlaceArguments) -> anyhow::Result
             all_suites.extend_from_slice(&names);
             output::note(format_args!("measuring {}", names.join(", ")));
             tokio::select! {
-                done = run_stage(stage, suites, arguments, place, measured) => measured = done?,
+                done = run_stage(stage, suites, arguments, place, worker, measured) => measured = done?,
                 () = signals.received() => return Ok(Outcome::Interrupted),
             }
         }
@@ -204,6 +209,7 @@ async fn run_stage(
     suites: Vec<Suite>,
     arguments: &BenchArguments,
     place: &PlaceArguments,
+    worker: &[OsString],
     mut measured: Measured,
 ) -> anyhow::Result<Measured> {
     let folder = daemon::folder()?;
@@ -211,7 +217,8 @@ async fn run_stage(
     let sockets: Vec<_> = sockets.collect();
     let mut config = tempfile::NamedTempFile::new_in(folder.path())?;
     config.write_all(stage.config.as_bytes())?;
-    let start = || Daemon::start(&sockets, Some(config.path()));
+    let options = Options { config: Some(config.path()), worker, ..Options::default() };
+    let start = || Daemon::start(&sockets, options);
     let mut daemon = match stage.processors.of_daemon() {
         Some(processors) => processors::on(&processors, start)??,
         None => start()?,

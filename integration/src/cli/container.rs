@@ -2,6 +2,7 @@
 
 //! `bellhop container`.
 
+use super::vulkan::Whose;
 use crate::container::{self, Options};
 use crate::guest_binary;
 use bellhop_guest::output::put_line;
@@ -29,16 +30,19 @@ pub struct ContainerArguments {
     /// The configuration file for the bellhopd that this starts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Whose Vulkan runs kernels, in the bellhopd that this starts
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System, conflicts_with = "socket_path")]
+    vulkan: Whose,
     /// The image's program, instead of the bellhop-guest that belongs to this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
     /// Build the image in your own storage, print its name, and exit
-    #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "task"])]
+    #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "vulkan", "task"])]
     image_only: bool,
     /// Print the podman command that runs a container with the device, and exit
     ///
     /// Its device is the one at --socket-path, or the service's at /run/bellhop/gpu.sock.
-    #[arg(long, conflicts_with_all = ["image_only", "guest_binary", "config"])]
+    #[arg(long, conflicts_with_all = ["image_only", "guest_binary", "config", "vulkan"])]
     print_command: bool,
     /// What bellhop-guest does in the container
     #[arg(last = true, value_name = "GUEST-COMMAND", default_value = "run")]
@@ -51,9 +55,11 @@ impl ContainerArguments {
     /// # Errors
     /// When podman fails, or the container does not complete its task.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        let worker = self.vulkan.worker(None)?;
         let options = Options {
             socket: self.socket_path,
             config: self.config,
+            worker,
             memory: self.memory,
             task: self.task,
         };

@@ -6,10 +6,10 @@ mod cdi;
 mod container;
 mod harness;
 mod inspect;
-mod kernels;
 pub mod manual;
 mod trace;
 mod vm;
+mod vulkan;
 
 use crate::bench;
 use crate::hosted::{self, Outcome};
@@ -17,20 +17,20 @@ use bellhop_device::service::Worker;
 use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
 use bellhop_guest::processors::{self, Apart};
-use bellhop_processes::process;
+use bellhop_processes::{daemon, process};
 use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use container::ContainerArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
-use kernels::VulkanArguments;
 use manual::Program;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::TraceArguments;
 use vm::VmArguments;
+use vulkan::{VulkanArguments, WORKER, Whose};
 
 /// A virtual GPU that guests submit to with plain memory stores.
 ///
@@ -192,6 +192,9 @@ struct HostArguments {
     /// The configuration file for the bellhopd that this starts
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Whose Vulkan runs kernels, in the bellhopd that this starts
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System, conflicts_with = "socket_path")]
+    vulkan: Whose,
     #[command(flatten)]
     place: bellhop_guest::cli::PlaceArguments,
 }
@@ -261,7 +264,7 @@ struct SelftestArguments {
 impl ProbeArguments {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let Self { probe, vulkan, host } = self;
-        let kernels = vulkan.report()?;
+        let kernels = vulkan.report(host.vulkan)?;
         if probe.is_json() {
             let probe = probe.beside(serde_json::to_value(&kernels)?);
             return hosted(host, None, probe.to_command_line());
@@ -281,7 +284,7 @@ impl BenchArguments {
         if host.socket_path.is_some() || host.config.is_some() {
             return hosted(host, None, bench.to_command_line());
         }
-        bench::run(bench, &host.place).map(Outcome::exit_code)
+        bench::run(bench, &host.place, &host.vulkan.worker(None)?).map(Outcome::exit_code)
     }
 }
 
@@ -343,7 +346,7 @@ pub fn main() -> ExitCode {
             return match process::end_with_parent() {
                 Ok(()) => bellhop_device::service::cli::main(
                     std::iter::once("bellhopd".into()).chain(arguments),
-                    Worker::this_executable(&["worker", "--"]),
+                    Worker::this_executable(WORKER),
                 ),
                 Err(error) => fail(&error),
             };
@@ -388,7 +391,12 @@ fn hosted(
     let guest = [host.place.to_command_line(), work].concat();
     let outcome = match &host.socket_path {
         Some(path) => hosted::run_guest(path, &guest)?,
-        None => hosted::run(host.config.as_deref(), apart, &guest)?,
+        None => {
+            let worker = host.vulkan.worker(None)?;
+            let config = host.config.as_deref();
+            let options = daemon::Options { config, worker: &worker, ..daemon::Options::default() };
+            hosted::run(options, apart, &guest)?
+        }
     };
     Ok(outcome.exit_code())
 }

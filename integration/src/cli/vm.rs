@@ -2,6 +2,7 @@
 
 //! `bellhop vm`.
 
+use super::vulkan::Whose;
 use crate::guest_binary;
 use crate::hosted::INTERRUPTED;
 use anyhow::{Context, ensure};
@@ -56,6 +57,9 @@ pub struct VmArguments {
     /// The configuration file for the bellhopd that this starts; without one, its guest may change power states
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Whose Vulkan runs kernels, in the bellhopd that this starts
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System, conflicts_with = "socket_path")]
+    vulkan: Whose,
     /// The guest's program, instead of the bellhop-guest that belongs to this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
@@ -128,6 +132,7 @@ impl VmArguments {
             "--interactive wants a terminal or a pipe as standard input, to type into the shell; \
              without one, have the guest do a task: bellhop vm -- TASK"
         );
+        let worker = self.vulkan.worker(self.mirror.clone())?;
         let options = Options {
             vmm: self.vmm,
             nested: self.nested,
@@ -138,6 +143,7 @@ impl VmArguments {
             task: (!self.interactive).then_some(self.task),
             sockets: self.socket_path,
             config: self.config,
+            worker,
             reboots: self.reboot,
             timeout: Duration::from_secs(self.timeout),
             kernel_log: self.kernel_log,
@@ -154,6 +160,10 @@ impl VmArguments {
     /// Refuses options that only QEMU supports with another VMM.
     fn check_vmm(&self) -> anyhow::Result<()> {
         let is_qemu = self.vmm == Vmm::Qemu;
+        ensure!(
+            !self.nested || self.vulkan == Whose::System,
+            "--vulkan is for a bellhopd on this machine; with --nested it runs in a VM"
+        );
         ensure!(!self.nested || !is_qemu, "--nested is for --vmm cloud-hypervisor");
         let qemus = [
             (self.variant != VARIANTS[0].name, "--variant"),

@@ -39,6 +39,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// The configuration of a daemon that this starts.
     pub config: Option<PathBuf>,
+    /// The words of the command line of that daemon's workers; empty for its own.
+    pub worker: Vec<OsString>,
     /// The container's memory limit, as podman reads it.
     pub memory: Option<String>,
     /// The arguments of `bellhop-guest`.
@@ -54,7 +56,7 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
         let Some(engine) = prepare(Some(folder), program, folder, signals).await? else {
             return Ok(Outcome::Interrupted);
         };
-        let Options { socket, config, memory, task } = options;
+        let Options { socket, config, worker, memory, task } = options;
         match socket {
             Some(socket) => {
                 let guest = Guest { socket: absolute(&socket)?, memory, task };
@@ -62,7 +64,12 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
             }
             None => {
                 let socket = folder.join("gpu.sock");
-                let daemon = Daemon::start(&[&socket], config.as_deref())?;
+                let options = daemon::Options {
+                    config: config.as_deref(),
+                    worker: &worker,
+                    ..daemon::Options::default()
+                };
+                let daemon = Daemon::start(&[&socket], options)?;
                 // The host does not know the container's user. Other users still cannot reach the socket: only the
                 // owner may enter the folder.
                 fs::set_permissions(&socket, Permissions::from_mode(0o666))

@@ -10,7 +10,7 @@ use crate::inspect::ControlClient;
 use anyhow::{Context, bail};
 use bellhop_guest::files::NewFile;
 use bellhop_guest::inspect::Source;
-use bellhop_processes::daemon::{self, Daemon};
+use bellhop_processes::daemon::{self, Daemon, Options};
 use bellhop_processes::process::{Signals, block_on, end};
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::snapshot::{ListRequest, Name, SNAPSHOT_VERSION};
@@ -196,7 +196,8 @@ pub fn record_run(
     block_on(async {
         let mut signals = Signals::new()?;
         let file = create(output)?;
-        let daemon = Daemon::start_with_control(&[&path], None, Some(&control))?;
+        let daemon =
+            Daemon::start(&[&path], Options { control: Some(&control), ..Options::default() })?;
         let mut trace = begin_soon(&control, what, file).await?;
         let mut guest = start_guest(&path, work)?;
         let outcome = tokio::select! {

@@ -3,8 +3,8 @@
 //! What `bellhop probe` says of a machine's Vulkan: one that computes correctly, one that computes wrongly, none, and
 //! this machine's own.
 
-use crate::support::{bellhop, is_here, succeed, text};
-use serde_json::Value;
+use crate::support::{bellhop, is_here, quick_configuration, succeed, text};
+use serde_json::{Value, json};
 use std::process::Command;
 
 /// Returns whether Debian's packages can be fetched and unpacked.
@@ -19,12 +19,47 @@ fn probe(arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns what `bellhop probe` says of kernels, as JSON and as text.
-fn kernels(arguments: &[&str]) -> (Value, String) {
+/// Returns what `bellhop probe` says of the device, as JSON and as text.
+fn described(arguments: &[&str]) -> (Value, String) {
     let json = succeed(probe(arguments).arg("--json").output().unwrap());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert!(json["nodes"].is_array(), "{json}");
-    (json["kernels"].clone(), succeed(probe(arguments).output().unwrap()))
+    (json, succeed(probe(arguments).output().unwrap()))
+}
+
+/// Returns what it says of kernels.
+fn kernels(arguments: &[&str]) -> (Value, String) {
+    let (json, words) = described(arguments);
+    (json["kernels"].clone(), words)
+}
+
+#[test]
+fn a_guest_is_told_what_the_daemon_s_own_test_found() {
+    if !vulkans_are_here() {
+        return;
+    }
+    let (json, words) = described(&["--vulkan", "debian-13"]);
+    let (own, hosts) = (&json["own_kernels"], &json["kernels"]["devices"][0]);
+    assert_eq!(own["missing"], Value::Null);
+    assert_eq!((&own["device"], &own["driver"]), (&hosts["name"], &hosts["driver"]));
+    assert_eq!(own["pointers"], hosts["usable"]["pointers"]);
+    for limit in ["work_group_size", "work_group_invocations", "work_groups", "shared_memory"] {
+        assert_eq!(own[limit], hosts["limits"][limit], "{limit}");
+    }
+    // The protocol's, and the configuration's default.
+    assert_eq!((&own["descriptors"], &own["kernels"]), (&json!(16), &json!(256)));
+    let name = hosts["name"].as_str().unwrap();
+    assert!(words.contains(&format!("own kernels     256 at most, with {name}\n")), "{words}");
+}
+
+#[test]
+fn a_guest_of_a_daemon_that_has_them_off_is_told_which_key_does_that() {
+    let configuration = quick_configuration("kernels = \"off\"", "");
+    let path = configuration.path().to_str().unwrap();
+    let (json, words) = described(&["--config", path]);
+    let why = json["own_kernels"]["missing"].as_str().unwrap();
+    assert!(why.contains("adapter.kernels"), "{why}");
+    assert!(words.contains(&format!("own kernels     none: {why}\n")), "{words}");
 }
 
 #[test]

@@ -2,15 +2,21 @@
 
 //! `bellhopd` under a service manager, and the files that systemd reads.
 
-use crate::support::bellhop;
+use crate::support::{bellhop, bellhopd, kernels};
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
+use seccompiler::{BpfProgram, apply_filter, compile_from_json};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -217,9 +223,13 @@ fn installed() -> TempDir {
 }
 
 /// Runs one of systemd's programs and returns its output; `None` if it is not installed.
-fn systemd(program: &str, arguments: &[&str], root: &Path) -> Option<String> {
+fn systemd(program: &str, arguments: &[&str], root: Option<&Path>) -> Option<String> {
     let mut command = Command::new(program);
-    match command.args(arguments).arg("--root").arg(root).stdin(Stdio::null()).output() {
+    command.args(arguments);
+    if let Some(root) = root {
+        command.arg("--root").arg(root);
+    }
+    match command.stdin(Stdio::null()).output() {
         Ok(output) => {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8(said).unwrap();
@@ -238,7 +248,7 @@ fn systemd(program: &str, arguments: &[&str], root: &Path) -> Option<String> {
 fn the_units_are_what_systemd_understands() {
     let root = installed();
     let arguments = ["verify", "--man=no", "bellhopd.service", "bellhopd.socket"];
-    if let Some(said) = systemd("systemd-analyze", &arguments, root.path()) {
+    if let Some(said) = systemd("systemd-analyze", &arguments, Some(root.path())) {
         // It succeeds even with unknown keys, so its output must be empty.
         assert_eq!(said, "");
     }
@@ -251,14 +261,99 @@ fn the_service_is_confined() {
     // where a newer systemd checks more.
     let arguments =
         ["security", "--no-pager", "--offline=yes", "--threshold=15", "bellhopd.service"];
-    systemd("systemd-analyze", &arguments, root.path());
+    systemd("systemd-analyze", &arguments, Some(root.path()));
+}
+
+/// The system calls that the unit allows, as systemd reads them. `None` without systemd.
+fn allowed_calls() -> Option<BTreeSet<String>> {
+    let sets = systemd("systemd-analyze", &["syscall-filter"], None)?;
+    // A set is its name, and below it, indented, calls and other sets.
+    let mut members: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut set = "";
+    for line in sets.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        if line.starts_with('@') {
+            set = line.trim();
+        } else if !line.trim().is_empty() {
+            members.entry(set).or_default().push(line.trim());
+        }
+    }
+    fn calls<'a>(name: &'a str, members: &BTreeMap<&str, Vec<&'a str>>, into: &mut Vec<&'a str>) {
+        match members.get(name) {
+            Some(names) => names.iter().for_each(|name| calls(name, members, into)),
+            None => into.push(name),
+        }
+    }
+    let unit = fs::read_to_string(Path::new(DIST).join("bellhopd.service")).unwrap();
+    let mut allowed = BTreeSet::new();
+    for line in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let (removes, names) = match line.strip_prefix('~') {
+            Some(names) => (true, names),
+            None => (false, line),
+        };
+        let mut named = Vec::new();
+        names.split(' ').for_each(|name| calls(name, &members, &mut named));
+        for call in named {
+            if removes {
+                allowed.remove(call);
+            } else {
+                allowed.insert(call.to_owned());
+            }
+        }
+    }
+    Some(allowed)
+}
+
+/// A filter as systemd makes it of the unit's: what it does not allow fails with `EPERM`.
+fn filter_of_the_unit() -> Option<BpfProgram> {
+    let of = |names: &[&str]| {
+        let rules: Vec<_> = names.iter().map(|name| json!({ "syscall": name })).collect();
+        let filter = json!({ "": {
+            "mismatch_action": { "errno": Errno::PERM.raw_os_error() }, "match_action": "allow", "filter": rules,
+        }});
+        let target = std::env::consts::ARCH.try_into().unwrap();
+        compile_from_json(filter.to_string().as_bytes(), target)
+    };
+    let allowed = allowed_calls()?;
+    // systemd's sets have calls of all processors.
+    let known: Vec<_> =
+        allowed.iter().map(String::as_str).filter(|name| of(&[*name]).is_ok()).collect();
+    assert!(known.len() > 200 && !known.contains(&"mount"), "{known:?}");
+    of(&known).unwrap().remove("")
+}
+
+#[test]
+fn a_daemon_with_the_unit_s_system_calls_has_workers_that_compile_kernels() {
+    let Some(words) = kernels::worker("no worker runs under the unit's filter") else { return };
+    let Some(filter) = filter_of_the_unit() else { return };
+    // The filter is this thread's and that of processes which it starts.
+    let said = thread::spawn(move || {
+        apply_filter(&filter).unwrap();
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        assert!(status.contains("Seccomp:\t2"), "{status}");
+        // A worker can make its sandbox, too.
+        assert!(bellhop().args(["worker", "--", "try-sandbox"]).status().unwrap().success());
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("gpu.sock");
+        let mut daemon = bellhopd(&["--socket-path", socket.to_str().unwrap()])
+            .args(kernels::options(&words))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(daemon.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let said: Vec<_> = said.take(2).collect();
+        assert!(terminate(daemon).success());
+        said
+    });
+    let said = said.join().unwrap();
+    assert!(said[0].contains("guests can run kernels") && said[0].contains("Mesa"), "{said:?}");
+    assert!(said[1].contains("ready"), "{said:?}");
 }
 
 #[test]
 fn the_user_and_the_group_are_made() {
     let root = installed();
     let file = Path::new(DIST).join("sysusers.d/bellhop.conf");
-    if systemd("systemd-sysusers", &[file.to_str().unwrap()], root.path()).is_some() {
+    if systemd("systemd-sysusers", &[file.to_str().unwrap()], Some(root.path())).is_some() {
         for made in ["etc/passwd", "etc/group"] {
             let text = fs::read_to_string(root.path().join(made)).unwrap();
             assert!(text.starts_with("bellhop:"), "{text}");

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod independent;
+pub mod kernels;
 pub mod qmp;
 pub mod typed;
 
@@ -73,9 +74,11 @@ pub fn words(text: &str) -> String {
 /// soon, hangs are detected after a second, which no other step reaches even on a busy machine, and a guest may hang
 /// any number of times. These lines are added to it.
 pub fn quick(adapter: &str, guest: &str) -> String {
+    // What the suite sees must not depend on the machine.
+    let kernels = if adapter.contains("kernels") { "" } else { "kernels = \"off\"" };
     format!(
         "[debug]\ntest_kernels = true\npower_control = true\n\
-         [adapter]\n{adapter}\nengine_idle = \"100ms\"\ntimeout = \"1s\"\nhang_limit = 0\n\
+         [adapter]\n{kernels}\n{adapter}\nengine_idle = \"100ms\"\ntimeout = \"1s\"\nhang_limit = 0\n\
          [guest]\n{guest}\n"
     )
 }
@@ -296,9 +299,21 @@ impl Daemon {
         filter: &str,
         prepare: impl FnOnce(&mut Command, &Path),
     ) -> Self {
+        let daemon = Self::spawn(sockets, configuration, filter, prepare);
+        daemon.await_log("ready");
+        daemon
+    }
+
+    /// Starts a daemon without waiting until it listens.
+    fn spawn(
+        sockets: usize,
+        configuration: &str,
+        filter: &str,
+        prepare: impl FnOnce(&mut Command, &Path),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("bellhopd.toml");
-        std::fs::write(&config, with_all_lines(configuration)).unwrap();
+        std::fs::write(&config, for_tests(configuration)).unwrap();
         let mut command = bellhopd(&["--config", config.to_str().unwrap()]);
         command.arg("--control-socket").arg(folder.path().join("control.sock"));
         for number in 0..sockets {
@@ -321,9 +336,7 @@ impl Daemon {
                 let _ = sender.send(line);
             }
         });
-        let daemon = Self { child, folder, log };
-        daemon.await_log("ready");
-        daemon
+        Self { child, folder, log }
     }
 
     /// Waits until the daemon logs a line that contains this, and skips the lines before.
@@ -498,9 +511,18 @@ pub struct Resources {
     shared: usize,
 }
 
-/// The configuration, without limits on log lines unless it sets them: tests wait for lines.
-fn with_all_lines(configuration: &str) -> String {
+/// The configuration, without limits on log lines unless it sets them: tests wait for lines. Guests have no kernels
+/// unless it sets that, so that what they are offered does not depend on the machine.
+fn for_tests(configuration: &str) -> String {
     let mut configuration: toml::Table = configuration.parse().unwrap();
+    let without_kernels = |adapter: &mut toml::Value| {
+        let adapter = adapter.as_table_mut().unwrap();
+        adapter.entry("kernels").or_insert_with(|| "off".into());
+    };
+    without_kernels(configuration.entry("adapter").or_insert_with(|| toml::Table::new().into()));
+    if let Some(others) = configuration.get_mut("adapters") {
+        others.as_table_mut().unwrap().iter_mut().for_each(|(_, adapter)| without_kernels(adapter));
+    }
     let guest = configuration.entry("guest").or_insert_with(|| toml::Table::new().into());
     let guest = guest.as_table_mut().unwrap();
     guest.entry("log_burst").or_insert_with(|| 1_000_000.into());

@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     block_on(async {
         let mut signals = Signals::new()?;
         let mut daemon = if options.sockets.is_empty() {
-            Some(Daemon::start(&[&socket], options.config.as_deref())?)
+            Some(Daemon::start(&[&socket], options.of_daemon())?)
         } else {
             None
         };

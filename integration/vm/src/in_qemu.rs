@@ -104,7 +104,7 @@ fn attempt(
     let attempt = block_on(async {
         let mut signals = Signals::new()?;
         let mut daemon = if options.sockets.is_empty() {
-            Some(Daemon::start(&sockets, options.config.as_deref())?)
+            Some(Daemon::start(&sockets, options.of_daemon())?)
         } else {
             None
         };

@@ -6,6 +6,7 @@ use crate::accelerator::Accelerator;
 use crate::environment::Sources;
 use crate::variant::Variant;
 use crate::vmm::Vmm;
+use bellhop_processes::daemon;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct Options {
     pub sockets: Vec<PathBuf>,
     /// The configuration of the daemon that is started.
     pub config: Option<PathBuf>,
+    /// The words of the command line of that daemon's workers; empty for its own.
+    pub worker: Vec<OsString>,
     /// Whether the VM keeps running when its guest reboots.
     pub reboots: bool,
     /// How long a task may take.
@@ -41,6 +44,17 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// The socket of QEMU's monitor for other programs.
     pub qmp: Option<PathBuf>,
+}
+
+impl Options {
+    /// What a daemon for the VM is started with.
+    pub(crate) fn of_daemon(&self) -> daemon::Options<'_> {
+        daemon::Options {
+            config: self.config.as_deref(),
+            worker: &self.worker,
+            ..daemon::Options::default()
+        }
+    }
 }
 
 /// How a VM ended.

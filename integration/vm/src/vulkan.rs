@@ -5,6 +5,7 @@
 use crate::packages::unpacked::{LIBRARIES, Unpacked};
 use anyhow::{Context, ensure};
 use serde_json::json;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -53,5 +54,21 @@ impl Vulkan {
         let mut command = self.packages.command(program);
         command.env("VK_DRIVER_FILES", self.packages.path(MANIFEST));
         command
+    }
+
+    /// Returns that command line with these arguments, as `bellhopd --worker` takes it: variables as `NAME=VALUE`, the
+    /// program, and its arguments.
+    #[must_use]
+    pub fn words(&self, program: &Path, arguments: &[&str]) -> Vec<OsString> {
+        let command = self.command(program);
+        let variables = command.get_envs().filter_map(|(name, value)| {
+            let mut variable = name.to_owned();
+            variable.push("=");
+            variable.push(value?);
+            Some(variable)
+        });
+        let program = [command.get_program()].into_iter().chain(command.get_args());
+        let arguments = arguments.iter().map(OsString::from);
+        variables.chain(program.map(OsStr::to_owned)).chain(arguments).collect()
     }
 }

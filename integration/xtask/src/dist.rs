@@ -30,9 +30,9 @@ fn tree() -> PathBuf {
 
 /// Builds the programs of the host.
 pub fn programs() -> Result<(), String> {
-    let packages = ["--package", "bellhop-device", "--package", "bellhop-integration"];
+    let packages = ["bellhop-device", "bellhop-integration", "bellhop-worker"];
     let mut build = cargo(&["build", "--locked", "--release"]);
-    run(build.args(packages).env(COMMIT, commit()?))
+    run(build.args(packages.map(|package| format!("--package={package}"))).env(COMMIT, commit()?))
 }
 
 /// Lays out the tree anew, without files of an earlier version.

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Whose Vulkan runs kernels: this machine's, or one that is fetched.
+
+use anyhow::Context;
+use bellhop_vm::{Mesa, Sources, Vulkan};
+use bellhop_worker::probe::{PATIENCE, Search, probe};
+use bellhop_worker::report::Report;
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The devices that `bellhop probe` tests.
+#[derive(Debug, Clone, Args)]
+pub struct VulkanArguments {
+    /// Test only the Vulkan devices with this in their names
+    #[arg(long, value_name = "NAME")]
+    vulkan_device: Option<String>,
+    /// The Debian mirror, instead of the one that this machine's apt uses
+    #[arg(long, value_name = "URL", env = MIRROR)]
+    mirror: Option<String>,
+}
+
+/// Where a Vulkan comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Whose {
+    /// This machine's own
+    System,
+    /// Debian 13's Mesa, fetched once (55 MB) and not installed
+    #[value(name = "debian-13")]
+    Debian13,
+    /// Debian 12's Mesa, which computes wrongly, to see it refused
+    #[value(name = "debian-12", hide = true)]
+    Debian12,
+}
+
+impl Whose {
+    /// Fetches this Vulkan; `None` for the machine's own.
+    fn fetch(self, mirror: Option<String>) -> anyhow::Result<Option<Vulkan>> {
+        let mesa = match self {
+            Self::System => return Ok(None),
+            Self::Debian13 => Mesa::Debian13,
+            Self::Debian12 => Mesa::Debian12,
+        };
+        let mirror = mirror.or_else(|| std::env::var(MIRROR).ok());
+        let sources = Sources { mirror, ..Sources::default() };
+        bellhop_vm::fetch_vulkan(mesa, &sources).map(Some)
+    }
+
+    /// The words of the command line of a daemon's workers with this Vulkan; none for the machine's own.
+    ///
+    /// # Errors
+    /// When the Vulkan cannot be fetched.
+    pub fn worker(self, mirror: Option<String>) -> anyhow::Result<Vec<OsString>> {
+        Ok(match self.fetch(mirror)? {
+            Some(vulkan) => vulkan.words(&executable()?, WORKER),
+            None => Vec::new(),
+        })
+    }
+}
+
+/// The variable with Debian's mirror.
+const MIRROR: &str = "BELLHOP_MIRROR";
+/// The arguments that make `bellhop` a worker.
+pub const WORKER: &[&str] = &["worker", "--"];
+
+fn executable() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find bellhop's own executable")
+}
+
+impl VulkanArguments {
+    /// Tests the devices of a Vulkan.
+    ///
+    /// # Errors
+    /// When the Vulkan cannot be fetched, or no worker can be started.
+    pub fn report(&self, whose: Whose) -> anyhow::Result<Report> {
+        let vulkan = whose.fetch(self.mirror.clone())?;
+        let executable = executable()?;
+        let start = || {
+            let mut command = match &vulkan {
+                Some(vulkan) => vulkan.command(&executable),
+                None => Command::new(&executable),
+            };
+            command.args(WORKER);
+            Ok(command)
+        };
+        let name = self.vulkan_device.as_deref();
+        let mut report = probe(start, Search { name, first: false, patience: PATIENCE })?;
+        if whose == Whose::System {
+            report.missing =
+                report.missing.map(|why| format!("{why}. To try one first: --vulkan debian-13"));
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Daemons whose guests can run kernels, with the same Vulkan on every machine.
+
+use super::{Daemon, bellhop, skip};
+use bellhop_vm::{Mesa, Sources};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The words of a command line of workers with a correct Vulkan, as `bellhopd --worker` takes them. `None` if there is
+/// no such Vulkan: then `loss` is not tested.
+pub fn worker(loss: &str) -> Option<Vec<OsString>> {
+    match bellhop_vm::fetch_vulkan(Mesa::Debian13, &Sources::default()) {
+        Ok(vulkan) => Some(vulkan.words(Path::new(bellhop().get_program()), &["worker", "--"])),
+        Err(error) => {
+            skip(&format!("there is no Vulkan to run kernels with: {error:#}"), loss);
+            None
+        }
+    }
+}
+
+impl Daemon {
+    /// Starts a daemon whose guests can run kernels. `None` if there is no Vulkan for it: then kernels are not tested.
+    pub fn start_with_kernels(sockets: usize, configuration: &str) -> Option<Self> {
+        let words = worker("no guest runs kernels")?;
+        let mut configuration: toml::Table = configuration.parse().unwrap();
+        let adapter = configuration.entry("adapter").or_insert_with(|| toml::Table::new().into());
+        adapter.as_table_mut().unwrap().insert("kernels".into(), "auto".into());
+        let configuration = configuration.to_string();
+        let daemon = Self::spawn(sockets, &configuration, "info", |command, _| {
+            command.args(options(&words));
+        });
+        daemon.await_log("guests can run kernels");
+        daemon.await_log("ready");
+        Some(daemon)
+    }
+}
+
+/// The options of `bellhopd` that make these words the command line of its workers.
+pub fn options(words: &[OsString]) -> impl Iterator<Item = OsString> {
+    words.iter().map(|word| {
+        let mut option = OsString::from("--worker=");
+        option.push(word);
+        option
+    })
+}
