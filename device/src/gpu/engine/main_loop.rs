@@ -277,6 +277,10 @@ impl Engine {
             return self.run_list.forget(index);
         }
         if let Some(entry) = self.run_list.get(index) {
+            if queue.is_lost() {
+                // A worker may be executing its kernels, which other queues of the process wait for.
+                return entry.kill();
+            }
             entry.refresh_ring();
             if queue.is_system()
                 && let Some(fence) = queue.partition.paging().take_abandoned()

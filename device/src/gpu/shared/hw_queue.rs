@@ -83,6 +83,7 @@ pub struct HwQueue {
     settling: AtomicBool,
     fault: OnceLock<Fault>,
     fault_reported: AtomicBool,
+    lost: AtomicBool,
     completed: AtomicU64,
     completion: Pending,
     priority: AtomicI8,
@@ -115,6 +116,7 @@ impl HwQueue {
             settling: AtomicBool::new(false),
             fault: OnceLock::new(),
             fault_reported: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             completed: AtomicU64::new(0),
             completion: Pending::new(),
             preemption: Preemption::new(),
@@ -165,6 +167,16 @@ impl HwQueue {
     /// loses no ring, since the engine looks at the ring before it sleeps; it only sees the ring later.
     pub fn is_settling(&self) -> bool {
         self.settling.load(Ordering::Relaxed)
+    }
+
+    /// Control plane: the queue is never executed again. The engine must then be kicked, which hands this over.
+    pub fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Engine, when it was kicked: returns whether to drop what the queue has begun.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Engine: stores the queue's fault for [`Self::report_fault`].

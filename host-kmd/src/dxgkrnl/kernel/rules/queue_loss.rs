@@ -13,7 +13,7 @@ use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::queue::context::{Context, Suspension};
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
-use crate::hardware::{Fault, HwQueueId};
+use crate::hardware::{Fault, HwQueueId, Reported};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind};
@@ -59,6 +59,7 @@ impl ProcessAccess<'_> {
         let Ok(queue) = self.get_mut::<HwQueue>(handle) else { return };
         let QueueIdentity { id, context, progress_fence, .. } = queue.identity();
         let Some((in_flight, mut software)) = queue.lose() else { return };
+        self.hardware.lose_hw_queue(id).reported();
         // Terminations no longer wait for this queue.
         self.work.wake(Rule::Terminations);
         self.abandon_software_queue(&mut software);
