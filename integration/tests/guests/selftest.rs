@@ -46,6 +46,14 @@ fn every_behaviour_is_seen_with_several_compute_nodes() {
 }
 
 #[test]
+fn every_behaviour_of_a_guest_s_own_kernels_is_seen() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    let seen = daemon.selftest(&["kernel."]);
+    assert_every_behaviour_is_seen(&seen, &[]);
+    assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+}
+
+#[test]
 fn a_guest_that_may_not_change_power_is_not_offered_it() {
     let report = Daemon::start(1).selftest(&["power."]);
     let is = |outcome: &str, id: &str| outcomes(&report, outcome).any(|check| check["id"] == id);
