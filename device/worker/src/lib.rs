@@ -4,7 +4,7 @@
 //!
 //! A Vulkan driver compiles and executes what guests wrote. It may crash, hang or compute wrongly, so only
 //! `bellhop-worker` loads it. [`probe`] starts workers to test this machine's devices, and [`report`] has the results.
-//! [`owner`] starts a worker that runs kernels, gives it memory page by page, and ends it. [`bench`] measures what that
+//! [`owner`] starts a worker that runs kernels, gives it memory page by page, and ends it. [`mod@bench`] measures what that
 //! costs over the same Vulkan in one process.
 
 pub mod bench;
