@@ -17,6 +17,19 @@ open_enum! {
         /// The device was replaced, for example because its daemon restarted, and knows none of the driver's
         /// objects: the driver resets it. All other fields are 0.
         DEVICE_REPLACED = 4;
+        /// A monitor began a frame. `object`: the source; `value`: the flip that is shown, 0 for none; `cookie`: VSYNCs
+        /// of the source since the commit; `time`. Sent where [`ControlInterrupt`] asked for it.
+        ///
+        /// [`ControlInterrupt`]: crate::control::flip::ControlInterrupt
+        VSYNC = 5;
+        /// A flip has ended. `object`: the source; `value`: the flip; `cookie` and `time` as for `VSYNC`; `outcome`.
+        FLIPPED = 6;
+        /// A monitor was plugged in or unplugged. `object`: the child; `value`: 1 if one is plugged in, otherwise 0;
+        /// `cookie`: the child's generation.
+        CHILD_STATUS_CHANGED = 7;
+        /// A viewer pressed a key or moved the pointer. `object`: the source; `value`: [`InputKind`]; `cookie`: what
+        /// that says.
+        INPUT = 8;
     }
 }
 
@@ -85,6 +98,29 @@ impl FaultReason {
     }
 }
 
+open_enum! {
+    /// How a flip ended.
+    pub struct FlipOutcome: u32 {
+        /// The primary was shown.
+        SHOWN = 0;
+        /// A later flip replaced it before it was shown.
+        DROPPED = 1;
+        /// Its source was taken away, its primary destroyed, a fence of it closed, or the display reset.
+        LOST = 2;
+    }
+}
+
+open_enum! {
+    /// What a viewer did.
+    pub struct InputKind: u32 {
+        /// A key: its keysym of X11 in the bits from 1 on; bit 0: it went down.
+        KEY = 1;
+        /// The pointer: x in the upper 32 bits, y in bits 16 to 31, both in pixels of the source; pressed buttons in
+        /// bits 0 to 15, as RFB numbers them.
+        POINTER = 2;
+    }
+}
+
 /// One event: 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -93,12 +129,13 @@ pub struct Event {
     pub kind: EventKind,
     /// The process concerned.
     pub process: u32,
-    /// The object concerned: the fence, or the HW queue. `TRIM_RESIDENCY`: 0.
+    /// The object concerned: the fence, the HW queue, the source or the child. `TRIM_RESIDENCY`: 0.
     pub object: u64,
     /// `FENCE_SIGNALED`: the fence's value. `HW_QUEUE_ERROR`: the `address` of the reason. `TRIM_RESIDENCY`: the
-    /// excess in bytes.
+    /// excess in bytes. Events of a display: see [`EventKind`].
     pub value: u64,
-    /// `FENCE_SIGNALED`: the cookie of the wait. `HW_QUEUE_ERROR`: the read pointer in the ring.
+    /// `FENCE_SIGNALED`: the cookie of the wait. `HW_QUEUE_ERROR`: the read pointer in the ring. Events of a display:
+    /// see [`EventKind`].
     pub cookie: u64,
     /// `HW_QUEUE_ERROR`: what went wrong.
     pub reason: FaultReason,
@@ -108,11 +145,16 @@ pub struct Event {
     pub reserved0: u16,
     /// `HW_QUEUE_ERROR`: the context concerned.
     pub context: u64,
+    /// `VSYNC`, `FLIPPED`: when, in ticks of the clock of `TIMESTAMP`.
+    pub time: u64,
+    /// `FLIPPED`: how the flip ended.
+    pub outcome: FlipOutcome,
     /// Zero.
-    pub reserved1: [u64; 2],
+    pub reserved1: u32,
 }
 crate::assert_layout!(
     Event, 64,
     kind at 0, process at 4, object at 8, value at 16, cookie at 24, reason at 32, opcode at 36,
-    reserved0 at 38, context at 40, reserved1 at 48,
+    reserved0 at 38, context at 40, time at 48, outcome at 56,
+    reserved1 at 60,
 );

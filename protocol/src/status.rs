@@ -60,6 +60,12 @@ open_enum! {
         GRAPHICS_ALLOCATION_INVALID = 0xC01E_0106;
         /// The guest hung engines too often, and engines execute nothing for it until its device is reset.
         GRAPHICS_GPU_EXCEPTION_ON_DEVICE = 0xC01E_0200;
+        /// The display cannot show these paths; `detail` is the constraint in the upper half, the path in the lower.
+        GRAPHICS_VIDPN_TOPOLOGY_NOT_SUPPORTED = 0xC01E_0301;
+        /// No monitor is plugged into the connector; `detail` is the connector.
+        GRAPHICS_MONITOR_NOT_CONNECTED = 0xC01E_0338;
+        /// The process has not committed the source, nor may flip it; `detail` is the source.
+        GRAPHICS_SOURCE_NOT_IN_TOPOLOGY = 0xC01E_0339;
     }
 }
 

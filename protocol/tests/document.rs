@@ -7,11 +7,14 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
+use bellhop_protocol::control::display::{
+    ConnectorKind, Constraint, Pivot, PixelFormat, Rotation, Scaling,
+};
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::kernel::KernelResult;
 use bellhop_protocol::control::node_context::SubmissionModel;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
-use bellhop_protocol::event::{EventKind, FaultReason};
+use bellhop_protocol::event::{EventKind, FaultReason, FlipOutcome, InputKind};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::fence_log::{FenceLogOperation, FenceLogType};
 use bellhop_protocol::packet::dispatch::Kernel;
@@ -54,6 +57,14 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(EventKind, "{}");
     assert_rows!(FaultReason, "{}");
     assert_rows!(KernelResult, "{}");
+    assert_rows!(PixelFormat, "{}");
+    assert_rows!(Scaling, "{}");
+    assert_rows!(Rotation, "{}");
+    assert_rows!(ConnectorKind, "{}");
+    assert_rows!(Constraint, "{}");
+    assert_rows!(Pivot, "{}");
+    assert_rows!(FlipOutcome, "{}");
+    assert_rows!(InputKind, "{}");
     for code in RequestCode::ALL {
         assert_row(&format!("0x{:02X}", code.0), code.name().unwrap());
     }

@@ -3,10 +3,10 @@
 //! Interrupts: what the GPU reports to the host.
 
 use super::{
-    AddressSpaceId, EngineState, GlobalFence, GuestId, HwQueueId, KernelNumber, KernelOutcome,
-    RotationOutcome,
+    AddressSpaceId, DisplayTicket, EngineState, GlobalFence, GuestId, HwQueueId, KernelNumber,
+    KernelOutcome, RotationOutcome,
 };
-use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::event::{FaultReason, InputKind};
 use bellhop_protocol::packet::Opcode;
 
 /// A HW queue's error. The engine has already taken the queue off its lists.
@@ -151,6 +151,63 @@ pub enum Interrupt {
         kernel: KernelNumber,
         /// What came of it.
         outcome: KernelOutcome,
+    },
+    /// `DXGK_INTERRUPT_CRTC_VSYNC`: a monitor began a frame. Raised at each VSYNC of a visible source while a flip of it
+    /// is pending, and while [`Display::control_vsync`](super::Display::control_vsync) is on. The hardware no longer
+    /// reads what flips before `flip` showed.
+    CrtcVsync {
+        /// The guest.
+        guest: GuestId,
+        /// The source.
+        source: u32,
+        /// The preferred target: that of the source's first path.
+        target: u32,
+        /// The flip that is shown from this VSYNC on; 0 for none.
+        flip: u64,
+        /// VSYNCs of the source since it was committed, this one included.
+        count: u64,
+        /// When, in ticks of the clock of `TIMESTAMP`.
+        time: u64,
+    },
+    /// An immediate flip has happened, or one of a source that is not visible. The hardware no longer reads what was
+    /// shown before.
+    Flipped {
+        /// The guest.
+        guest: GuestId,
+        /// The source.
+        source: u32,
+        /// The flip.
+        flip: u64,
+        /// VSYNCs of the source since it was committed.
+        count: u64,
+        /// When, in ticks of the clock of `TIMESTAMP`.
+        time: u64,
+    },
+    /// A monitor was plugged in, unplugged or exchanged: [`Display::monitor`](super::Display::monitor) tells.
+    ChildStatusChanged {
+        /// The guest.
+        guest: GuestId,
+        /// The child.
+        child: u32,
+    },
+    /// A viewer did something.
+    DisplayInput {
+        /// The guest.
+        guest: GuestId,
+        /// The source that the viewer sees.
+        source: u32,
+        /// What the viewer did.
+        kind: InputKind,
+        /// As [`InputKind`] says.
+        value: u64,
+    },
+    /// The hardware has passed this ticket of [`Display::quiesce_display`](super::Display::quiesce_display), and all
+    /// earlier ones of the guest.
+    DisplayQuiesced {
+        /// The guest.
+        guest: GuestId,
+        /// The ticket.
+        ticket: DisplayTicket,
     },
     /// [`Engines::quiesced`](super::Engines::quiesced) advanced.
     Quiesced,

@@ -8,6 +8,7 @@
 
 mod adapter;
 mod addressing;
+mod display;
 mod doorbell;
 mod engine;
 mod error;
@@ -26,6 +27,10 @@ mod system_context;
 
 pub use adapter::{Adapter, DoorbellModel, NodeDescription};
 pub use addressing::{PageSize, VirtualAddressingModel};
+pub use display::{
+    ConnectorCaps, Display, DisplayCaps, DisplayPath, DisplayTicket, Monitor, PointerShape,
+    SourceAddress,
+};
 pub use doorbell::{Doorbells, RingBinding, RotationOutcome, RotationProgress};
 pub use engine::{EngineProgress, EngineState, Engines};
 pub use error::{HardwareError, HardwareFull, Reported, UnknownId};
@@ -60,6 +65,7 @@ pub trait Hardware:
     + FenceLogs
     + Queues
     + Kernels
+    + Display
     + Doorbells
     + Engines
     + Interrupts
@@ -78,6 +84,7 @@ impl<T> Hardware for T where
         + FenceLogs
         + Queues
         + Kernels
+        + Display
         + Doorbells
         + Engines
         + Interrupts

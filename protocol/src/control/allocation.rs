@@ -52,6 +52,9 @@ bitflags! {
         /// Other processes may open it by the name that [`ShareAllocation`] returns. It has no extents and is not
         /// `ACCESSED_PHYSICALLY`.
         const SHARED = 1 << 4;
+        /// A display may show it (`DXGK_ALLOCATIONINFOFLAGS`, `Primary`): it supports local segments only, where it is
+        /// contiguous, and stays resident and in its place while it is shown or a flip to it waits.
+        const PRIMARY = 1 << 5;
     }
 }
 

@@ -12,9 +12,11 @@ pub mod adapter;
 pub mod allocation;
 pub mod context;
 pub mod device;
+pub mod display;
 pub mod doorbell;
 pub mod escape;
 pub mod fence;
+pub mod flip;
 pub mod gpu_va;
 pub mod hw_queue;
 pub mod kernel;
@@ -153,6 +155,34 @@ open_enum! {
         CREATE_KERNEL = 0x71;
         /// [`kernel::DestroyKernel`]
         DESTROY_KERNEL = 0x72;
+        /// [`display::QueryChildRelations`]
+        QUERY_CHILD_RELATIONS = 0x80;
+        /// [`display::QueryChildStatus`]
+        QUERY_CHILD_STATUS = 0x81;
+        /// [`display::QueryDeviceDescriptor`]
+        QUERY_DEVICE_DESCRIPTOR = 0x82;
+        /// [`display::RecommendMonitorModes`]
+        RECOMMEND_MONITOR_MODES = 0x83;
+        /// [`display::IsSupportedVidPn`]
+        IS_SUPPORTED_VIDPN = 0x84;
+        /// [`display::EnumVidPnCofuncModality`]
+        ENUM_VIDPN_COFUNC_MODALITY = 0x85;
+        /// [`display::CommitVidPn`]
+        COMMIT_VIDPN = 0x86;
+        /// [`flip::SetVidPnSourceVisibility`]
+        SET_VIDPN_SOURCE_VISIBILITY = 0x87;
+        /// [`flip::SetVidPnSourceAddress`]
+        SET_VIDPN_SOURCE_ADDRESS = 0x88;
+        /// [`flip::GetScanLine`]
+        GET_SCAN_LINE = 0x89;
+        /// [`flip::ControlInterrupt`]
+        CONTROL_INTERRUPT = 0x8A;
+        /// [`flip::SetPointerShape`]
+        SET_POINTER_SHAPE = 0x8B;
+        /// [`flip::SetPointerPosition`]
+        SET_POINTER_POSITION = 0x8C;
+        /// [`flip::SetVidPnSourceOwner`]
+        SET_VIDPN_SOURCE_OWNER = 0x8D;
     }
 }
 

@@ -80,6 +80,12 @@ impl Kernel {
                     }
                 }
                 Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
+                // The hardware has no display.
+                Interrupt::CrtcVsync { .. }
+                | Interrupt::Flipped { .. }
+                | Interrupt::ChildStatusChanged { .. }
+                | Interrupt::DisplayInput { .. }
+                | Interrupt::DisplayQuiesced { .. } => {}
                 // The work list checks the tickets after every input.
                 Interrupt::Quiesced => {}
                 Interrupt::KernelCompiled { space, kernel, outcome } => {

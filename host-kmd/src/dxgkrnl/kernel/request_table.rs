@@ -21,6 +21,10 @@ use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
 };
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
+use bellhop_protocol::control::display::{
+    CommitVidPn, EnumVidPnCofuncModality, IsSupportedVidPn, QueryChildRelations, QueryChildStatus,
+    QueryDeviceDescriptor, RecommendMonitorModes,
+};
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, DestroyDoorbell, NotifyWorkSubmission,
 };
@@ -28,6 +32,10 @@ use bellhop_protocol::control::escape::Escape;
 use bellhop_protocol::control::fence::{
     CancelWait, CreateMonitoredFence, CreateNativeFence, DestroyNativeFence, OpenNativeFence,
     ShareNativeFence, SignalFences, SignalFromGpu, WaitForFences, WaitFromGpu,
+};
+use bellhop_protocol::control::flip::{
+    ControlInterrupt, GetScanLine, SetPointerPosition, SetPointerShape, SetVidPnSourceAddress,
+    SetVidPnSourceOwner, SetVidPnSourceVisibility,
 };
 use bellhop_protocol::control::gpu_va::{
     FreeGpuVirtualAddress, MapGpuVirtualAddress, ReserveGpuVirtualAddress, UpdateGpuVirtualAddress,
@@ -136,6 +144,11 @@ const REQUESTS: &[Declaration] = declare! {
         SetEnginePower => set_engine_power;
         Escape => escape;
         QueryKernelCaps => query_kernel_caps;
+        QueryChildRelations => query_child_relations;
+        QueryChildStatus => query_child_status;
+        QueryDeviceDescriptor => query_device_descriptor;
+        RecommendMonitorModes => recommend_monitor_modes;
+        GetScanLine => get_scan_line;
         CreateProcess => create_process, NEW_WORK;
     }
     Process {
@@ -190,6 +203,16 @@ const REQUESTS: &[Declaration] = declare! {
 
         CreateKernel[constant_count] => create_kernel, NEW_WORK;
         DestroyKernel => destroy_kernel;
+
+        IsSupportedVidPn[paths] => is_supported_vidpn;
+        EnumVidPnCofuncModality[paths] => enum_vidpn_cofunc_modality;
+        CommitVidPn[paths] => commit_vidpn, NEEDS_POWER | NEW_WORK;
+        SetVidPnSourceVisibility => set_vidpn_source_visibility, NEEDS_POWER;
+        SetVidPnSourceAddress[fences] => set_vidpn_source_address, NEEDS_POWER | NEW_WORK;
+        ControlInterrupt => control_interrupt;
+        SetPointerShape => set_pointer_shape, NEEDS_POWER;
+        SetPointerPosition => set_pointer_position;
+        SetVidPnSourceOwner => set_vidpn_source_owner;
     }
 };
 

@@ -3,6 +3,7 @@
 //! The registers: the control plane's operations on the GPU, one file per subject of
 //! [`Hardware`](bellhop_host_kmd::hardware::Hardware).
 
+mod display;
 mod doorbells;
 mod engines;
 mod fences;

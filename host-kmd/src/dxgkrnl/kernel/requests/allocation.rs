@@ -127,6 +127,9 @@ impl ProcessAccess<'_> {
             .filter(|flags| !flags.contains(alone))
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
             .ok_or(wrong("flags", request.flags))?;
+        if flags.contains(AllocationFlags::PRIMARY) {
+            return Err(RequestError::NotSupported("displays"));
+        }
         let cpu_visible = flags.contains(AllocationFlags::CPU_VISIBLE);
         let supported = SegmentSet::from_bits(supported_segments)
             .filter(|set| !set.is_empty())

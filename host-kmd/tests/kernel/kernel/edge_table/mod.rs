@@ -171,7 +171,8 @@ fn try_values(
 fn each_row(mut of: impl FnMut(RequestCode, usize, &Row)) {
     for code in RequestCode::ALL {
         let rows = Scene::new(*code).rows;
-        assert!(!rows.is_empty(), "{code} has no row");
+        let is_none = *code >= RequestCode::QUERY_CHILD_RELATIONS;
+        assert!(is_none || !rows.is_empty(), "{code} has no row");
         for (index, row) in rows.iter().enumerate() {
             of(*code, index, row);
         }

@@ -3,6 +3,7 @@
 //! The model as the driver and dxgkrnl see it: one file for each subject of `Hardware`.
 
 mod adapter;
+mod display;
 mod doorbells;
 mod engines;
 mod fences;
