@@ -6,6 +6,7 @@
 //! runs the kernels of `bellhop-host-kmd`. [`vhost`] attaches a guest to both. [`service`] is `bellhopd`, which
 //! serves any number of guests. [`log`] bounds what each guest can log.
 
+pub mod allowance;
 pub mod control_plane;
 pub mod gpu;
 pub mod log;

@@ -8,6 +8,7 @@
 
 use super::share::Share;
 use super::span::{self, Concern, GuestSpans};
+use crate::allowance::Rate;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -27,8 +28,7 @@ const LIBRARIES: &str = "log";
 /// A layer that suppresses and counts the lines beyond a share.
 #[derive(Debug)]
 pub struct LineLimit {
-    pub(super) interval: Duration,
-    burst: u32,
+    pub(super) rate: Rate,
     start: Instant,
     program: Arc<Share>,
     libraries: Arc<Share>,
@@ -41,8 +41,7 @@ impl LineLimit {
     #[must_use]
     pub fn new(lines_per_second: u32, burst: u32) -> Self {
         Self {
-            interval: Duration::from_secs(1) / lines_per_second.max(1),
-            burst,
+            rate: Rate::new(lines_per_second, burst),
             start: Instant::now(),
             program: Arc::new(Share::new("no guest".into())),
             libraries: Arc::new(Share::new("no guest, by libraries".into())),
@@ -97,7 +96,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLimit {
             return true;
         }
         let share = self.share(event, &context);
-        let taken = share.take(self.start.elapsed(), self.interval, self.burst);
+        let taken = share.take(self.start.elapsed(), self.rate);
         if !taken && share.leave_out() {
             self.suppressed.add(share);
         }

@@ -27,7 +27,7 @@ impl io::Write for Page {
 /// The lines that `work` logs in this module, each source with at most `burst`.
 fn logged(format: LogFormat, burst: u32, work: impl FnOnce()) -> Vec<String> {
     let (page, mut limit) = (Page::default(), LineLimit::new(1, burst));
-    limit.interval = Duration::from_secs(3600);
+    limit.rate.interval = Duration::from_secs(3600);
     let writer = page.clone();
     let output = lines(format, &limit, move || writer.clone(), false);
     let filter = filter(concat!("off,", module_path!(), "=info")).unwrap();

@@ -124,6 +124,8 @@ pub(super) fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
                 0 => processors,
                 some => some,
             },
+            starts: config.worker_starts(),
+            compile_timeout: adapter.kernel_compile_timeout.get(),
         })
     };
     let found = config.adapters().map(|(name, adapter)| {

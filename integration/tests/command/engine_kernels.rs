@@ -5,6 +5,7 @@
 
 use crate::rig::*;
 use crate::support::{bellhop, skip};
+use bellhop_device::allowance::Rate;
 use bellhop_device::gpu::{Gpu, GpuConfig, KernelsConfig, WorkerProgram};
 use bellhop_host_kmd::hardware::{
     Fault, Interrupt, Interrupts as _, KernelNumber, KernelOutcome, KernelRefusal, KernelSource,
@@ -80,6 +81,8 @@ fn gpu_with(change: impl FnOnce(&mut KernelsConfig)) -> Option<Arc<Gpu>> {
         kernels_per_guest: 8,
         memory: 1 << 30,
         threads: 2,
+        starts: Rate::new(1000, 1000),
+        compile_timeout: Duration::from_secs(10),
     };
     change(&mut kernels);
     let hang = Duration::from_secs(2);

@@ -8,6 +8,7 @@ use super::manager::Manager;
 use super::module::Module;
 use super::source::Source;
 use super::table::{GuestKernels, KernelSpace};
+use crate::allowance::Allowance;
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::partition::Partition;
@@ -69,6 +70,8 @@ pub struct Kernels {
     most: usize,
     /// No engine ever takes this lock.
     owners: Mutex<HashMap<GuestId, Owner>>,
+    /// By the paths of sockets, of which the daemon has few.
+    sockets: Mutex<HashMap<String, Arc<Allowance>>>,
     manager: Option<JoinHandle<()>>,
 }
 
@@ -82,12 +85,29 @@ impl Kernels {
         let most = config.kernels_per_guest as usize;
         let manager = Manager::new(Arc::clone(&desk), config);
         let manager = Builder::new().name("kernels".into()).spawn(|| manager.run())?;
-        Ok(Self { desk, most, owners: Mutex::default(), manager: Some(manager) })
+        Ok(Self {
+            desk,
+            most,
+            owners: Mutex::default(),
+            sockets: Mutex::default(),
+            manager: Some(manager),
+        })
     }
 
     /// Where engines meet the manager.
     pub fn desk(&self) -> &Arc<Desk> {
         &self.desk
+    }
+
+    /// The workers that may be started for a guest. Those that come to one socket share them: whoever connects anew gains
+    /// nothing.
+    fn starts(&self, partition: &Partition) -> Arc<Allowance> {
+        let socket = partition.front_end.get().map(|front_end| front_end.socket.as_str());
+        let Some(socket) = socket.filter(|socket| !socket.is_empty()) else {
+            return Arc::default();
+        };
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(sockets.entry(socket.to_owned()).or_default())
     }
 
     fn owners(&self) -> MutexGuard<'_, HashMap<GuestId, Owner>> {
@@ -107,7 +127,7 @@ impl Kernels {
         let guest = partition.id();
         let mut owners = self.owners();
         let owner = owners.entry(guest).or_insert_with(|| Owner {
-            guest: Arc::new(GuestKernels::new(guest)),
+            guest: Arc::new(GuestKernels::new(guest, self.starts(partition))),
             remembered: Remembered::default(),
             spaces: Vec::new(),
             last: 0,

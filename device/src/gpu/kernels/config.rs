@@ -2,10 +2,12 @@
 
 //! The configuration of what runs guests' kernels.
 
+use crate::allowance::Rate;
 use bellhop_protocol::control::kernel::KernelCaps;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// How a worker is started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,6 +62,10 @@ pub struct KernelsConfig {
     pub memory: u64,
     /// Processors that a worker may use.
     pub threads: u32,
+    /// How often a worker may be started for the guests of a socket, to execute or to compile.
+    pub starts: Rate,
+    /// How long compiling a kernel may take.
+    pub compile_timeout: Duration,
 }
 
 impl KernelsConfig {
@@ -75,6 +81,8 @@ impl KernelsConfig {
             kernels_per_guest: 0,
             memory: 0,
             threads: 0,
+            starts: Rate::new(0, 0),
+            compile_timeout: Duration::ZERO,
         }
     }
 }

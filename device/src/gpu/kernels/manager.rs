@@ -12,6 +12,7 @@
 mod compiling;
 mod executing;
 mod graves;
+mod pace;
 mod starting;
 
 use super::config::KernelsConfig;
@@ -22,6 +23,7 @@ use bellhop_worker::owner::{Event, Options, Worker, WorkerError};
 use compiling::Compiling;
 use executing::Executing;
 use graves::Graves;
+use pace::Pace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use starting::Starting;
@@ -30,8 +32,6 @@ use std::time::{Duration, Instant};
 
 /// How long a worker may take to start. A self-test takes a second at most, but the driver may be on a slow disk.
 const START: Duration = Duration::from_secs(60);
-/// How long a worker may take to compile a kernel.
-const COMPILE: Duration = Duration::from_secs(10);
 
 /// A worker that the manager has.
 struct Process {
@@ -104,6 +104,7 @@ pub struct Manager {
     config: KernelsConfig,
     processes: Vec<Process>,
     starting: Starting,
+    pace: Pace,
     compiling: Compiling,
     executing: Executing,
     graves: Graves,
@@ -113,6 +114,7 @@ impl Manager {
     /// A manager without workers.
     pub fn new(desk: Arc<Desk>, config: KernelsConfig) -> Self {
         Self {
+            pace: Pace::new(config.starts),
             desk,
             config,
             processes: Vec::new(),
@@ -126,6 +128,7 @@ impl Manager {
     /// Runs until it is told to stop.
     pub fn run(mut self) {
         loop {
+            self.pace.begin();
             self.serve_requests();
             self.serve_compiles();
             self.keep_a_spare();
@@ -148,7 +151,7 @@ impl Manager {
 
     fn deadline(&self) -> Option<Instant> {
         let deadlines = self.processes.iter().filter_map(|process| process.deadline);
-        deadlines.chain(self.starting.retry()).min()
+        deadlines.chain(self.starting.retry()).chain(self.pace.next()).min()
     }
 
     /// Waits for an order, for a process or for the deadline. Returns the indices of processes that said something.

@@ -3,6 +3,7 @@
 //! The kernels of address spaces, as engines see them.
 
 use super::module::Module;
+use crate::allowance::Allowance;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
 use std::collections::HashMap;
@@ -14,14 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub struct GuestKernels {
     /// The guest.
     pub id: GuestId,
+    /// The workers that may be started for it, and for the other guests of its socket.
+    pub starts: Arc<Allowance>,
     /// How many requests for a worker wait until the guest has fewer workers.
     waiting: AtomicU32,
 }
 
 impl GuestKernels {
     /// A guest without kernels.
-    pub fn new(id: GuestId) -> Self {
-        Self { id, waiting: AtomicU32::new(0) }
+    pub fn new(id: GuestId, starts: Arc<Allowance>) -> Self {
+        Self { id, starts, waiting: AtomicU32::new(0) }
     }
 
     /// Manager: sets how many requests wait until the guest has fewer workers. Relaxed: it hands nothing over, and an

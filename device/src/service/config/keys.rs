@@ -111,6 +111,8 @@ section! {
         kernel_memory: Mib<64, 65_536> = at(1024);
         /// Processors that a worker may use at once, where kernels run on processors. 0 is all of this service's.
         kernel_processors: Count<0, 1024> = at(0);
+        /// How long compiling a kernel may take. Beyond that, the kernel is refused.
+        kernel_compile_timeout: Millis<10, 3_600_000> = at(10_000);
     }
 }
 
@@ -146,6 +148,12 @@ section! {
         cross_adapter_fences: Count<0, 1024> = at(64);
         /// Kernels of the guest's own. The host keeps the SPIR-V of each, at most 1 MiB.
         kernels: Count<0, 65_536> = at(256);
+        /// Workers that the guest can have started in a second in the long run, for instance by kernels that fault
+        /// or that crash the compiler. Each takes about a tenth of a second of a processor. Beyond that, its kernels
+        /// wait.
+        worker_starts_per_second: Count<1, 1000> = at(5);
+        /// Workers that the guest can have started at once.
+        worker_start_burst: Count<1, 10_000> = at(50);
         /// Memory that the guest's VMM may announce: the whole memory of the VM. It takes addresses of the daemon,
         /// which has 128 TiB of them, and no memory until it is used.
         announced_memory: Mib<1, 1_048_576> = at(262_144), was "announced_memory_mib";

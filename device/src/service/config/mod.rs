@@ -30,6 +30,7 @@ pub use reading::{Flaw, Why, read};
 pub use renamed::Renamed;
 pub use rules::Fault;
 
+use crate::allowance::Rate;
 use crate::gpu::{GpuConfig, KernelsConfig};
 use crate::log::LineLimit;
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
@@ -183,6 +184,12 @@ impl Config {
     #[must_use]
     pub fn line_limit(&self) -> LineLimit {
         LineLimit::new(self.guest.log_lines_per_second.get(), self.guest.log_burst.get())
+    }
+
+    /// How often a guest can have workers started.
+    #[must_use]
+    pub fn worker_starts(&self) -> Rate {
+        Rate::new(self.guest.worker_starts_per_second.get(), self.guest.worker_start_burst.get())
     }
 
     /// The features offered to guests of an adapter.

@@ -2,7 +2,7 @@
 
 //! Compiling kernels aside, before any engine executes them.
 
-use super::{COMPILE, End, Manager, Role};
+use super::{End, Manager, Role};
 use crate::gpu::kernels::desk::{Compile, Outcome};
 use bellhop_host_kmd::hardware::KernelOutcome;
 use bellhop_protocol::control::kernel::KernelResult;
@@ -80,6 +80,12 @@ impl Manager {
             }
             return None;
         }
+        if compilers >= COMPILERS && idle.is_none() {
+            return Some(compile);
+        }
+        if !self.pace.may_start(&space.guest) {
+            return Some(compile);
+        }
         if compilers >= COMPILERS {
             let Some(idle) = idle else { return Some(compile) };
             self.end(idle, End::Unneeded);
@@ -105,7 +111,7 @@ impl Manager {
         let Role::Compiler { job: Some(compile), .. } = &process.role else { return };
         let module = &compile.module;
         match process.worker.worker().load(module.number, &module.to_load()) {
-            Ok(()) => process.deadline = Some(Instant::now() + COMPILE),
+            Ok(()) => process.deadline = Some(Instant::now() + self.config.compile_timeout),
             Err(error) => self.end(index, End::Ended(error.to_string())),
         }
     }
@@ -129,7 +135,7 @@ impl Manager {
         let (result, why) = match end {
             End::NotStarted(why) => (KernelResult::NO_WORKER, why),
             End::TooSlow => {
-                let seconds = COMPILE.as_secs();
+                let seconds = self.config.compile_timeout.as_secs_f32();
                 (KernelResult::TOO_SLOW, format!("compiling took more than {seconds} s"))
             }
             End::Ended(why) | End::NotLoaded(why) => (KernelResult::COMPILER_CRASHED, why),

@@ -2,7 +2,7 @@
 
 //! Workers for engines: with the right kernels loaded, and no more of them than allowed.
 
-use super::{Body, COMPILE, End, Manager, Role};
+use super::{Body, End, Manager, Role};
 use crate::gpu::kernels::desk::{Desk, Failure, Note, Request};
 use crate::gpu::kernels::held::{Held, LastUse};
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
@@ -102,6 +102,11 @@ impl Manager {
                 waiting.push_back(request);
                 continue;
             }
+            let needs_another = request.held.is_none() && !request.space.has_ended();
+            if needs_another && !self.pace.may_start(&guest) {
+                waiting.push_back(request);
+                continue;
+            }
             self.serve(request);
         }
         for request in &waiting {
@@ -179,7 +184,7 @@ impl Manager {
             return false;
         };
         let loads = held.load(module);
-        let deadline = Some(Instant::now() + COMPILE);
+        let deadline = Some(Instant::now() + self.config.compile_timeout);
         let (role, worker) = (Role::Executor(request, next), Body::Held(held));
         self.processes.push(super::Process { worker, ready, deadline, role });
         // Back where it was: the caller goes through the indices from the last.

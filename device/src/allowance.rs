@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How often a guest may have something done: so many times at once, and once for each interval in the long run.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often something may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// The time after which it may be done once more, in the long run.
+    pub interval: Duration,
+    /// How many times it may be done at once.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// So many times in a second in the long run, and so many at once.
+    #[must_use]
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        Self { interval: Duration::from_secs(1) / per_second.max(1), burst }
+    }
+}
+
+/// What is left of an allowance.
+///
+/// The time when it is whole again, in nanoseconds of any one clock. While that is less than a burst away, there is
+/// something left.
+#[derive(Debug, Default)]
+pub struct Allowance(AtomicU64);
+
+impl Allowance {
+    /// Takes one, `now` on the allowance's clock.
+    ///
+    /// # Errors
+    /// How long until there is one, if none is left.
+    pub fn take(&self, now: Duration, rate: Rate) -> Result<(), Duration> {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (now, cost) = (nanoseconds(now), nanoseconds(rate.interval));
+        let most = now.saturating_add(cost.saturating_mul(rate.burst.into()));
+        let whole = |whole_at: u64| whole_at.max(now).saturating_add(cost);
+        let charge = |whole_at| Some(whole(whole_at)).filter(|whole_at| *whole_at <= most);
+        // Relaxed: the number hands nothing over.
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge) {
+            Ok(_) => Ok(()),
+            Err(whole_at) => Err(Duration::from_nanos(whole(whole_at) - most)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_had_at_once_and_then_one_for_each_interval() {
+        let allowance = Allowance::default();
+        let rate = Rate { interval: Duration::from_millis(100), burst: 5 };
+        let taken_at = |milliseconds| {
+            let now = Duration::from_millis(milliseconds);
+            (0..1000).filter(|_| allowance.take(now, rate).is_ok()).count()
+        };
+        assert_eq!([0, 0, 99, 100, 350, 10_000].map(taken_at), [5, 0, 0, 1, 2, 5]);
+    }
+
+    #[test]
+    fn whoever_waits_as_long_as_it_is_told_gets_one() {
+        let allowance = Allowance::default();
+        let rate = Rate::new(10, 2);
+        let mut now = Duration::from_secs(7);
+        assert_eq!([(); 3].map(|()| allowance.take(now, rate).is_ok()), [true, true, false]);
+        now += Duration::from_millis(30);
+        let wait = allowance.take(now, rate).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(70));
+        assert!(allowance.take(now + wait - Duration::from_nanos(1), rate).is_err());
+        assert_eq!(allowance.take(now + wait, rate), Ok(()));
+    }
+
+    #[test]
+    fn the_ends_of_time_do_not_overflow() {
+        let allowance = Allowance::default();
+        assert!(allowance.take(Duration::MAX, Rate { interval: Duration::MAX, burst: 9 }).is_ok());
+        let _ = allowance.take(Duration::ZERO, Rate { interval: Duration::ZERO, burst: 1 });
+        let _ = allowance.take(Duration::ZERO, Rate::new(0, 0));
+    }
+}
