@@ -9,7 +9,7 @@ use bellhop_protocol::PAGE_SIZE;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::{
     Address, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion, VolatileMemory,
     VolatileSlice,
@@ -84,6 +84,9 @@ pub struct HostMappings {
     pub cross_adapter: Mapping,
     /// The guest's paging buffers and DMA buffers, which no page-table entry can name.
     pub buffers: Mapping,
+    /// Where the segment `Private` ends for kernels: fences' values may follow. See
+    /// [`HostMemory::keep_from_kernels`](super::host_memory::HostMemory::keep_from_kernels).
+    pub private_end: Arc<AtomicU64>,
 }
 
 /// Indices of [`HostMappings`] among the mappings. The guest's own memory follows.
@@ -103,6 +106,8 @@ const SYSTEM: usize = 6;
 pub struct AddressMap {
     /// The host's mappings, then the guest's memory in the order of its addresses.
     mappings: Box<[Mapping]>,
+    /// As in [`HostMappings`].
+    private_end: Arc<AtomicU64>,
 }
 
 impl AddressMap {
@@ -114,9 +119,10 @@ impl AddressMap {
             start: region.start_addr().raw_value(),
             length: region.len(),
         });
-        let HostMappings { local, private, backing, fences, cross_adapter, buffers } = host;
+        let HostMappings { local, private, backing, fences, cross_adapter, buffers, private_end } =
+            host;
         let host = [local, private, backing, fences, cross_adapter, buffers];
-        Self { mappings: host.into_iter().chain(system).collect() }
+        Self { mappings: host.into_iter().chain(system).collect(), private_end }
     }
 
     /// The place of a page; `None` unless all of it is mapped, in one piece.
@@ -131,14 +137,22 @@ impl AddressMap {
         }
     }
 
-    /// The place of a page, if it is in a segment that kernels may reach.
+    /// The place of a page, if it is where kernels may reach: not where values of fences are.
     pub fn locate_shareable(&self, page: PhysicalPage, size: PageSize) -> Option<Place> {
         match page.segment {
             Segment::Fence | Segment::CrossAdapter => None,
+            Segment::Private if !self.is_before_values(page, size) => None,
             Segment::Local | Segment::Private | Segment::Backing | Segment::System => {
                 self.locate(page, size)
             }
         }
+    }
+
+    /// Whether a page of the segment `Private` ends before the values of fences.
+    fn is_before_values(&self, page: PhysicalPage, size: PageSize) -> bool {
+        // Relaxed: the kernel reserves the values' memory before the guest runs, so no page of it was ever given out.
+        let end = self.private_end.load(Ordering::Relaxed);
+        page.address.checked_add(size.bytes()).is_some_and(|page_end| page_end <= end)
     }
 
     /// The file that is mapped at a place, and the place's offset in it; `None` if no file is, as in tests.
@@ -236,6 +250,7 @@ pub mod tests {
             fences: part(0x1_8000, 0x1000),
             cross_adapter: part(0x1_9000, 0x1000),
             buffers: part(0x1_a000, 0x1000),
+            private_end: Arc::new(AtomicU64::new(0x7000)),
         };
         AddressMap::new(host, &memory)
     }
@@ -252,6 +267,7 @@ pub mod tests {
             fences: part(0x7000, 0x1000),
             cross_adapter: part(0x8000, 0x1000),
             buffers: part(0x9000, 0x1000),
+            private_end: Arc::new(AtomicU64::new(0x1000)),
         };
         AddressMap::new(host, &memory)
     }

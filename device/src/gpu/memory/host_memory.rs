@@ -19,6 +19,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Maximum number of submitted but uncompleted paging buffers of a guest.
@@ -44,6 +45,8 @@ pub struct HostMemory {
     sizes: SegmentSizes,
     /// Bytes of fence values and logs.
     fences: u64,
+    /// Where the segment `Private` ends for kernels.
+    private_end: Arc<AtomicU64>,
 }
 
 impl HostMemory {
@@ -66,7 +69,8 @@ impl HostMemory {
         if length > 0 {
             show(&all, before, &shared_file, length)?;
         }
-        Ok(Self { file, all, shared_file, segments, sizes, fences })
+        let private_end = Arc::new(AtomicU64::new(sizes.private));
+        Ok(Self { file, all, shared_file, segments, sizes, fences, private_end })
     }
 
     fn mapping(&self, base: u64, length: u64) -> Mapping {
@@ -80,7 +84,8 @@ impl HostMemory {
     /// Mappings of all of it, together with the given local memory and the given cross-adapter memory.
     pub fn mappings(&self, local: Mapping, cross_adapter: Mapping) -> HostMappings {
         let (private, backing, fences) = (self.private(), self.backing(), self.fences());
-        HostMappings { local, private, backing, fences, cross_adapter, buffers: self.buffers() }
+        let (buffers, private_end) = (self.buffers(), Arc::clone(&self.private_end));
+        HostMappings { local, private, backing, fences, cross_adapter, buffers, private_end }
     }
 
     /// The mapping of all of it.
@@ -97,6 +102,15 @@ impl HostMemory {
             Segment::System | Segment::Local | Segment::CrossAdapter => return None,
         };
         (address.address < mapping.length).then(|| before + mapping.base + address.address)
+    }
+
+    /// Control plane: a fence has a value here. If that is in the segment `Private`, kernels reach its page no more, nor
+    /// those behind it: the kernel has all values there at the end. Relaxed: see [`AddressMap`](super::address_map).
+    pub fn keep_from_kernels(&self, value: PhysicalAddress) {
+        if value.segment == Segment::Private {
+            self.private_end
+                .fetch_min(value.address - value.address % PAGE_SIZE, Ordering::Relaxed);
+        }
     }
 
     /// Offset in [`Self::region`] of the segments `Private` and `Backing`.
@@ -298,6 +312,21 @@ mod tests {
         }
         edges(&memory.metadata(), 3);
         assert_eq!(bytes(&memory.backing()), vec![0; SIZES.backing as usize]);
+    }
+
+    #[test]
+    fn kernels_reach_private_memory_up_to_the_first_value_of_a_fence() {
+        let memory = HostMemory::new(SIZES, 64).unwrap();
+        let end = || memory.private_end.load(Ordering::Relaxed);
+        for (segment, address, expected) in [
+            (Segment::Fence, 0, 0x4000),
+            (Segment::Private, 0x3040, 0x3000),
+            (Segment::Private, 0x2fff, 0x2000),
+            (Segment::Private, 0x3000, 0x2000),
+        ] {
+            memory.keep_from_kernels(PhysicalAddress { segment, address });
+            assert_eq!(end(), expected);
+        }
     }
 
     #[test]

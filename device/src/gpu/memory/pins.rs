@@ -245,7 +245,9 @@ mod tests {
         let local = Mapping { region: Arc::clone(&region), base: 0, start: 0, length };
         let none = || Mapping { region: Arc::clone(&region), base: 0, start: 0, length: 0 };
         let [private, backing, fences, cross_adapter, buffers] = std::array::from_fn(|_| none());
-        let host = HostMappings { local, private, backing, fences, cross_adapter, buffers };
+        let private_end = std::sync::Arc::default();
+        let host =
+            HostMappings { local, private, backing, fences, cross_adapter, buffers, private_end };
         let map = AddressMap::new(host, &GuestMemoryMmap::new());
         for word in 0..0x4000 / 8 {
             let place = place(&map, 0).plus(word * 8);

@@ -2,8 +2,8 @@
 
 //! Memory that kernels may reach: engines share it with the processes that execute them.
 //!
-//! Not fences and their logs, whose words engines read and write whole; not memory that several guests share; and not
-//! pages that are mapped as compressed, which only engines can decode.
+//! Not fences and their logs, whose words engines read and write whole, wherever their values are; not memory that several
+//! guests share; and not pages that are mapped as compressed, which only engines can decode.
 
 use super::address_map::AddressMap;
 use super::mmu::Access;
@@ -195,6 +195,20 @@ mod tests {
         space.set(AT + 0x1_0000, SMALL, pte(Segment::System, 0x2_0000, true)).unwrap();
         let both = found(&space, AT + 0x1_0010, Access::Read).unwrap();
         assert_eq!((both.0, both.1), (AT, 0x1_1000));
+    }
+
+    /// The test's memory has them from 0x7000 on.
+    #[test]
+    fn a_page_of_private_memory_with_values_of_fences_is_no_kernels_nor_part_of_an_extent() {
+        let space = space();
+        for page in 5..8 {
+            let entry = pte(Segment::Private, page * PAGE_SIZE, true);
+            space.set(AT + page * PAGE_SIZE, SMALL, entry).unwrap();
+        }
+        let before = found(&space, AT + 0x6008, Access::Write);
+        assert_eq!(before, Ok((AT + 0x5000, 0x2000, 0xd000, true)));
+        let missing = Violation::new(FaultReason::WRITE_PAGE_FAULT, AT + 0x7008);
+        assert_eq!(found(&space, AT + 0x7008, Access::Write), Err(missing));
     }
 
     #[test]

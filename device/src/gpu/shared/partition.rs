@@ -253,6 +253,8 @@ impl Partition {
         else {
             return false;
         };
+        self.host_memory.keep_from_kernels(storage.current);
+        self.host_memory.keep_from_kernels(storage.monitored);
         let places = Places { current, monitored };
         let FenceStorage { native, published, rule, .. } = storage;
         let kind = Kind { native, published, rule };
