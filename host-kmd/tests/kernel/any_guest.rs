@@ -556,6 +556,12 @@ impl Scene {
         self.seen[guest].0[0].1
     }
 
+    /// Whether a reply to such a request has named an object.
+    #[allow(dead_code, reason = "the fuzz targets' tests use it")]
+    pub fn has_seen(&self, guest: usize, code: RequestCode) -> bool {
+        self.seen[guest].0.iter().any(|(other, _, handle)| *other == code && handle.0 != 0)
+    }
+
     /// Sends these bytes for a guest.
     pub fn send(&mut self, guest: usize, request: Vec<u8>) {
         let header = RequestHeader::read_from_prefix(&request).ok().map(|(header, _)| header);

@@ -15,8 +15,11 @@ mod packets;
 mod page_tables;
 mod places;
 mod ring;
+#[cfg(test)]
+mod seeds;
 mod vhost_user;
 mod virtqueue;
+mod worker;
 
 #[path = "../../../host-kmd/tests/kernel/any_guest.rs"]
 #[allow(dead_code, reason = "each user takes a part")]
@@ -39,12 +42,13 @@ pub use page_tables::page_tables;
 pub use ring::ring;
 pub use vhost_user::vhost_user;
 pub use virtqueue::virtqueue;
+pub use worker::worker;
 
 /// A function that may be given any bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("bar", bar),
     ("burst", burst),
     ("control_queue", control_queue),
@@ -52,6 +56,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("ring", ring),
     ("vhost_user", vhost_user),
     ("virtqueue", virtqueue),
+    ("worker", worker),
 ];
 
 /// At most `most` actions of a guest, read from bytes.

@@ -147,3 +147,6 @@ fn header(guest: &Guest) -> Vec<u64> {
     let words = (0..LAYOUT.areas()[0].offset).step_by(8);
     words.map(|offset| guest.word(offset).load(Ordering::Relaxed)).collect()
 }
+
+#[cfg(test)]
+mod seeds;

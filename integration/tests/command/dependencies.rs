@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("bellhop-cost", &["bellhop-device", "bellhop-guest", "bellhop-guest-umd"]),
-    ("bellhop-fuzz", &["bellhop-device", "bellhop-host-kmd", "bellhop-protocol"]),
+    ("bellhop-fuzz", &["bellhop-device", "bellhop-host-kmd", "bellhop-protocol", "bellhop-worker"]),
     ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
     ("bellhop-xtask", &[]),
 ];

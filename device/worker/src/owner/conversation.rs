@@ -43,6 +43,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// Begins with a worker that was sent `Start`.
+    #[must_use]
     pub fn new(socket: OwnedFd, for_memory: OwnedFd, window: Range<u64>) -> Self {
         Self {
             socket,
@@ -57,10 +58,16 @@ impl Conversation {
         }
     }
 
+    /// The socket for all answers.
+    #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
+    /// Asks for a kernel to be compiled.
+    ///
+    /// # Errors
+    /// When the worker is at work or receives nothing, or the kernel is too large.
     pub fn load(&mut self, kernel: u32, module: &Module<'_>) -> Result<(), WorkerError> {
         let Module { spirv, length, entry_point, push_constants, descriptors, constants } = *module;
         let possible = entry_point.len() <= MAX_NAME
@@ -88,11 +95,19 @@ impl Conversation {
         Ok(send_at_once(&self.socket, load, Some(spirv))?)
     }
 
+    /// Asks for a kernel to be forgotten.
+    ///
+    /// # Errors
+    /// When the worker is not ready, or receives nothing.
     pub fn unload(&mut self, kernel: u32) -> Result<(), WorkerError> {
         self.must_be_ready()?;
         Ok(send_at_once(&self.socket, Unload { kernel, reserved: 0 }, None)?)
     }
 
+    /// Asks for a batch to be run.
+    ///
+    /// # Errors
+    /// When the worker is at work or receives nothing, or the batch is too large.
     pub fn dispatch(&mut self, batch: &[KernelDispatch<'_>]) -> Result<(), WorkerError> {
         let count = batch.len() as u32;
         let packet = self.batch.write(self.memory, batch).map_err(WorkerError::Impossible)?;
@@ -111,12 +126,20 @@ impl Conversation {
         Ok(())
     }
 
+    /// Answers a fault with memory.
+    ///
+    /// # Errors
+    /// When these are not pages of the window, or the worker receives nothing.
     pub fn answer(&mut self, fault: Fault, memory: &Memory<'_>) -> Result<(), WorkerError> {
         self.put(fault.slot, memory)?;
         self.waiting &= !(1 << fault.slot);
         Ok(())
     }
 
+    /// Gives memory without a fault.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
     pub fn map(&mut self, memory: &Memory<'_>) -> Result<(), WorkerError> {
         self.put(NO_SLOT, memory)
     }
@@ -131,6 +154,10 @@ impl Conversation {
         Ok(())
     }
 
+    /// Takes memory back.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
     pub fn unmap(&mut self, address: u64, length: u64) -> Result<(), WorkerError> {
         self.must_be_ready()?;
         self.must_be_pages(address, length)?;
@@ -155,6 +182,9 @@ impl Conversation {
     }
 
     /// Checks a packet from the worker against what is in flight, and returns its message.
+    ///
+    /// # Errors
+    /// When it is no message, or fits nothing in flight. The owner then ends the worker.
     pub fn take(&mut self, packet: &[u8]) -> Result<Event, WorkerError> {
         let said = Event::read(packet)?;
         match &said {

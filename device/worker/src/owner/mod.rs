@@ -5,11 +5,11 @@
 //! The owner trusts a worker no more than a guest. A packet that fits no request is an error, and the owner then ends
 //! the worker.
 
-mod conversation;
+pub mod conversation;
 
 pub use crate::messages::KernelDispatch;
 
-use crate::messages::{self, MAX_EVENT, Malformed, Start};
+use crate::messages::{self, MAX_EVENT, Malformed, Missing, Start};
 use crate::socket::{pair, receive, send};
 use crate::waiting::is_readable;
 use conversation::Conversation;
@@ -99,6 +99,13 @@ pub struct Fault {
     /// Whether the access is a store.
     pub store: bool,
     slot: u32,
+}
+
+impl From<Missing> for Fault {
+    /// The fault that a checked message tells of.
+    fn from(Missing { slot, store, address }: Missing) -> Self {
+        Self { address, store: store == 1, slot }
+    }
 }
 
 /// An event from a worker.
@@ -358,11 +365,7 @@ impl Worker {
             }
             messages::Event::Done(_) => Event::Done,
             messages::Event::NotDone(not) => Event::NotDone(not.index, not.why.read()),
-            messages::Event::Missing(missing) => Event::Fault(Fault {
-                address: missing.address,
-                store: missing.store == 1,
-                slot: missing.slot,
-            }),
+            messages::Event::Missing(missing) => Event::Fault(missing.into()),
             messages::Event::Wild(wild) => {
                 Event::Wild((wild.known == 1).then_some(wild.address), wild.store == 1)
             }

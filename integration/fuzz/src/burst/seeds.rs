@@ -3,102 +3,74 @@
 //! The fuzzer's first inputs: one for each packet that a burst executes, each way out of a burst and each fault.
 //!
 //! Random bytes seldom form a ring of valid packets with one error. Each seed is a file of the corpus, and the test
-//! here says what it does. After a change of seeds, or of [`Action`],
-//! `BELLHOP_WRITE_SEEDS=1 cargo test -p bellhop-fuzz seeds` writes the files anew.
+//! here says what it does. After a change of seeds, or of [`Action`], write them anew: see [`crate::seeds`].
 
 use super::{Action, At, Packet, compare};
+use crate::seeds::{Bytes, Seed, input, is_in_corpus};
 use bellhop_protocol::event::FaultReason;
-use std::fs;
-use std::path::Path;
 
 /// Kinds of packets and of actions.
 const PACKETS: u64 = 11;
 const ACTIONS: u64 = 5;
 
-/// Writes bytes that [`arbitrary`] reads.
-#[derive(Default)]
-struct Bytes(Vec<u8>);
-
-impl Bytes {
-    fn put(&mut self, bytes: &[u8]) -> &mut Self {
-        self.0.extend_from_slice(bytes);
-        self
+impl Seed for At {
+    fn write(&self, bytes: &mut Bytes) {
+        match *self {
+            At::Page(page, unit) => bytes.variant(0, 3).put(&[page]).put(&unit.to_le_bytes()),
+            At::End(page, units) => bytes.variant(1, 3).put(&[page, units]),
+            At::Any(address) => bytes.variant(2, 3).put(&address.to_le_bytes()),
+        };
     }
+}
 
-    /// The choice of one of `count` variants.
-    fn variant(&mut self, index: u64, count: u64) -> &mut Self {
-        let choice = (index << 32).div_ceil(count) as u32;
-        self.put(&choice.to_le_bytes())
-    }
-
-    /// A list: before each element, a flag that one more follows.
-    fn list<T>(&mut self, elements: &[T], mut each: impl FnMut(&mut Self, &T)) -> &mut Self {
-        for element in elements {
-            self.put(&[1]);
-            each(self, element);
-        }
-        self.put(&[0])
-    }
-
-    fn at(&mut self, at: At) -> &mut Self {
-        match at {
-            At::Page(page, unit) => self.variant(0, 3).put(&[page]).put(&unit.to_le_bytes()),
-            At::End(page, units) => self.variant(1, 3).put(&[page, units]),
-            At::Any(address) => self.variant(2, 3).put(&address.to_le_bytes()),
-        }
-    }
-
-    fn packet(&mut self, packet: &Packet) {
-        match *packet {
-            Packet::Nop => self.variant(0, PACKETS),
-            Packet::LongNop(units) => self.variant(1, PACKETS).put(&[units]),
-            Packet::Signal(fence, value) => self.variant(2, PACKETS).put(&[fence, value]),
+impl Seed for Packet {
+    fn write(&self, bytes: &mut Bytes) {
+        match *self {
+            Packet::Nop => bytes.variant(0, PACKETS),
+            Packet::LongNop(units) => bytes.variant(1, PACKETS).put(&[units]),
+            Packet::Signal(fence, value) => bytes.variant(2, PACKETS).put(&[fence, value]),
             Packet::AnySignal(slot, value) => {
-                self.variant(3, PACKETS).put(&slot.to_le_bytes()).put(&value.to_le_bytes())
+                bytes.variant(3, PACKETS).put(&slot.to_le_bytes()).put(&value.to_le_bytes())
             }
-            Packet::Write(fence, value) => self.variant(4, PACKETS).put(&[fence, value]),
-            Packet::Buffer(at, units) => self.variant(5, PACKETS).at(at).put(&[units]),
-            Packet::AnyBuffer(at, size) => self.variant(6, PACKETS).at(at).put(&size.to_le_bytes()),
+            Packet::Write(fence, value) => bytes.variant(4, PACKETS).put(&[fence, value]),
+            Packet::Buffer(at, units) => bytes.variant(5, PACKETS).of(&at).put(&[units]),
+            Packet::AnyBuffer(at, size) => {
+                bytes.variant(6, PACKETS).of(&at).put(&size.to_le_bytes())
+            }
             Packet::Fill(place, count, pattern) => {
-                self.variant(7, PACKETS).put(&[place, count]).put(&pattern.to_le_bytes())
+                bytes.variant(7, PACKETS).put(&[place, count]).put(&pattern.to_le_bytes())
             }
             Packet::WriteData(place, count, word) => {
-                self.variant(8, PACKETS).put(&[place, count]).put(&word.to_le_bytes())
+                bytes.variant(8, PACKETS).put(&[place, count]).put(&word.to_le_bytes())
             }
             Packet::Header(opcode, units, argument) => {
-                self.variant(9, PACKETS).put(&[opcode, units]).put(&argument.to_le_bytes())
+                bytes.variant(9, PACKETS).put(&[opcode, units]).put(&argument.to_le_bytes())
             }
-            Packet::Word(word) => self.variant(10, PACKETS).put(&word.to_le_bytes()),
+            Packet::Word(word) => bytes.variant(10, PACKETS).put(&word.to_le_bytes()),
         };
     }
+}
 
-    fn action(&mut self, action: &Action) {
-        match action {
-            Action::Place { at, packets } => {
-                self.variant(0, ACTIONS).at(*at).list(packets, Self::packet)
-            }
+impl Seed for Action {
+    fn write(&self, bytes: &mut Bytes) {
+        match self {
+            Action::Place { at, packets } => bytes.variant(0, ACTIONS).of(at).all(packets),
             Action::Submit { packets, each } => {
-                self.variant(1, ACTIONS).list(packets, Self::packet).put(&[(*each).into()])
+                bytes.variant(1, ACTIONS).all(packets).put(&[(*each).into()])
             }
             Action::Map { page, to, kind: how } => {
-                self.variant(2, ACTIONS).put(&[*page, *to, *how])
+                bytes.variant(2, ACTIONS).put(&[*page, *to, *how])
             }
-            Action::Forget => self.variant(3, ACTIONS),
+            Action::Forget => bytes.variant(3, ACTIONS),
             Action::Reopen { fence, again } => {
-                self.variant(4, ACTIONS).put(&[*fence, (*again).into()])
+                bytes.variant(4, ACTIONS).put(&[*fence, (*again).into()])
             }
         };
-    }
-
-    fn actions(actions: &[Action]) -> Vec<u8> {
-        let mut bytes = Self::default();
-        bytes.list(actions, Self::action);
-        bytes.0
     }
 }
 
 /// The actions of a guest, and the fault that they end with.
-struct Seed {
+struct Case {
     name: &'static str,
     actions: Vec<Action>,
     fault: Option<FaultReason>,
@@ -121,15 +93,20 @@ fn nops(count: usize) -> Vec<Packet> {
     (0..count).map(|_| Packet::Nop).collect()
 }
 
+/// Words that a packet has behind its header.
+fn words(count: usize) -> Vec<Packet> {
+    (0..count).map(|_| Packet::Word(0)).collect()
+}
+
 /// Signals of the fence with these values, of which none is the opcode of a packet that [`super::tame`] spoils.
 fn signals(fence: u8, values: impl IntoIterator<Item = u8>) -> Vec<Packet> {
     values.into_iter().map(|value| Packet::Signal(fence, value)).collect()
 }
 
 /// Seeds without a fault.
-fn fine() -> Vec<Seed> {
+fn fine() -> Vec<Case> {
     use Packet::{Fill, LongNop, Nop, Signal, Write, WriteData};
-    let seed = |name, actions| Seed { name, actions, fault: None };
+    let seed = |name, actions| Case { name, actions, fault: None };
     let each = |packets| Action::Submit { packets, each: true };
     let read_only = |page| Action::Map { page, to: page, kind: 1 };
     let compressed = |page| Action::Map { page, to: page, kind: 2 };
@@ -254,9 +231,9 @@ fn fine() -> Vec<Seed> {
 }
 
 /// Seeds that end with a fault.
-fn faulty() -> Vec<Seed> {
+fn faulty() -> Vec<Case> {
     use Packet::{AnyBuffer, AnySignal, Header, Nop, Signal};
-    let seed = |name, actions, fault| Seed { name, actions, fault: Some(fault) };
+    let seed = |name, actions, fault| Case { name, actions, fault: Some(fault) };
     // Packets before the fault take effect.
     let after = |packet| vec![submit(vec![Signal(1, 1), Signal(1, 2), Nop, packet, Signal(1, 3)])];
     let within = |packet| {
@@ -276,6 +253,31 @@ fn faulty() -> Vec<Seed> {
         seed(
             "signal-cut-off-in-the-ring",
             vec![submit(vec![Nop, Header(0x20, 2, 1)])],
+            FaultReason::BAD_PACKET_LENGTH,
+        ),
+        seed(
+            "kernel-on-a-copy-engine",
+            vec![submit(
+                [vec![Signal(1, 1), Header(0x31, 5, 1)], words(4), nops(1)]
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+            )],
+            FaultReason::NOT_SUPPORTED_BY_NODE,
+        ),
+        seed(
+            "kernel-on-a-copy-engine-in-a-buffer",
+            vec![
+                place(1, [vec![Nop, Header(0x31, 5, 1)], words(4)].into_iter().flatten().collect()),
+                submit(vec![buffer(1, 6), Signal(1, 2)]),
+            ],
+            FaultReason::NOT_SUPPORTED_BY_NODE,
+        ),
+        seed(
+            "kernel-of-three-units",
+            vec![submit(
+                [vec![Signal(1, 1), Header(0x31, 3, 1)], words(4)].into_iter().flatten().collect(),
+            )],
             FaultReason::BAD_PACKET_LENGTH,
         ),
         seed("no-fence", after(Signal(4, 1)), FaultReason::FENCE_NOT_OWNED),
@@ -344,13 +346,9 @@ fn faulty() -> Vec<Seed> {
 
 #[test]
 fn seeds_are_in_the_corpus_are_read_as_they_were_meant_and_do_what_they_say() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/burst");
-    for Seed { name, actions, fault } in fine().into_iter().chain(faulty()) {
-        let (bytes, file) = (Bytes::actions(&actions), folder.join(name));
-        if std::env::var_os("BELLHOP_WRITE_SEEDS").is_some() {
-            fs::write(&file, &bytes).unwrap();
-        }
-        assert_eq!(fs::read(&file).ok(), Some(bytes.clone()), "{name} is not in the corpus");
+    for Case { name, actions, fault } in fine().into_iter().chain(faulty()) {
+        let bytes = input(&actions);
+        is_in_corpus("burst", name, &bytes);
         let read: Vec<_> = crate::actions::<Action>(&bytes, actions.len()).collect();
         assert_eq!(format!("{read:?}"), format!("{actions:?}"), "{name}");
         let found = compare(read);
