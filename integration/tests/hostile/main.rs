@@ -3,7 +3,9 @@
 //! Guests that do everything wrong, disconnect in the middle of it, and die, beside a neighbour that checks its own
 //! results.
 
+mod bad_workers;
 mod everything;
+mod evicted;
 mod front_ends;
 mod garbage;
 mod killed;
@@ -13,6 +15,7 @@ mod neighbour;
 mod restart;
 #[path = "../support/mod.rs"]
 mod support;
+mod workers;
 
 /// The seed of random choices: `BELLHOP_SEED`, or a number of this run.
 fn seed() -> u64 {

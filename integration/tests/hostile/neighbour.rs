@@ -5,6 +5,7 @@
 use crate::support::{self, Daemon};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
+use bellhop_guest_umd::Adapter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,8 +20,13 @@ pub struct Neighbour {
 
 impl Neighbour {
     pub fn new(guest: Arc<FakeGuest>) -> Self {
+        Self::of_process(support::adapter_of(&guest))
+    }
+
+    /// The same in one of several processes of a guest.
+    pub fn of_process(process: Adapter) -> Self {
         let shape = Shape { memory: SIZE as u64, ..Shape::default() };
-        Self { client: support::client_of(&guest, shape), rounds: 0 }
+        Self { client: Client::new(process, shape).unwrap(), rounds: 0 }
     }
 
     /// One round: submits, waits, and checks every byte.

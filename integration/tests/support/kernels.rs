@@ -22,17 +22,21 @@ pub fn worker(loss: &str) -> Option<Vec<OsString>> {
 impl Daemon {
     /// Starts a daemon whose guests can run kernels. `None` if there is no Vulkan for it: then kernels are not tested.
     pub fn start_with_kernels(sockets: usize, configuration: &str) -> Option<Self> {
-        let words = worker("no guest runs kernels")?;
+        Some(Self::start_with_workers(sockets, configuration, &worker("no guest runs kernels")?))
+    }
+
+    /// Starts a daemon whose guests can run kernels, with these words of its workers' command line.
+    pub fn start_with_workers(sockets: usize, configuration: &str, words: &[OsString]) -> Self {
         let mut configuration: toml::Table = configuration.parse().unwrap();
         let adapter = configuration.entry("adapter").or_insert_with(|| toml::Table::new().into());
         adapter.as_table_mut().unwrap().insert("kernels".into(), "auto".into());
         let configuration = configuration.to_string();
         let daemon = Self::spawn(sockets, &configuration, "info", |command, _| {
-            command.args(options(&words));
+            command.args(options(words));
         });
         daemon.await_log("guests can run kernels");
         daemon.await_log("ready");
-        Some(daemon)
+        daemon
     }
 }
 

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A program in the place of a worker's, without Vulkan: it does what a worker that is broken or taken over might.
+//!
+//! It is this test's own executable. A kernel's entry point says what becomes of the worker that compiles or executes
+//! it; nothing is computed.
+
+use bellhop_worker::messages::{
+    Done, Loaded, MAX_REQUEST, Message, Missing, NotLoaded, Ready, Refused, Request, Text,
+    Unmapped, Wild,
+};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg,
+};
+use rustix::process::{Signal, getpid, kill_process};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{IoSlice, stdin};
+use std::mem::MaybeUninit;
+use zerocopy::IntoBytes;
+
+/// Says how a worker begins. Without it, this process is no worker.
+const BEGINS: &str = "BELLHOP_TEST_WORKER";
+
+/// How a worker begins.
+pub const GOOD: &str = "good";
+pub const ENDS: &str = "ends";
+pub const REFUSES: &str = "refuses";
+pub const NONSENSE: &str = "nonsense";
+
+/// What the daemon's start hears of the machine's Vulkan, and a worker in this executable.
+const SCRIPT: &str = r#"case $1 in
+list) echo '{"devices":[{"name":"N","kind":"cpu","api":"1.4.305","driver":"D 1","limits":{"work_group_size":[64,64,64],"work_group_invocations":64,"work_groups":[9,9,9],"shared_memory":1024,"push_constants":256,"descriptor_alignment":16,"descriptor_range":4096,"import_alignment":4096}}]}' ;;
+test) echo '{"found":{"usable":{"pointers":true}}}' ;;
+*) exec "$0" --exact bad_workers::program::this_process_is_a_worker --ignored --nocapture ;;
+esac"#;
+
+/// The words of the command line of workers that begin in this way.
+pub fn words(begins: &str) -> Vec<OsString> {
+    let executable = std::env::current_exe().unwrap().into_os_string();
+    let variable = format!("{BEGINS}={begins}").into();
+    vec![variable, "sh".into(), "-c".into(), SCRIPT.into(), executable]
+}
+
+fn packet<M: Message>(message: &M) -> Vec<u8> {
+    [M::HEADER.as_bytes(), message.as_bytes()].concat()
+}
+
+/// The worker's end of its socket.
+struct Owner<'a>(BorrowedFd<'a>);
+
+impl Owner<'_> {
+    fn tell<M: Message>(&self, message: &M) {
+        // An owner that is gone ends this process when it listens next.
+        let _ = send(self.0, &packet(message), SendFlags::NOSIGNAL);
+    }
+
+    fn tell_bytes(&self, bytes: &[u8]) {
+        let _ = send(self.0, bytes, SendFlags::NOSIGNAL);
+    }
+
+    /// With a descriptor that no message of a worker has.
+    fn tell_with_descriptor<M: Message>(&self, message: &M) {
+        let packet = packet(message);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [self.0];
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let _ = sendmsg(self.0, &[IoSlice::new(&packet)], &mut control, SendFlags::NOSIGNAL);
+    }
+
+    fn hear(&self) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; MAX_REQUEST];
+        let (length, _) = recv(self.0, &mut buffer[..], RecvFlags::empty()).ok()?;
+        buffer.truncate(length);
+        (length > 0).then_some(buffer)
+    }
+}
+
+#[test]
+#[ignore = "a worker of other tests"]
+fn this_process_is_a_worker() {
+    let Some(begins) = std::env::var(BEGINS).ok() else { return };
+    let socket = stdin();
+    let owner = Owner(socket.as_fd());
+    match begins.as_str() {
+        ENDS => return,
+        NONSENSE => owner.tell(&Done { count: 1 }),
+        REFUSES => owner.tell(&Refused { why: Text::new("it wants no kernels") }),
+        _ => owner.tell(&Ready { pointers: 1, resident: 0 }),
+    }
+    let mut kernels = BTreeMap::new();
+    while let Some(bytes) = owner.hear() {
+        match Request::read(&bytes) {
+            Ok(Request::Load(load)) => {
+                let name = &load.name[..load.name_length as usize];
+                let name = String::from_utf8(name.to_vec()).unwrap();
+                compile(&owner, load.kernel, &name);
+                kernels.insert(load.kernel, name);
+            }
+            // The only other packet that is no structure: a batch.
+            Err(_) => {
+                let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+                // Behind the header: requests for memory, dispatches, and the first dispatch's kernel. Behind that, its
+                // push constants.
+                let (count, kernel) = (word(12), word(16));
+                let argument = bytes.get(48..56).map(|bytes| *bytes.first_chunk().unwrap());
+                let address = u64::from_le_bytes(argument.unwrap_or_default());
+                execute(&owner, count, &kernels[&kernel], address);
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+fn crash() {
+    let _ = kill_process(getpid(), Signal::KILL);
+}
+
+/// What becomes of a worker that compiles a kernel.
+fn compile(owner: &Owner<'_>, kernel: u32, name: &str) {
+    let wild = Wild { store: 0, known: 1, address: 8 };
+    match name {
+        "crashes" => crash(),
+        "is_silent" => {}
+        "refuses" => owner.tell(&NotLoaded { kernel, why: Text::new("no such instruction") }),
+        "loads_another" => owner.tell(&Loaded { kernel: kernel ^ 1 }),
+        "has_run" => owner.tell(&Done { count: 1 }),
+        "faults" => owner.tell(&Missing { slot: 0, store: 0, address: 1 << 20 }),
+        "is_wild" => owner.tell(&wild),
+        "is_ready_again" => owner.tell(&Ready { pointers: 1, resident: 0 }),
+        "sends_bytes" => owner.tell_bytes(b"no packet"),
+        "sends_much" => owner.tell_bytes(&[0x83; 16_384]),
+        "sends_a_descriptor" => owner.tell_with_descriptor(&Loaded { kernel }),
+        _ => owner.tell(&Loaded { kernel }),
+    }
+}
+
+/// What becomes of a worker that executes a kernel: the first of `count` dispatches. Its argument may be an address.
+fn execute(owner: &Owner<'_>, count: u32, name: &str, address: u64) {
+    let missing = Missing { slot: 0, store: 0, address };
+    match name {
+        "run_crashes" => crash(),
+        "run_is_silent" => {}
+        "run_stops" => {
+            let _ = kill_process(getpid(), Signal::STOP);
+        }
+        "run_ends_another" => owner.tell(&Done { count: count + 1 }),
+        "run_loads" => owner.tell(&Loaded { kernel: 1 }),
+        "run_is_ready_again" => owner.tell(&Ready { pointers: 1, resident: 0 }),
+        "run_forgets" => owner.tell(&Unmapped { address: 1 << 20, length: 4096 }),
+        "run_faults_outside" => owner.tell(&Missing { slot: 0, store: 0, address: 1 << 40 }),
+        "run_faults_nowhere" => owner.tell(&Missing { slot: 999, ..missing }),
+        // It has memory mapped, and forgets none of it.
+        "run_faults" => owner.tell(&missing),
+        "run_faults_for_ever" => loop {
+            // Each answer is in the other socket, which nobody reads.
+            let told = send(owner.0, &packet(&missing), SendFlags::NOSIGNAL);
+            if told.is_err() {
+                break;
+            }
+        },
+        "run_sends_bytes" => owner.tell_bytes(b"no packet"),
+        "run_sends_a_descriptor" => owner.tell_with_descriptor(&Done { count }),
+        _ => owner.tell(&Done { count }),
+    }
+}
