@@ -124,14 +124,16 @@ pub trait Display {
     ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiSetVidPnSourceAddress`: flips a committed source. [`Interrupt::CrtcVsync`](super::Interrupt) or
-    /// [`Interrupt::Flipped`](super::Interrupt) tells when. A pending flip that has not happened is replaced, and not
-    /// reported. With `None` the source shows black from then on, and a pending flip is forgotten.
+    /// [`Interrupt::Flipped`](super::Interrupt) tells when. With `None` the source shows black from then on.
+    ///
+    /// Returns the number of the pending flip that this replaces or forgets: it does not happen and is not reported. A
+    /// flip that is not returned has happened, or is reported yet.
     fn set_source_address(
         &self,
         guest: GuestId,
         source: u32,
         address: Option<SourceAddress>,
-    ) -> Result<(), UnknownId>;
+    ) -> Result<Option<u64>, UnknownId>;
 
     /// `DxgkDdiGetScanLine`: the line that a committed source's preferred target scans now. A source that is not visible
     /// is in its vertical blanking.
@@ -159,8 +161,16 @@ pub trait Display {
         visible: bool,
     ) -> Result<(), UnknownId>;
 
-    /// Has a guest's display let go of every surface that earlier calls took from it: by a commit, or by an address of
-    /// `None`. It reads none of them once the ticket has passed, and does not wait for a VSYNC to let go.
+    /// Gives all displays power, or takes it: then no source has VSYNCs and nothing is scanned, but everything is kept. A
+    /// pending flip happens when there is power again.
+    fn set_display_power(&self, on: bool);
+
+    /// `DxgkDdiResetFromTimeout`, for the display of one guest: pending flips are forgotten and not reported, and its
+    /// CRTCs begin anew. The VidPN stays, and what was set for its sources.
+    fn reset_display(&self, guest: GuestId) -> Result<(), UnknownId>;
+
+    /// Has a guest's display let go of every surface that is neither shown nor pending after the calls before this one.
+    /// It reads none of them once the ticket has passed, and does not wait for a VSYNC or for power to let go.
     /// [`Interrupt::DisplayQuiesced`](super::Interrupt) follows, also if nothing is committed.
     fn quiesce_display(&self, guest: GuestId) -> Result<DisplayTicket, UnknownId>;
 }

@@ -31,7 +31,7 @@ impl Display for Gpu {
         guest: GuestId,
         _: u32,
         _: Option<SourceAddress>,
-    ) -> Result<(), UnknownId> {
+    ) -> Result<Option<u64>, UnknownId> {
         Err(UnknownId::Guest(guest))
     }
 
@@ -59,6 +59,12 @@ impl Display for Gpu {
         _: (i32, i32),
         _: bool,
     ) -> Result<(), UnknownId> {
+        Err(UnknownId::Guest(guest))
+    }
+
+    fn set_display_power(&self, _: bool) {}
+
+    fn reset_display(&self, guest: GuestId) -> Result<(), UnknownId> {
         Err(UnknownId::Guest(guest))
     }
 
