@@ -117,6 +117,16 @@ impl GuestOrder {
         }
     }
 
+    /// A guest consumed engine time beside its turns. Its weight is not 0. If it waits for a turn, it gets that as before;
+    /// the ones that follow come later.
+    pub fn charge_aside(&mut self, guest: u32, time: Duration, weight: u32) {
+        if let Some(known) = self.guests.get_mut(guest as usize) {
+            // A guest that was idle saves no time up.
+            let from = known.virtual_time.max(self.clock);
+            known.virtual_time = from + time.as_nanos() * UNIT_WEIGHT / u128::from(weight.max(1));
+        }
+    }
+
     /// Releases the places of guests that left. Each leave left one, so the cost is proportional to the leaves.
     fn clear_if_nobody_waits(&mut self) {
         if self.waiting > 0 {

@@ -387,7 +387,7 @@ impl Engine {
             self.run_list.catch_up();
         }
         if let Some(workers) = &mut self.core.unit.workers
-            && !workers.forget_memory()
+            && !workers.forget_memory(|guest, time| self.run_list.charge_aside(guest, time))
         {
             // Attention is raised once the last killed worker is gone.
             return;

@@ -12,6 +12,7 @@ use super::schedule::{Ended, Pick, Schedule};
 use crate::gpu::memory::pins::View;
 use crate::gpu::shared::fence_handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::rank::Rank;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::watching::WatchedAt;
@@ -274,6 +275,11 @@ impl RunList {
         if next == Turn::Blocked {
             self.change(index, Condition::Idle, Condition::Blocked);
         }
+    }
+
+    /// Charges time that the engine spent for a guest between two turns.
+    pub fn charge_aside(&mut self, partition: &Partition, time: Duration) {
+        self.schedule.charge_aside(partition.id(), time, partition.weight());
     }
 
     /// Makes all queues that wait for fences runnable: each checks its fence first.

@@ -304,6 +304,13 @@ impl Schedule {
         }
     }
 
+    /// Charges time that the engine spent for a guest between two turns. The guest's weight is not 0.
+    pub fn charge_aside(&mut self, guest: GuestId, time: Duration, weight: u32) {
+        if let Some(place) = self.guest_places.get(&guest) {
+            self.order.charge_aside(*place, time, weight);
+        }
+    }
+
     /// Takes the queues for which `stays_in_line` is false out of their lines.
     pub fn retain(&mut self, mut stays_in_line: impl FnMut(u32) -> bool) {
         self.sole = self.sole.filter(|queue| stays_in_line(*queue));

@@ -16,6 +16,7 @@ use crate::gpu::kernels::table::KernelSpace;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
 pub use batch::{Batch, Item};
 use bellhop_host_kmd::hardware::{AddressSpaceId, HwQueueId};
 use bellhop_protocol::control::kernel::KernelCaps;
@@ -364,15 +365,24 @@ impl Workers {
 
     /// Between two turns: makes workers forget memory that their guests no longer have. Returns whether no killed
     /// worker can reach such memory any more; if not, the engine's attention is raised when none can.
-    pub fn forget_memory(&mut self) -> bool {
+    ///
+    /// Charges each guest with the time that its workers take for that: a worker that is slow on purpose costs its guest
+    /// turns.
+    pub fn forget_memory(&mut self, mut charge: impl FnMut(&Partition, Duration)) -> bool {
         self.settle();
         self.kill_all(|own| own.held.space.has_ended());
         let mut stuck = Vec::new();
         for (space, slot) in &mut self.slots {
-            if let Slot::Here(own) = slot
-                && own.is_outdated()
-                && let Err(error) = own.forget_memory(&self.desk.window)
-            {
+            let Slot::Here(own) = slot else { continue };
+            if !own.is_outdated() {
+                continue;
+            }
+            let start = Instant::now();
+            let forgot = own.forget_memory(&self.desk.window);
+            if let Some(guest) = own.guest() {
+                charge(guest, start.elapsed());
+            }
+            if let Err(error) = forgot {
                 let guest = own.held.space.guest.id.0;
                 tracing::warn!(guest, %error, "a worker is killed");
                 stuck.push(*space);

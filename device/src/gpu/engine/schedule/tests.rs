@@ -86,6 +86,28 @@ fn a_guest_that_slept_saves_nothing_up_and_loses_nothing() {
 }
 
 #[test]
+fn a_guest_that_used_the_engine_between_turns_has_so_many_fewer_whether_it_waited_or_not() {
+    for waits in [true, false] {
+        let mut schedule = Schedule::new(QUANTUM);
+        for queue in 0..2 {
+            schedule.add(queue, guest(queue.into()), context(1));
+            schedule.push(queue, |_| rank(0));
+        }
+        if !waits {
+            schedule.retain(|queue| queue == 1);
+        }
+        schedule.charge_aside(guest(0), nanoseconds(10_000), 100);
+        schedule.charge_aside(guest(7), nanoseconds(10_000), 100);
+        if !waits {
+            schedule.push(0, |_| rank(0));
+        }
+        let turns: Vec<_> =
+            (0..30).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 100))).collect();
+        assert_eq!(turns.iter().filter(|queue| **queue == 0).count(), 10, "{turns:?}");
+    }
+}
+
+#[test]
 fn a_context_gets_its_quantum_and_its_queues_share_it_in_turn() {
     let mut schedule = Schedule::new(nanoseconds(3000));
     for queue in 0..3 {

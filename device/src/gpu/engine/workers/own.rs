@@ -141,6 +141,11 @@ impl Own {
         }
     }
 
+    /// The guest, if memory was ever mapped.
+    pub fn guest(&self) -> Option<&Partition> {
+        self.partition.as_deref()
+    }
+
     /// Whether memory is mapped that the guest has flushed since.
     pub fn is_outdated(&self) -> bool {
         let flushes = self.partition.as_ref().map(|partition| partition.flushes());
