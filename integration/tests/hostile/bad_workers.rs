@@ -226,10 +226,16 @@ fn a_guest_has_workers_started_as_often_as_it_may_and_its_neighbour_waits_for_no
     let start = Instant::now();
     let tries = 30;
     let rounds = beside_another(&daemon, |process| {
-        let client = client(process);
-        for _ in 0..tries {
+        let mut client = client(process);
+        for _ in 0..tries / 2 {
             let crashed = kernel(&client, "crashes");
             assert!(matches!(crashed, Err(KernelError::CompilerCrashed { .. })), "{crashed:?}");
+        }
+        let bad = kernel(&client, "run_crashes").unwrap();
+        for _ in 0..tries / 2 {
+            let fault = fault(execute(&mut client, &bad), "run_crashes");
+            assert_eq!(fault.reason, FaultReason::KERNEL_LOST, "{fault}");
+            renew(&mut client);
         }
     });
     // After a burst of 4, one for each twentieth of a second.
@@ -245,6 +251,40 @@ fn a_guest_has_workers_started_as_often_as_it_may_and_its_neighbour_waits_for_no
         assert!(kernel(&again, "crashes").is_err());
     }
     assert!(start.elapsed() >= Duration::from_secs(1) * (10 - 4) / 20, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_queue_that_waits_until_a_worker_may_be_started_is_no_hang_and_can_be_destroyed() {
+    let configuration = "[adapter]\nengine_idle = \"0s\"\ntimeout = \"100ms\"\n\
+         [guest]\nworker_starts_per_second = 1\nworker_start_burst = 1\n";
+    let daemon = Daemon::start_with_workers(1, configuration, &program::words(program::GOOD));
+    let guest = support::guest(&daemon, 0);
+    let process = support::adapter_of(&guest);
+    let [mut waits, mut held] = [(); 2].map(|()| client(process.open_process().unwrap()));
+    let mut doorbells = Neighbour::of_process(process.open_process().unwrap());
+    // The one worker that may be started at once compiles it. Another may be started after ten time-outs, and a third
+    // after twenty.
+    let begun = Instant::now();
+    let its_kernel = kernel(&waits, "main").unwrap();
+    execute(&mut waits, &its_kernel).unwrap();
+    // Nothing is compiled for this one: what was compiled for the guest is known.
+    let known = kernel(&held, "main").unwrap();
+    let mut arguments = Arguments::new();
+    arguments.address(held.va(0));
+    held.commands.dispatch_kernel(&known, [1; 3], &arguments).unwrap();
+    let value = held.submit().unwrap();
+    for _ in 0..20 {
+        doorbells.work();
+        execute(&mut waits, &its_kernel).unwrap();
+    }
+    let polled = held.queue.progress_fence().poll(value, Duration::ZERO);
+    let is_over = begun.elapsed() >= Duration::from_secs(2);
+    assert!(is_over || matches!(polled, Err(Error::Timeout { .. })), "{polled:?}");
+    drop((held, known));
+    execute(&mut waits, &its_kernel).unwrap();
+    doorbells.work();
+    drop((waits, its_kernel, doorbells, process, guest));
+    leaves_nothing(&daemon);
 }
 
 /// Ends everything of the guests', which are gone: one worker is left, the next one's.

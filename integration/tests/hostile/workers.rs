@@ -4,7 +4,7 @@
 
 use crate::neighbour::Neighbour;
 use crate::seed;
-use crate::support::{self, Daemon, await_that};
+use crate::support::{self, Daemon, TIMEOUT, await_that};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::FakeGuest;
 use bellhop_guest::hostile::Noise;
@@ -25,11 +25,11 @@ const KILLS: u32 = 200;
 /// The longest time between two kills.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest that a kernel spins before this process ends it.
-const SPINNING: Duration = Duration::from_millis(4);
+const SPINNING: Duration = Duration::from_millis(2);
 /// Processes whose workers are killed. While the worker of one starts, another's runs.
 const VICTIMS: u64 = 4;
 /// Pause between rounds of those that notice nothing, which leaves processors to the workers that start.
-const BETWEEN: Duration = Duration::from_millis(2);
+const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Engines keep their power, and a guest may hang any number of times and have workers started as often as it likes.
 const CONFIGURATION: &str = "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\ntimeout = \"1s\"\nkernel_processors = 1\n\
@@ -103,7 +103,7 @@ impl Runner {
         Self { client, touch, spin, rounds: 0, lost: 0 }
     }
 
-    /// Has a kernel copy a word, and, sometimes, one spin before that for a while.
+    /// Has a kernel copy a word, or one spin for a while: a worker that is new loads no more than it needs.
     fn try_work(&mut self, noise: &mut Noise) -> Result<(), Error> {
         self.rounds += 1;
         let client = &mut self.client;
@@ -112,21 +112,22 @@ impl Runner {
         let [flag, from, to] = [FLAG, FROM, TO].map(|place| client.va(place as u64));
         client.commands.reset();
         let spins = noise.below(2) == 0;
+        let mut arguments = Arguments::new();
         if spins {
-            let mut arguments = Arguments::new();
             arguments.address(flag);
             client.commands.dispatch_kernel(&self.spin, [1; 3], &arguments)?;
+        } else {
+            arguments.address(from).address(to);
+            client.commands.dispatch_kernel(&self.touch, [1; 3], &arguments)?;
         }
-        let mut arguments = Arguments::new();
-        arguments.address(from).address(to);
-        client.commands.barrier().dispatch_kernel(&self.touch, [1; 3], &arguments)?;
         let value = client.submit()?;
         if spins {
             thread::sleep(Duration::from_micros(noise.below(SPINNING.as_micros() as u64)));
             client.write(FLAG, &1_u64.to_le_bytes())?;
         }
-        client.finish(value)?;
-        assert_eq!(client.word(TO)?, self.rounds);
+        // Blocked, so that processors are free for workers that start.
+        client.queue.progress_fence().wait(value, TIMEOUT)?;
+        assert!(spins || client.word(TO)? == self.rounds, "round {} is wrong", self.rounds);
         Ok(())
     }
 
