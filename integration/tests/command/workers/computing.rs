@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What kernels compute in a worker, compared with the processor. The compiler is Khronos's glslang, in another program
-//! than the one that made the worker.
+//! What kernels compute in a worker, compared with the processor. The compilers are those of other projects: Khronos's
+//! glslang, and Slang's.
 
 use super::*;
 
@@ -263,4 +263,28 @@ fn a_stream_over_many_pages_and_a_dispatch_of_nothing_leave_no_word_out() {
     load(&mut computing.worker, 2, kernel!("null"), 0, &[]);
     computing.pages.run(&mut computing.worker, 2, 1, &[]).unwrap();
     assert_eq!(computing.array(0), expected);
+}
+
+/// Slang calls a function for each use of a generic one, and mixes descriptors with pointers.
+#[test]
+fn a_module_of_slang_s_compiler_scans_through_a_descriptor_and_a_pointer() {
+    let words = noise(1000);
+    let Some(mut computing) = Computing::new(kernel!("scan"), 16, &[], &[&words]) else { return };
+    let maxima = ARRAYS[1];
+    put(&mut computing.pages, maxima, &vec![0; words.len()]);
+    let count = words.len() as u32;
+    let arguments = pushed(&[count, 0, maxima as u32, (maxima >> 32) as u32]);
+    computing.run(&[([count.div_ceil(64), 1, 1], &arguments)]);
+    let scanned = |combine: fn(u32, u32) -> u32| -> Vec<u32> {
+        let scan = |group: &[u32]| {
+            let scan = group.iter().scan(0, move |all, word| {
+                *all = combine(*all, *word);
+                Some(*all)
+            });
+            scan.collect::<Vec<_>>()
+        };
+        words.chunks(64).flat_map(scan).collect()
+    };
+    assert_eq!(computing.array(0), scanned(u32::wrapping_add));
+    assert_eq!(get(&computing.pages, maxima, words.len()), scanned(u32::max));
 }
