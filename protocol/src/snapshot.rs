@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub adapter: Adapter,
     /// The adapter's nodes, by ordinal.
     pub nodes: Vec<Node>,
+    /// The processes that run and compile guests' kernels.
+    pub workers: Vec<Worker>,
     /// The attached guests, by id.
     pub guests: Vec<Guest>,
 }
@@ -210,6 +212,44 @@ pub struct Process {
     pub mappings: u64,
     /// Its devices.
     pub devices: Vec<Device>,
+    /// Its kernels, by number.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A kernel that a guest brought. The host forgets one that its compiler refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kernel {
+    /// The number by which packets name it.
+    pub number: u32,
+    /// The name of its entry point.
+    pub entry_point: String,
+    /// `compiling` or `compiled`.
+    pub state: String,
+    /// Bytes of its SPIR-V.
+    pub spirv: u64,
+}
+
+/// A process of the host's that runs or compiles guests' kernels.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Worker {
+    /// Its process id. No guest is told.
+    pub pid: Option<u32>,
+    /// `starting`, `spare`: ready for the next process, `compiling`, `compiler`: has compiled, and waits for more,
+    /// `loading`: gets kernels that an engine wants to run, `running`, `stopped`: an engine lets another queue run,
+    /// `idle`, or `ending`.
+    pub state: String,
+    /// The guest for which it works.
+    pub guest: Option<u64>,
+    /// The guest's process whose address space it has.
+    pub process: Option<u32>,
+    /// The node whose engine has it.
+    pub node: Option<u32>,
+    /// Bytes of its own memory, if the host lets the daemon know.
+    pub memory: Option<u64>,
+    /// Bytes of memory that it shares: what it has accessed of the guest's, and what its driver allocates in a file.
+    pub shared: Option<u64>,
 }
 
 /// A device.

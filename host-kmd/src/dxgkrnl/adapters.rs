@@ -140,7 +140,7 @@ impl Adapters {
         let adapter = match wanted.list {
             // One adapter per page; the next page holds the next adapter.
             ObjectList::ADAPTER => AdapterId(u32::try_from(wanted.after).unwrap_or(u32::MAX)),
-            ObjectList::NODES | ObjectList::GUESTS => adapter,
+            ObjectList::NODES | ObjectList::GUESTS | ObjectList::WORKERS => adapter,
             _ => self.homes.get(&wanted.guest).copied().unwrap_or(adapter),
         };
         let kernel = self.kernels.get(adapter.0 as usize);

@@ -44,7 +44,9 @@ pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, 
 pub use interrupt::{Fault, Interrupt, Interrupts};
 pub use kernel::{KernelNumber, KernelOutcome, KernelRefusal, KernelSource, Kernels};
 pub use memory::{Memory, SegmentSizes};
-pub use observe::{BusyOf, EXECUTED, FrontEnd, HostClocks, Observe};
+pub use observe::{
+    BusyOf, EXECUTED, FrontEnd, HostClocks, KernelDescription, Observe, WorkerDescription,
+};
 pub use page_table::{PageTableRange, PageTables};
 pub use priority::SchedulingPriority;
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};

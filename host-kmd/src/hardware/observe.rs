@@ -2,7 +2,7 @@
 
 //! What the hardware reports to tools: times, and what engines do.
 
-use super::{GuestId, HardwareFull, HwQueueId, UnknownId};
+use super::{AddressSpaceId, GuestId, HardwareFull, HwQueueId, UnknownId};
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
 
@@ -39,6 +39,38 @@ pub enum BusyOf {
     Engine(u32),
     /// A HW queue.
     Queue(HwQueueId),
+}
+
+/// A kernel that the hardware has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelDescription {
+    /// Its number.
+    pub number: u32,
+    /// Its entry point.
+    pub entry_point: String,
+    /// Whether it is compiled.
+    pub is_compiled: bool,
+    /// Bytes of its SPIR-V.
+    pub spirv: u64,
+}
+
+/// A process that runs or compiles kernels.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkerDescription {
+    /// Its process id.
+    pub pid: u32,
+    /// [`Worker::state`](bellhop_protocol::snapshot::Worker::state)
+    pub state: &'static str,
+    /// Its guest.
+    pub guest: Option<GuestId>,
+    /// The address space that it has.
+    pub space: Option<AddressSpaceId>,
+    /// The node whose engine has it.
+    pub node: Option<u32>,
+    /// Bytes of its own memory.
+    pub memory: Option<u64>,
+    /// Bytes of memory that it shares.
+    pub shared: Option<u64>,
 }
 
 /// The hardware as tools see it.
@@ -85,4 +117,10 @@ pub trait Observe {
     /// # Errors
     /// Fails for a guest that does not exist.
     fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId>;
+
+    /// The kernels of an address space, by number.
+    fn kernels(&self, space: AddressSpaceId) -> Vec<KernelDescription>;
+
+    /// The processes that run and compile kernels, by process id. Engines are not asked.
+    fn workers(&self) -> Vec<WorkerDescription>;
 }

@@ -29,6 +29,10 @@ open_enum! {
         ALLOCATIONS = 8;
         /// [`Fence`](crate::snapshot::Fence)s of a device, without its queues' progress fences.
         FENCES = 9;
+        /// [`Kernel`](crate::snapshot::Kernel)s of a process.
+        KERNELS = 10;
+        /// [`Worker`](crate::snapshot::Worker)s of the adapter; a request from within a guest sees only that guest's.
+        WORKERS = 11;
     }
 }
 

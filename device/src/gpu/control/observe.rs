@@ -3,14 +3,18 @@
 //! The GPU as tools see it.
 
 use crate::gpu::Gpu;
+use crate::gpu::kernels::module::Module;
+use crate::gpu::kernels::roster::Listed;
 use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::trace_log::TraceLog;
 use bellhop_host_kmd::hardware::{
-    BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, Observe, UnknownId,
+    AddressSpaceId, BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, KernelDescription,
+    Observe, UnknownId, WorkerDescription,
 };
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
 
 impl Gpu {
     /// Records a guest's front end, for tools.
@@ -68,6 +72,26 @@ impl Observe for Gpu {
 
     fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId> {
         Ok(self.guest(guest)?.counters().read())
+    }
+
+    fn kernels(&self, space: AddressSpaceId) -> Vec<KernelDescription> {
+        let space = self.kernels.as_ref().and_then(|kernels| kernels.desk().space(space));
+        let kernels = space.map(|space| space.all()).unwrap_or_default();
+        let describe = |(number, module): (u32, Arc<Module>)| KernelDescription {
+            number,
+            entry_point: module.entry_point.clone(),
+            is_compiled: module.is_compiled(),
+            spirv: module.length.into(),
+        };
+        kernels.into_iter().map(describe).collect()
+    }
+
+    fn workers(&self) -> Vec<WorkerDescription> {
+        let roster = self.kernels.as_ref().map(|kernels| kernels.desk().roster.load_full());
+        let mut workers: Vec<_> =
+            roster.iter().flat_map(|roster| roster.iter()).map(Listed::describe).collect();
+        workers.sort_unstable_by_key(|worker| worker.pid);
+        workers
     }
 }
 

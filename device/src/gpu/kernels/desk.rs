@@ -7,6 +7,7 @@
 
 use super::held::Held;
 use super::module::Module;
+use super::roster::Roster;
 use super::table::KernelSpace;
 use crate::gpu::shared::chip::{Chip, attention};
 use crate::gpu::shared::event::Event;
@@ -133,6 +134,8 @@ pub struct Desk {
     event: Event,
     notes: Box<[SegQueue<Note>]>,
     outcomes: SegQueue<Outcome>,
+    /// The workers, for tools. Replaced as a whole, by the manager.
+    pub roster: ArcSwap<Roster>,
     /// How many requests wait until there are fewer workers. Relaxed: see `GuestKernels::set_waiting`.
     waiting: AtomicU32,
 }
@@ -160,6 +163,7 @@ impl Desk {
             event: Event::new()?,
             notes,
             outcomes: SegQueue::new(),
+            roster: ArcSwap::default(),
             waiting: AtomicU32::new(0),
         })
     }

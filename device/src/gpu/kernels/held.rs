@@ -27,6 +27,11 @@ impl LastUse {
         self.stamp(u64::MAX);
     }
 
+    /// Tools: whether the worker executes a kernel.
+    pub fn is_executing(&self) -> bool {
+        self.read() == u64::MAX
+    }
+
     /// Manager: the stamp; workers that execute a kernel are last.
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -18,6 +18,7 @@ mod starting;
 use super::config::KernelsConfig;
 use super::desk::{Desk, Order, Request};
 use super::held::Held;
+use super::roster::{Listed, Roster, Task};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_worker::owner::{Event, Options, Worker, WorkerError};
 use compiling::Compiling;
@@ -44,6 +45,27 @@ struct Process {
 }
 
 impl Process {
+    /// What tools are told of it.
+    fn listed(&self) -> Listed {
+        let worker = match &self.worker {
+            Body::Free(worker) => worker,
+            Body::Held(held) => &held.worker,
+        };
+        let (state, guest, request) = match &self.role {
+            Role::Spare => ("spare", None, None),
+            Role::Executor(request, _) => ("loading", Some(request.space.guest.id), Some(request)),
+            Role::Compiler { guest, job: Some(_) } => ("compiling", Some(*guest), None),
+            Role::Compiler { guest, job: None } => ("compiler", Some(*guest), None),
+        };
+        Listed {
+            pid: worker.id(),
+            task: Task::Does(if self.ready { state } else { "starting" }),
+            guest,
+            space: request.map(|request| request.space.id),
+            engine: request.map(|request| request.engine),
+        }
+    }
+
     /// Whether a process that was asked for nothing has not ended.
     fn is_alive(&mut self) -> bool {
         matches!(self.worker.worker().next(Some(Duration::ZERO)), Ok(None))
@@ -132,6 +154,7 @@ impl Manager {
             self.serve_requests();
             self.serve_compiles();
             self.keep_a_spare();
+            self.desk.roster.store(Arc::new(self.roster()));
             let deadline = self.deadline();
             let readable = self.wait(deadline);
             self.desk.acknowledge();
@@ -188,6 +211,12 @@ impl Manager {
             self.end(index, End::Unneeded);
         }
         self.start(role)
+    }
+
+    /// All workers, for tools.
+    fn roster(&self) -> Roster {
+        let own = self.processes.iter().map(Process::listed);
+        own.chain(self.executing.listed()).chain(self.graves.listed()).collect()
     }
 
     /// Starts a spare worker, if there is none.

@@ -26,8 +26,10 @@ pub struct Module {
     /// Number of descriptors.
     pub descriptors: u32,
     spirv: File,
-    length: u32,
-    entry_point: String,
+    /// Bytes of the SPIR-V.
+    pub length: u32,
+    /// The name of its entry point.
+    pub entry_point: String,
     constants: Vec<[u32; 2]>,
     /// What the compiler said, once it has.
     verdict: OnceLock<Result<(), String>>,

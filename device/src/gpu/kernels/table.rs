@@ -6,7 +6,7 @@ use super::module::Module;
 use crate::allowance::Allowance;
 use arc_swap::ArcSwap;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -80,6 +80,11 @@ impl KernelSpace {
     /// Control plane: whether there is a kernel of this number, compiled or not.
     pub fn contains(&self, number: u32) -> bool {
         self.kernels.load().contains_key(&number)
+    }
+
+    /// Any thread: the kernels, by number.
+    pub fn all(&self) -> BTreeMap<u32, Arc<Module>> {
+        self.kernels.load().iter().map(|(number, module)| (*number, Arc::clone(module))).collect()
     }
 
     /// Control plane: the number of kernels.

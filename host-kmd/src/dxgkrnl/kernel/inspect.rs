@@ -27,7 +27,8 @@ use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::queue::node::Model;
 use crate::hardware::{
-    BusyOf, DoorbellModel, FrontEnd, GuestId, Hardware, Reported as _, Segment, fence_segment_size,
+    BusyOf, DoorbellModel, FrontEnd, GuestId, Hardware, KernelDescription, Reported as _, Segment,
+    WorkerDescription, fence_segment_size,
 };
 use crate::port::{ListError, ListObjects, ObjectPage};
 use crate::vidmm::segment::LocalSegment;
@@ -75,6 +76,10 @@ impl Kernel {
                 let guests = guests.map(|(id, guest)| (id.0, view.guest(*id, guest)));
                 return Ok(page(guests, room));
             }
+            ObjectList::WORKERS => {
+                let workers = view.workers(|id| self.guests.get(&id), after);
+                return Ok(page(workers.into_iter(), room));
+            }
             _ => {
                 let found = self.guests.get(&guest);
                 let found = found.ok_or(ListError { gone: true, why: no_guest(guest) })?;
@@ -106,6 +111,10 @@ impl ProcessAccess<'_> {
             ObjectList::GUESTS => {
                 let own = (id.0 > request.after).then(|| (id.0, view.guest(id, guest)));
                 page(own.into_iter(), ESCAPE_DATA_SIZE)
+            }
+            ObjectList::WORKERS => {
+                let workers = view.workers(|of| (of == id).then_some(guest), request.after);
+                page(workers.into_iter(), ESCAPE_DATA_SIZE)
             }
             _ => view.list_of_guest(id, guest, request, ESCAPE_DATA_SIZE)?,
         };
@@ -157,6 +166,11 @@ impl View<'_> {
                 let after = u32::try_from(after).unwrap_or(u32::MAX);
                 let processes = guest.processes.range((Excluded(after), Unbounded));
                 page(processes.map(|(id, process)| (u64::from(*id), entry(*id, process))), room)
+            }
+            ObjectList::KERNELS => {
+                let kernels = self.hardware.kernels(found()?.space()).into_iter();
+                let left = kernels.filter(|kernel| u64::from(kernel.number) > after);
+                page(left.map(|kernel| (kernel.number.into(), describe_kernel(kernel))), room)
             }
             ObjectList::DEVICES => page(members.of(found()?.devices(), describe_device), room),
             ObjectList::CONTEXTS => page(members.of(device()?.contexts(), describe_context), room),
@@ -229,6 +243,38 @@ impl View<'_> {
     fn processor(&self, node: u32) -> Option<u32> {
         let node = self.hardware.nodes().get(usize::try_from(node).ok()?)?;
         node.processor.and_then(|processor| u32::try_from(processor).ok())
+    }
+
+    /// The workers after this position. The operator sees all, a guest those that work for it.
+    fn workers<'g>(
+        &self,
+        guest: impl Fn(GuestId) -> Option<&'g Guest>,
+        after: u64,
+    ) -> Vec<(u64, snapshot::Worker)> {
+        let is_seen = |worker: &WorkerDescription| {
+            self.identity.is_some() || worker.guest.is_some_and(|id| guest(id).is_some())
+        };
+        let describe = |worker: WorkerDescription| {
+            let WorkerDescription { pid, state, guest: id, space, node, memory, shared } = worker;
+            let processes = || id.and_then(&guest).into_iter().flat_map(|guest| &guest.processes);
+            let process = processes().find(|(_, process)| Some(process.space()) == space);
+            snapshot::Worker {
+                pid: self.identity.map(|_| pid),
+                state: state.into(),
+                guest: id.map(|id| id.0),
+                process: process.map(|(id, _)| *id),
+                node,
+                memory,
+                shared,
+            }
+        };
+        let seen = self.hardware.workers().into_iter().filter(is_seen);
+        // A guest must not learn the numbers of the host's processes.
+        let position = |(place, worker): (u64, WorkerDescription)| {
+            (if self.identity.is_some() { worker.pid.into() } else { place }, worker)
+        };
+        let seen = (1..).zip(seen).map(position).filter(|(position, _)| *position > after);
+        seen.map(|(position, worker)| (position, describe(worker))).collect()
     }
 
     fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {
@@ -322,12 +368,16 @@ fn check_list(list: ObjectList, process: u32, parent: Handle) -> Result<(), Requ
     }
     let is_of_process = !matches!(
         list,
-        ObjectList::ADAPTER | ObjectList::NODES | ObjectList::GUESTS | ObjectList::PROCESSES
+        ObjectList::ADAPTER
+            | ObjectList::NODES
+            | ObjectList::GUESTS
+            | ObjectList::PROCESSES
+            | ObjectList::WORKERS
     );
     if !is_of_process {
         zero("process", process)?;
     }
-    if !is_of_process || list == ObjectList::DEVICES {
+    if !is_of_process || matches!(list, ObjectList::DEVICES | ObjectList::KERNELS) {
         zero("parent", parent.0)?;
     }
     Ok(())
@@ -339,7 +389,13 @@ fn no_guest(guest: GuestId) -> String {
 
 fn entry(id: u32, process: &Process) -> snapshot::Process {
     let mappings = process.gpu_va.mapping_count() as u64;
-    snapshot::Process { id, mappings, devices: Vec::new() }
+    snapshot::Process { id, mappings, ..Default::default() }
+}
+
+fn describe_kernel(kernel: KernelDescription) -> snapshot::Kernel {
+    let KernelDescription { number, entry_point, is_compiled, spirv } = kernel;
+    let state = if is_compiled { "compiled" } else { "compiling" };
+    snapshot::Kernel { number, entry_point, state: state.into(), spirv }
 }
 
 fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {

@@ -15,7 +15,7 @@ use bellhop_host_kmd::hardware::{
     AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
     HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission, NodeDescription,
     PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment,
-    SlotValue, SystemContext, UnknownId,
+    SlotValue, SystemContext, UnknownId, WorkerDescription,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -168,6 +168,8 @@ pub struct State {
     pub progress: HashMap<u32, EngineProgress>,
     /// The kernels of guests.
     pub kernels: BTreeMap<(AddressSpaceId, KernelNumber), ModelKernel>,
+    /// The processes that run kernels.
+    pub workers: Vec<WorkerDescription>,
     /// The number of kernels that the GPU still has room for.
     pub kernel_room: usize,
     /// Whether the GPU has no kernels.

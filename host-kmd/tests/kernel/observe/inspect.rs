@@ -3,13 +3,15 @@
 //! The lists of objects that tools ask for.
 
 use crate::bench::Bench;
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, GuestId, KernelNumber, KernelOutcome, WorkerDescription,
+};
 use bellhop_host_kmd::port::ListObjects;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{CreateContext, SuspendContext};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::escape::{Escape, ObjectList};
-use bellhop_protocol::snapshot::{Context, Guest, Node, Process};
+use bellhop_protocol::snapshot::{Context, Guest, Kernel, Node, Process, Worker};
 use bellhop_protocol::status::Status;
 
 fn wanted(list: ObjectList, guest: GuestId, process: u32, parent: Handle) -> ListObjects {
@@ -75,4 +77,75 @@ fn the_adapters_lists_need_no_guest_and_others_do() {
     assert!(nodes.iter().all(|node| node.power == "F0"));
     assert!(list(ObjectList::PROCESSES).unwrap_err().gone);
     assert!(!list(ObjectList(99)).unwrap_err().gone);
+}
+
+#[test]
+fn a_process_s_kernels_are_listed_from_when_they_are_being_compiled_on() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let spirv = bench.spirv(client);
+    let list = |bench: &Bench, after| {
+        let wanted = wanted(ObjectList::KERNELS, guest, client.process, Handle(0));
+        let page = bench.list(ListObjects { after, ..wanted }, 1 << 16).unwrap();
+        serde_json::from_slice::<Vec<Kernel>>(&page.objects).unwrap()
+    };
+    assert_eq!(list(&bench, 0), []);
+    bench.begin_kernel(client, spirv);
+    bench.begin_kernel(client, spirv);
+    let [first, second] = bench.model.compiling()[..] else { panic!("two kernels") };
+    bench.model.end_compiling(first, KernelOutcome::Compiled);
+    bench.interrupt();
+    let kernel = |(_, number): (AddressSpaceId, KernelNumber), state: &str| Kernel {
+        number: number.0,
+        entry_point: "main".into(),
+        state: state.into(),
+        spirv: bench.model.state().kernels[&second].source.length.into(),
+    };
+    let expected = [kernel(first, "compiled"), kernel(second, "compiling")];
+    assert_eq!(list(&bench, 0), expected);
+    assert_eq!(list(&bench, first.1.0.into()), expected[1..]);
+}
+
+#[test]
+fn the_operator_sees_all_workers_and_a_guest_its_own_without_their_process_ids() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let space = bench.model.state().queues[&client.id].address_space;
+    let worker = |pid, guest, space| WorkerDescription {
+        pid,
+        state: "idle",
+        guest,
+        space,
+        node: Some(1),
+        memory: Some(1 << 20),
+        shared: None,
+    };
+    bench.model.state().workers = vec![
+        worker(70, None, None),
+        worker(71, Some(guest), Some(space)),
+        worker(72, Some(GuestId(9)), Some(AddressSpaceId(99))),
+    ];
+    let all = |after| {
+        let wanted = wanted(ObjectList::WORKERS, GuestId(0), 0, Handle(0));
+        let page = bench.list(ListObjects { after, ..wanted }, 1 << 16).unwrap();
+        serde_json::from_slice::<Vec<Worker>>(&page.objects).unwrap()
+    };
+    let own = Worker {
+        pid: Some(71),
+        state: "idle".into(),
+        guest: Some(guest.0),
+        process: Some(client.process),
+        node: Some(1),
+        memory: Some(1 << 20),
+        shared: None,
+    };
+    assert_eq!(all(0).iter().map(|worker| worker.pid).collect::<Vec<_>>(), [70, 71, 72].map(Some));
+    assert_eq!(all(70)[0], own);
+    assert_eq!(all(71)[0].process, None);
+    let escape = Escape { list: ObjectList::WORKERS, process: 0, parent: Handle(0), after: 0 };
+    let reply = bench.ask(guest, 0, &escape).unwrap();
+    let seen: Vec<Worker> = serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
+    assert_eq!(seen, [Worker { pid: None, ..own }]);
 }

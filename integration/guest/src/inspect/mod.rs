@@ -139,6 +139,9 @@ fn snapshot_of(
 ) -> anyhow::Result<Snapshot> {
     let ordinal = adapter.ordinal;
     let nodes = all(source, ObjectList::NODES, (ordinal, 0, 0, Name(0)))?;
+    let mut workers: Vec<snapshot::Worker> =
+        all(source, ObjectList::WORKERS, (ordinal, 0, 0, Name(0)))?;
+    workers.retain(|worker| only.is_none() || worker.guest == only);
     let mut guests: Vec<snapshot::Guest> =
         all(source, ObjectList::GUESTS, (ordinal, 0, 0, Name(0)))?;
     guests.retain(|guest| only.is_none_or(|id| guest.id == id));
@@ -148,13 +151,14 @@ fn snapshot_of(
         for process in &mut guest.processes {
             let of_process = (ordinal, guest.id, process.id, Name(0));
             process.devices = all(source, ObjectList::DEVICES, of_process)?;
+            process.kernels = all(source, ObjectList::KERNELS, of_process)?;
             for device in &mut process.devices {
                 fill(source, (ordinal, guest.id, process.id, device.handle), device)?;
             }
         }
         sum_up_memory(guest);
     }
-    let mut snapshot = Snapshot { version: SNAPSHOT_VERSION, adapter, nodes, guests };
+    let mut snapshot = Snapshot { version: SNAPSHOT_VERSION, adapter, nodes, workers, guests };
     fill_run_lists(&mut snapshot);
     Ok(snapshot)
 }

@@ -6,8 +6,8 @@ use super::rates::Rate;
 use super::tree::{Branch, Cell, Tone, put_table};
 use crate::units::{self, bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
-    Adapter, Allocation, Context, Counts, Device, Doorbell, Fence, Guest, HwQueue, Node, Process,
-    Quota, SegmentUse, Snapshot,
+    Adapter, Allocation, Context, Counts, Device, Doorbell, Fence, Guest, HwQueue, Kernel, Node,
+    Process, Quota, SegmentUse, Snapshot, Worker,
 };
 
 /// The adapter, its engines, and each guest's objects as a tree.
@@ -17,6 +17,10 @@ pub fn render(snapshot: &Snapshot, rates: &[Rate], colour: bool) -> String {
     put_table(&mut out, &adapter(&snapshot.adapter), colour);
     out.push('\n');
     put_table(&mut out, &nodes(&snapshot.nodes), colour);
+    if !snapshot.workers.is_empty() {
+        out.push('\n');
+        put_table(&mut out, &workers(&snapshot.workers), colour);
+    }
     if !rates.is_empty() {
         out.push('\n');
         put_table(&mut out, &self::rates(rates), colour);
@@ -48,7 +52,7 @@ fn state(text: &str) -> Cell {
 
 fn tone(state: &str) -> Tone {
     match state {
-        "running" | "listed" | "connected" | "open" | "D0" | "F0" => Tone::Good,
+        "running" | "listed" | "connected" | "open" | "compiled" | "D0" | "F0" => Tone::Good,
         "lost" | "error" | "aborted" | "in error" => Tone::Bad,
         _ => Tone::Waiting,
     }
@@ -93,6 +97,27 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
         row
     });
     std::iter::once(header).chain(rows).collect()
+}
+
+/// The processes that run and compile kernels.
+fn workers(workers: &[Worker]) -> Vec<Vec<Cell>> {
+    let header = ["worker", "state", "guest", "process", "node", "memory", "shared"];
+    let number = |number: Option<u64>| {
+        Cell::right(number.map_or_else(String::new, |number| number.to_string()))
+    };
+    let memory = |size: Option<u64>| Cell::right(size.map_or_else(String::new, bytes));
+    let rows = workers.iter().map(|worker| {
+        vec![
+            number(worker.pid.map(u64::from)),
+            state(&worker.state),
+            number(worker.guest),
+            number(worker.process.map(u64::from)),
+            number(worker.node.map(u64::from)),
+            memory(worker.memory),
+            memory(worker.shared),
+        ]
+    });
+    std::iter::once(header.map(name).to_vec()).chain(rows).collect()
 }
 
 /// The rates of guests' activity.
@@ -205,7 +230,21 @@ fn quota(quota: &Quota) -> Branch {
 fn process(process: &Process, nodes: &[Node]) -> Branch {
     let head = vec![process.id.to_string().into(), counted(process.mappings, "GPU mapping").into()];
     Branch::new("process", head)
+        .with(process.kernels.iter().map(kernel))
         .with(process.devices.iter().map(|device| self::device(device, nodes)))
+}
+
+fn kernel(kernel: &Kernel) -> Branch {
+    let Kernel { number, entry_point, state: compiled, spirv } = kernel;
+    Branch::new(
+        "kernel",
+        vec![
+            Cell::right(number.to_string()),
+            entry_point.as_str().into(),
+            state(compiled),
+            format!("from {}", bytes(*spirv)).into(),
+        ],
+    )
 }
 
 fn device(device: &Device, nodes: &[Node]) -> Branch {
@@ -413,6 +452,18 @@ mod tests {
                 }],
                 ..Node::default()
             }],
+            workers: vec![
+                Worker { pid: Some(4712), state: "spare".into(), ..Worker::default() },
+                Worker {
+                    pid: Some(4713),
+                    state: "running".into(),
+                    guest: Some(1),
+                    process: Some(1),
+                    node: Some(0),
+                    memory: Some(52 << 20),
+                    shared: Some(9 << 20),
+                },
+            ],
             guests: vec![Guest {
                 id: 1,
                 socket: Some("/run/vm0.sock".into()),
@@ -430,7 +481,19 @@ mod tests {
                     used: 3 << 19,
                     allocations: 1,
                 }],
-                processes: vec![Process { id: 1, mappings: 2, devices: vec![device] }],
+                processes: vec![Process {
+                    id: 1,
+                    mappings: 2,
+                    devices: vec![device],
+                    kernels: [("main", 7, "compiled"), ("blur", 12, "compiling")]
+                        .map(|(entry_point, number, state)| Kernel {
+                            number,
+                            entry_point: entry_point.into(),
+                            state: state.into(),
+                            spirv: 1 << 10,
+                        })
+                        .into(),
+                }],
             }],
         }
     }
@@ -445,6 +508,10 @@ doorbells  dedicated, 1 of 64 physical ones in use
 node  name  type     power  to F1  queues listed
    0  3D    THREE_D  F0         1              1
 
+worker  state    guest  process  node  memory  shared
+  4712  spare
+  4713  running      1        1     0  52 MiB   9 MiB
+
 run list  of node 0 (3D)
 └─ hw queue  0x31  guest 1  process 1  context 0x100000002  idle at 12
 
@@ -458,6 +525,8 @@ guest  1  open  BAR mapped  weight 100
 ├─ quotas
 │  └─ quota  handles  9  of 65,536
 └─ process  1  2 GPU mappings
+   ├─ kernel   7  main  compiled   from 1 KiB
+   ├─ kernel  12  blur  compiling  from 1 KiB
    └─ device  0x100000001
       ├─ context  0x100000002  node 0 (3D)  priority 0  running
       │  ├─ hw queue  0x31         user-mode  listed  idle at 12  1,200 logged

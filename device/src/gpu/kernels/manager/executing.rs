@@ -5,6 +5,7 @@
 use super::{Body, End, Manager, Role};
 use crate::gpu::kernels::desk::{Desk, Failure, Note, Request};
 use crate::gpu::kernels::held::{Held, LastUse};
+use crate::gpu::kernels::roster::{Listed, Task};
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ struct Grant {
     engine: u32,
     space: AddressSpaceId,
     guest: GuestId,
+    pid: u32,
     last_use: Arc<LastUse>,
     /// Whether the engine was asked to give it up.
     recalled: bool,
@@ -29,6 +31,17 @@ pub(super) struct Executing {
 }
 
 impl Executing {
+    /// What tools are told of engines' workers.
+    pub(super) fn listed(&self) -> impl Iterator<Item = Listed> {
+        self.grants.iter().map(|grant| Listed {
+            pid: grant.pid,
+            task: Task::Runs(Arc::clone(&grant.last_use)),
+            guest: Some(grant.guest),
+            space: Some(grant.space),
+            engine: Some(grant.engine),
+        })
+    }
+
     /// Adds a request. The engine has given up the worker that comes with it.
     pub(super) fn ask(&mut self, request: Request) {
         if request.held.is_some() {
@@ -219,6 +232,7 @@ impl Manager {
             engine: *engine,
             space: space.id,
             guest: space.guest.id,
+            pid: held.worker.id(),
             last_use: Arc::clone(&held.last_use),
             recalled: false,
         });

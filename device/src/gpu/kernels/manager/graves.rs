@@ -3,6 +3,7 @@
 //! Killed workers, until no thread of them exists any more.
 
 use crate::gpu::kernels::desk::{Desk, Grave};
+use crate::gpu::kernels::roster::{Listed, Task};
 use bellhop_worker::owner::Worker;
 use rustix::event::{PollFd, PollFlags};
 use std::sync::Arc;
@@ -19,6 +20,18 @@ impl Graves {
     pub(super) fn dig(&mut self, mut worker: Worker, engine: Option<Mourner>) {
         worker.kill();
         self.0.push((worker, engine));
+    }
+
+    /// What tools are told of them.
+    pub(super) fn listed(&self) -> impl Iterator<Item = Listed> {
+        let ending = Task::Does("ending");
+        self.0.iter().map(move |(worker, mourner)| Listed {
+            pid: worker.id(),
+            task: ending.clone(),
+            guest: None,
+            space: None,
+            engine: mourner.as_ref().map(|(engine, _)| *engine),
+        })
     }
 
     /// What is readable when a worker is gone.

@@ -2,9 +2,11 @@
 
 //! What the model reports to tools.
 
+use super::ModelKernel;
 use crate::model::Model;
 use bellhop_host_kmd::hardware::{
-    BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, Observe, UnknownId,
+    AddressSpaceId, BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, KernelDescription,
+    KernelNumber, Observe, UnknownId, WorkerDescription,
 };
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
@@ -19,6 +21,25 @@ impl Observe for Model {
     fn statistics(&self, guest: GuestId) -> Result<Statistics, UnknownId> {
         self.known(UnknownId::Guest(guest))?;
         Ok(Statistics { packets: 7, ..Statistics::default() })
+    }
+
+    fn kernels(&self, space: AddressSpaceId) -> Vec<KernelDescription> {
+        let state = self.state();
+        let of_space = state.kernels.iter().filter(|((of, _), _)| *of == space);
+        let describe = |((_, number), kernel): (&(_, KernelNumber), &ModelKernel)| {
+            let ModelKernel { source, compiled } = kernel;
+            KernelDescription {
+                number: number.0,
+                entry_point: source.entry_point.clone(),
+                is_compiled: *compiled,
+                spirv: source.length.into(),
+            }
+        };
+        of_space.map(describe).collect()
+    }
+
+    fn workers(&self) -> Vec<WorkerDescription> {
+        self.state().workers.clone()
     }
 
     fn gpu_clock(&self) -> u64 {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The workers as tools see them. The manager writes down what each is for; everything else is read from where it is when
+//! a tool asks, so that engines do nothing for it.
+
+use super::held::LastUse;
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, WorkerDescription};
+use std::fs;
+use std::sync::Arc;
+
+/// All workers.
+pub type Roster = Vec<Listed>;
+
+/// A worker, and what it is for.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its process id.
+    pub pid: u32,
+    /// What the manager has it for.
+    pub task: Task,
+    /// Its guest.
+    pub guest: Option<GuestId>,
+    /// Its address space.
+    pub space: Option<AddressSpaceId>,
+    /// The engine that has it, or is to have it.
+    pub engine: Option<u32>,
+}
+
+/// What a worker is for.
+#[derive(Debug, Clone)]
+pub enum Task {
+    /// It does what this word says, in the words of a snapshot.
+    Does(&'static str),
+    /// An engine runs kernels with it.
+    Runs(Arc<LastUse>),
+}
+
+impl Listed {
+    /// What a tool is told now.
+    pub fn describe(&self) -> WorkerDescription {
+        let Self { pid, task, guest, space, engine } = self;
+        let Status { is_stopped, memory, shared } = Status::read(*pid);
+        let state = match task {
+            Task::Does(state) => state,
+            Task::Runs(last_use) if !last_use.is_executing() => "idle",
+            Task::Runs(_) if is_stopped => "stopped",
+            Task::Runs(_) => "running",
+        };
+        let (guest, space, node) = (*guest, *space, *engine);
+        WorkerDescription { pid: *pid, state, guest, space, node, memory, shared }
+    }
+}
+
+/// What Linux says of a process.
+#[derive(Debug, Default)]
+struct Status {
+    is_stopped: bool,
+    memory: Option<u64>,
+    shared: Option<u64>,
+}
+
+impl Status {
+    /// Nothing is known of a process that has ended, or that the host hides.
+    fn read(pid: u32) -> Self {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let value = |name: &str| {
+            let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+            values.next().map(str::trim)
+        };
+        let bytes = |name: &str| {
+            let kib: u64 = value(name)?.strip_suffix(" kB")?.parse().ok()?;
+            Some(kib.saturating_mul(1024))
+        };
+        Self {
+            is_stopped: value("State:").is_some_and(|state| state.starts_with('T')),
+            memory: bytes("RssAnon:"),
+            shared: bytes("RssShmem:"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_where_linux_has_it() {
+        let own = || Status::read(std::process::id());
+        let before = own().memory.unwrap();
+        let much = vec![1_u8; 32 << 20];
+        let after = own().memory.unwrap();
+        assert!(after >= before + (16 << 20), "{before} {after} {}", much.len());
+        assert!(!own().is_stopped && own().shared.is_some());
+        // No process has this number: the greatest is 2^22.
+        assert_eq!(Status::read(u32::MAX).memory, None);
+    }
+}
