@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A clock that stands still while its process does not run.
+//! A clock that hardly advances while its process does not run.
 //!
 //! A process may be stopped for seconds: by a debugger, a signal, a frozen control group, or a host that pauses.
 //! Engines stop with it, so no guest is charged for that time. Nothing tells the process that it was stopped. The
@@ -13,7 +13,7 @@ const LOOKS: u32 = 32;
 /// The shortest time between two looks.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 /// Lateness of a look, in intervals between looks, beyond which the time does not count. A busy machine is late
-/// too, and its clock must not stand still.
+/// too, and its clock must advance.
 const LATENESS: u32 = 2;
 
 /// Monotonic time; the epoch is arbitrary. Each stop of the process adds at most a sixteenth of the current wait.
@@ -27,7 +27,7 @@ pub(crate) struct RunningClock {
 }
 
 impl RunningClock {
-    /// Returns the time; `real` is the time on the clock that never stands still.
+    /// Returns the time; `real` is the time on the real clock.
     pub(crate) fn look(&mut self, real: Duration) -> Duration {
         let passed = real.saturating_sub(self.real);
         self.real = self.real.max(real);
@@ -36,8 +36,7 @@ impl RunningClock {
         self.now
     }
 
-    /// Waits for a deadline, if there is one. Returns the time of the next look, on the clock that never stands
-    /// still.
+    /// Waits for a deadline, if there is one. Returns the time of the next look, on the real clock.
     pub(crate) fn wait_for(&mut self, due: Option<Duration>) -> Option<Duration> {
         let Some(due) = due else {
             self.wait = None;
