@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Advice for a machine without Vulkan, or with one that computes wrongly.
-pub const INSTALL: &str =
-    "install Mesa 25 or newer: Debian 13's packages mesa-vulkan-drivers and libvulkan1";
+pub const INSTALL: &str = "install Mesa 25 or newer (Debian 13: mesa-vulkan-drivers, libvulkan1)";
 
 /// A machine's Vulkan devices, and the one that runs kernels.
 #[derive(Debug, Clone, Serialize, Deserialize)]

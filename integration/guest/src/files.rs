@@ -49,6 +49,18 @@ impl NewFile {
         options.tempfile_in(folder).map(Place::Aside)
     }
 
+    /// Another handle of it, for a process or a thread that writes it.
+    ///
+    /// # Errors
+    /// When there are no file descriptors.
+    pub fn handle(&self) -> anyhow::Result<File> {
+        let file = match &self.place {
+            Place::Aside(file) => file.as_file(),
+            Place::There(file) => file,
+        };
+        file.try_clone().with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
     /// Finishes the file.
     ///
     /// # Errors

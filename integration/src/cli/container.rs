@@ -5,6 +5,9 @@
 use super::vulkan::Whose;
 use crate::container::{self, Options};
 use crate::guest_binary;
+use crate::hosted::Outcome;
+use bellhop_guest::cli::Carried;
+use bellhop_guest::files::NewFile;
 use bellhop_guest::output::put_line;
 use clap::Args;
 use std::ffi::OsString;
@@ -17,6 +20,10 @@ use std::process::ExitCode;
 Examples:
   bellhop container                           the main job, in a container
   bellhop container -- selftest               the conformance suite in a container
+  bellhop container --vulkan debian-13 -- kernel my.wgsl --in a --out b
+                                              your kernel on files of this machine
+  bellhop container --vulkan debian-13 -- picture
+                                              a picture that a kernel draws: picture.png
   bellhop container --memory 64m              a limit on memory, which covers what the guest maps
   bellhop container --image-only              the image, for your own containers
   bellhop container --print-command           the podman command, with the options that this host needs")]
@@ -33,11 +40,16 @@ pub struct ContainerArguments {
     /// Whose Vulkan runs kernels, in the bellhopd that this starts
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System, conflicts_with = "socket_path")]
     vulkan: Whose,
+    /// Put this file into the container's folder /files; may be given several times
+    ///
+    /// The files of `kernel` and `picture` need none of this: they go into the container, and come back, by themselves.
+    #[arg(long, value_name = "PATH")]
+    file: Vec<PathBuf>,
     /// The image's program, instead of the bellhop-guest that belongs to this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
     /// Build the image in your own storage, print its name, and exit
-    #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "vulkan", "task"])]
+    #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "vulkan", "file", "task"])]
     image_only: bool,
     /// Print the podman command that runs a container with the device, and exit
     ///
@@ -56,23 +68,31 @@ impl ContainerArguments {
     /// When podman fails, or the container does not complete its task.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let worker = self.vulkan.worker(None)?;
-        let options = Options {
+        let Carried { task, files, output } = Carried::new(&self.file, self.task)?;
+        let mut options = Options {
             socket: self.socket_path,
             config: self.config,
             worker,
             memory: self.memory,
-            task: self.task,
+            task,
+            files,
+            output: None,
         };
         if self.print_command {
-            put_line(container::command_line(options)?)?;
+            put_line(container::command_line(options, output.as_deref())?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let program = guest_binary::find(self.guest_binary.as_deref())?;
+        let output = output.as_deref().map(NewFile::create).transpose()?;
+        options.output = output.as_ref().map(NewFile::handle).transpose()?;
         let outcome = if self.image_only {
             container::make_image(&program)?
         } else {
             container::run(options, &program)?
         };
+        if let (Some(output), Outcome::Succeeded) = (output, outcome) {
+            output.finish()?;
+        }
         Ok(outcome.exit_code())
     }
 }

@@ -72,6 +72,9 @@ enum Command {
     /// it out, on several HW queues of the compute and copy nodes at once; GPU fences order the
     /// stages. The guest compares every byte with its own computation. Then it times small
     /// submissions through a doorbell and through the control queue.
+    ///
+    /// The transformation is a kernel of the guest's own, which this machine's Vulkan runs, or where
+    /// there is none, one that is built in. The report says which, and why.
     Run(RunArguments),
     /// Check what every guest may rely on, from inside a guest
     ///
@@ -388,10 +391,12 @@ fn hosted(
     apart: Option<Apart>,
     work: Vec<OsString>,
 ) -> anyhow::Result<ExitCode> {
-    let guest = [host.place.to_command_line(), work].concat();
+    let mut guest = host.place.to_command_line();
     let outcome = match &host.socket_path {
-        Some(path) => hosted::run_guest(path, &guest)?,
+        Some(path) => hosted::run_guest(path, &[guest, work].concat())?,
         None => {
+            guest.extend(host.vulkan.advice().map(|advice| format!("--advice={advice}").into()));
+            guest.extend(work);
             let worker = host.vulkan.worker(None)?;
             let config = host.config.as_deref();
             let options = daemon::Options { config, worker: &worker, ..daemon::Options::default() };

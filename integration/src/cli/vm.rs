@@ -6,6 +6,8 @@ use super::vulkan::Whose;
 use crate::guest_binary;
 use crate::hosted::INTERRUPTED;
 use anyhow::{Context, ensure};
+use bellhop_guest::cli::Carried;
+use bellhop_guest::files::NewFile;
 use bellhop_guest::output::{put, put_line};
 use bellhop_vm::keyboard::Keyboard;
 use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
@@ -24,6 +26,11 @@ Examples:
   bellhop vm                                    what the device offers a guest of the plain VM
   bellhop vm -- selftest                        the conformance suite in the VM
   bellhop vm --variant iommu -- run --json      the main job over VFIO and MSI-X
+  bellhop vm --vulkan debian-13 -- kernel my.wgsl --in a --out b
+                                                your kernel on files of this machine
+  bellhop vm --vulkan debian-13 -- picture      a picture that a kernel draws: picture.png
+  bellhop vm --file data -- run --input /files/data
+                                                the main job on a file of this machine
   bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
   bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
@@ -67,6 +74,11 @@ pub struct VmArguments {
     /// than 11)
     #[arg(long, value_name = "PATH")]
     qemu: Option<PathBuf>,
+    /// Put this file into the guest's folder /files; may be given several times
+    ///
+    /// The files of `kernel` and `picture` need none of this: they go into the guest, and come back, by themselves.
+    #[arg(long, value_name = "PATH")]
+    file: Vec<PathBuf>,
     /// The Debian mirror, instead of the one that this machine's apt uses
     #[arg(long, value_name = "URL", env = "BELLHOP_MIRROR")]
     mirror: Option<String>,
@@ -133,6 +145,13 @@ impl VmArguments {
              without one, have the guest do a task: bellhop vm -- TASK"
         );
         let worker = self.vulkan.worker(self.mirror.clone())?;
+        let task = if self.interactive { Vec::new() } else { self.task };
+        let Carried { task, files, output } = Carried::new(&self.file, task)?;
+        ensure!(
+            !self.nested || (files.is_empty() && output.is_none()),
+            "--nested carries no files into its guest, nor out of it"
+        );
+        let output = output.as_deref().map(NewFile::create).transpose()?;
         let options = Options {
             vmm: self.vmm,
             nested: self.nested,
@@ -140,7 +159,9 @@ impl VmArguments {
             accelerator: self.accel,
             sources: Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh },
             guest_program: guest_binary::find(self.guest_binary.as_deref())?,
-            task: (!self.interactive).then_some(self.task),
+            task: (!self.interactive).then_some(task),
+            files,
+            output: output.as_ref().map(NewFile::handle).transpose()?,
             sockets: self.socket_path,
             config: self.config,
             worker,
@@ -150,7 +171,11 @@ impl VmArguments {
             trace: self.trace_mmio,
             qmp: self.qmp,
         };
-        Ok(match bellhop_vm::run(&options)? {
+        let outcome = bellhop_vm::run(&options)?;
+        if let (Some(output), Outcome::Exited(0)) = (output, outcome) {
+            output.finish()?;
+        }
+        Ok(match outcome {
             Outcome::Exited(status) => ExitCode::from(status),
             Outcome::Interrupted => INTERRUPTED.into(),
             Outcome::StoodStill => STOOD_STILL.into(),

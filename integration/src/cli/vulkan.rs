@@ -48,6 +48,11 @@ impl Whose {
         bellhop_vm::fetch_vulkan(mesa, &sources).map(Some)
     }
 
+    /// What to do where this Vulkan runs no kernels; `None` if there is nothing better.
+    pub fn advice(self) -> Option<&'static str> {
+        (self == Self::System).then_some("to fetch one for a run: --vulkan debian-13")
+    }
+
     /// The words of the command line of a daemon's workers with this Vulkan; none for the machine's own.
     ///
     /// # Errors
@@ -87,9 +92,8 @@ impl VulkanArguments {
         };
         let name = self.vulkan_device.as_deref();
         let mut report = probe(start, Search { name, first: false, patience: PATIENCE })?;
-        if whose == Whose::System {
-            report.missing =
-                report.missing.map(|why| format!("{why}. To try one first: --vulkan debian-13"));
+        if let Some(advice) = whose.advice() {
+            report.missing = report.missing.map(|why| format!("{why}; {advice}"));
         }
         Ok(report)
     }

@@ -7,11 +7,14 @@ use super::socket::{self, Access};
 use super::{SOCKET_IN_CONTAINER, SOCKET_VARIABLE, image};
 use crate::hosted::{self, Outcome};
 use anyhow::{Context, bail, ensure};
+use bellhop_guest::cli::CarriedFile;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use tokio::process::Child;
 
 /// The guest to run.
@@ -20,6 +23,8 @@ pub struct Guest {
     pub socket: PathBuf,
     /// The container's memory limit, as podman reads it.
     pub memory: Option<String>,
+    /// Files that are to be in the container.
+    pub files: Vec<CarriedFile>,
     /// The arguments of `bellhop-guest`.
     pub task: Vec<OsString>,
 }
@@ -81,17 +86,29 @@ impl Guest {
             );
             arguments.extend(["--group-add".into(), group.to_string().into()]);
         }
-        let mut mount = OsString::from("type=bind,source=");
-        mount.push(&self.socket);
-        // Read-only: the guest cannot replace it, and connecting changes no file.
-        mount.push(format!(",destination={SOCKET_IN_CONTAINER},ro"));
-        arguments.extend(["--mount".into(), mount]);
+        // The guest cannot replace the socket, and connecting changes no file.
+        arguments.extend(mount(&self.socket, Path::new(SOCKET_IN_CONTAINER)));
+        for file in &self.files {
+            let has_comma = file.path.as_os_str().as_encoded_bytes().contains(&b',');
+            ensure!(!has_comma, "podman takes no name with a comma: {}", file.path.display());
+            arguments.extend(mount(&file.path, &file.in_guest()));
+        }
         let variable = format!("{SOCKET_VARIABLE}={SOCKET_IN_CONTAINER}");
         arguments.extend(["--env".into(), variable.into()]);
         arguments.push(image::NAME.into());
         arguments.extend_from_slice(&self.task);
         Ok(arguments)
     }
+}
+
+/// The option that has a path of the host's in the container, to read from.
+fn mount(source: &Path, destination: &Path) -> [OsString; 2] {
+    let mut mount = OsString::from("type=bind,source=");
+    mount.push(source);
+    mount.push(",destination=");
+    mount.push(destination);
+    mount.push(",ro");
+    ["--mount".into(), mount]
 }
 
 /// A running container. It is the only one in its storage.
@@ -104,14 +121,20 @@ pub struct Container<'a> {
 }
 
 impl<'a> Container<'a> {
-    /// Starts a container.
+    /// Starts a container. Its output goes to `output`, or to standard output.
     ///
     /// # Errors
     /// When the host does not support an option, or podman cannot be started.
-    pub fn start(engine: &'a Engine, guest: Guest, folder: &Path) -> anyhow::Result<Self> {
+    pub fn start(
+        engine: &'a Engine,
+        guest: Guest,
+        output: Option<File>,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let monitor = folder.join("monitor.pid");
         let podman = engine
             .command()
+            .stdout(output.map_or_else(Stdio::inherit, Stdio::from))
             .args(["run", "--rm", "--conmon-pidfile"])
             .arg(&monitor)
             .args(guest.arguments(engine.host())?)
@@ -195,20 +218,26 @@ mod tests {
         let socket = folder.path().join("gpu.sock");
         let _listener = UnixListener::bind(&socket).unwrap();
         set_permissions(&socket, Permissions::from_mode(mode)).unwrap();
-        let guest =
-            Guest { socket, memory: memory.map(str::to_owned), task: vec!["selftest".into()] };
+        let guest = Guest {
+            socket,
+            memory: memory.map(str::to_owned),
+            files: vec![CarriedFile { path: "/a/k.spv".into(), name: "other-k.spv".into() }],
+            task: vec!["selftest".into()],
+        };
         let words = guest.arguments(host)?;
         Ok(words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
-    fn everything_but_the_socket_is_taken_away() {
+    fn everything_but_the_socket_and_the_task_s_files_is_taken_away() {
         let options = options(0o666, None, &host()).unwrap();
         for option in CONFINEMENT {
             assert!(options.contains(option), "{options} lacks {option}");
         }
-        assert_eq!(options.matches("--mount").count(), 1);
+        // Nothing of the host's but these, to read from.
+        assert_eq!(options.matches("--mount").count(), 2);
         assert!(options.contains("gpu.sock,destination=/run/bellhop/gpu.sock,ro"));
+        assert!(options.contains("source=/a/k.spv,destination=/files/other-k.spv,ro"));
         assert!(!options.contains("group-add") && !options.contains("label"));
         assert!(options.ends_with("localhost/bellhop-guest selftest"));
     }

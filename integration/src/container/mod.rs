@@ -14,13 +14,15 @@ mod socket;
 
 use crate::hosted::Outcome;
 use anyhow::{Context, bail};
+use bellhop_guest::cli::CarriedFile;
 use bellhop_guest::output::put_line;
 use bellhop_processes::daemon::{self, Daemon};
 use bellhop_processes::process::{Signals, block_on};
 use engine::Engine;
 use guest::{Container, Guest};
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +47,10 @@ pub struct Options {
     pub memory: Option<String>,
     /// The arguments of `bellhop-guest`.
     pub task: Vec<OsString>,
+    /// Files of the host's that are to be in the container.
+    pub files: Vec<CarriedFile>,
+    /// The file for the task's output; `None` for standard output.
+    pub output: Option<File>,
 }
 
 /// Builds an image with `program` in it, runs it, and removes image and container.
@@ -56,11 +62,12 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
         let Some(engine) = prepare(Some(folder), program, folder, signals).await? else {
             return Ok(Outcome::Interrupted);
         };
-        let Options { socket, config, worker, memory, task } = options;
+        let Options { socket, config, worker, memory, task, files, output } = options;
+        let files = copied(&files, &folder.join("files"))?;
         match socket {
             Some(socket) => {
-                let guest = Guest { socket: absolute(&socket)?, memory, task };
-                alone(Container::start(&engine, guest, folder)?, signals).await
+                let guest = Guest { socket: absolute(&socket)?, memory, files, task };
+                alone(Container::start(&engine, guest, output, folder)?, signals).await
             }
             None => {
                 let socket = folder.join("gpu.sock");
@@ -74,8 +81,8 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
                 // owner may enter the folder.
                 fs::set_permissions(&socket, Permissions::from_mode(0o666))
                     .context("cannot let the container use the socket")?;
-                let guest = Guest { socket, memory, task };
-                beside(daemon, Container::start(&engine, guest, folder)?, signals).await
+                let guest = Guest { socket, memory, files, task };
+                beside(daemon, Container::start(&engine, guest, output, folder)?, signals).await
             }
         }
     })
@@ -95,18 +102,42 @@ pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
     })
 }
 
-/// The command that people may run themselves, with the image in their own storage.
+/// The command that people may run themselves, with the image in their own storage. Its output goes to `output`.
 ///
 /// # Errors
 /// When this host, or the socket, does not allow it.
-pub fn command_line(options: Options) -> anyhow::Result<String> {
-    let Options { socket, memory, task, .. } = options;
+pub fn command_line(options: Options, output: Option<&Path>) -> anyhow::Result<String> {
+    let Options { socket, memory, task, mut files, .. } = options;
+    for file in &mut files {
+        file.path = absolute(&file.path)?;
+    }
     let socket = absolute(socket.as_deref().unwrap_or(Path::new(SOCKET_OF_SERVICE)))?;
     let engine = block_on(Engine::new(None))?;
-    let line = Guest { socket, memory, task }.command_line(&engine)?;
+    let line = Guest { socket, memory, files, task }.command_line(&engine)?;
     let words = line.iter().map(|word| word.to_str().context("a name is not UTF-8"));
     let words: Vec<&str> = words.collect::<anyhow::Result<_>>()?;
-    shlex::try_join(words).context("a name has a NUL")
+    let mut line = shlex::try_join(words).context("a name has a NUL")?;
+    if let Some(output) = output {
+        let output = output.to_str().context("a name is not UTF-8")?;
+        line = format!("{line} > {}", shlex::try_quote(output)?);
+    }
+    Ok(line)
+}
+
+/// Copies files into a folder, where the container's user may read them.
+fn copied(files: &[CarriedFile], folder: &Path) -> anyhow::Result<Vec<CarriedFile>> {
+    fs::create_dir(folder).context("cannot create a folder")?;
+    let copy = |file: &CarriedFile| {
+        let path = folder.join(&file.name);
+        let copy = || {
+            // Not `fs::copy`: the file may be a pipe.
+            io::copy(&mut File::open(&file.path)?, &mut File::create(&path)?)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o444))
+        };
+        copy().with_context(|| format!("cannot read {}", file.path.display()))?;
+        Ok(CarriedFile { path, name: file.name.clone() })
+    };
+    files.iter().map(copy).collect()
 }
 
 /// Calls `work` with a temporary folder and the signals that interrupt it.

@@ -4,6 +4,7 @@
 //!
 //! These tests have podman keep everything in temporary folders.
 
+use crate::support::kernels::{Doubling, worker};
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
     report, run, succeed, text,
@@ -44,6 +45,17 @@ fn daemon() -> Daemon {
     let daemon = Daemon::start(1);
     fs::set_permissions(daemon.socket(0), Permissions::from_mode(0o666)).unwrap();
     daemon
+}
+
+#[test]
+fn a_kernel_s_files_go_into_the_container_and_its_output_comes_back() {
+    let (Some(container), Some(_)) = (containers(), worker("no container runs kernels")) else {
+        return;
+    };
+    let doubling = Doubling::new();
+    let mut container = container();
+    run(doubling.ask(container.args(["--vulkan", "debian-13", "--"])));
+    doubling.assert_done();
 }
 
 /// A guest that streams without end, in a container.

@@ -12,6 +12,7 @@ mod inspect;
 mod kernels;
 mod main_job;
 mod output;
+mod own_kernels;
 #[path = "../../../device/tests/gpu/support/rig.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod rig;

@@ -5,7 +5,10 @@
 use super::{Daemon, bellhop, skip};
 use bellhop_vm::{Mesa, Sources};
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
 
 /// The words of a command line of workers with a correct Vulkan, as `bellhopd --worker` takes them. `None` if there is
 /// no such Vulkan: then `loss` is not tested.
@@ -47,4 +50,46 @@ pub fn options(words: &[OsString]) -> impl Iterator<Item = OsString> {
         option.push(word);
         option
     })
+}
+
+/// A kernel and its input in a folder, as a person has them. It doubles numbers.
+pub struct Doubling(TempDir);
+
+/// How many numbers it doubles: a last work group is not full.
+const NUMBERS: u32 = 1000;
+const DOUBLE: &str = "
+@group(0) @binding(0) var<storage, read_write> numbers: array<u32>;
+@compute @workgroup_size(64)
+fn double(@builtin(global_invocation_id) id: vec3u) {
+    if id.x < arrayLength(&numbers) { numbers[id.x] *= 2; }
+}";
+
+impl Doubling {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers: Vec<u8> = (0..NUMBERS).flat_map(u32::to_le_bytes).collect();
+        fs::write(folder.path().join("numbers"), numbers).unwrap();
+        fs::write(folder.path().join("double.wgsl"), DOUBLE).unwrap();
+        Self(folder)
+    }
+
+    /// Where the files are.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Has a command run the kernel, in the folder.
+    pub fn ask<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.current_dir(self.folder());
+        command.args(["kernel", "double.wgsl", "--in", "numbers", "--out", "doubled"]);
+        command.args(["--invocations", &NUMBERS.to_string()])
+    }
+
+    /// Asserts that the kernel has run, and that nothing but its output is there.
+    #[track_caller]
+    pub fn assert_done(&self) {
+        let doubled: Vec<u8> = (0..NUMBERS).flat_map(|number| (2 * number).to_le_bytes()).collect();
+        assert!(fs::read(self.folder().join("doubled")).unwrap() == doubled);
+        assert_eq!(fs::read_dir(self.folder()).unwrap().count(), 3);
+    }
 }

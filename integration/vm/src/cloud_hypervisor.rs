@@ -16,7 +16,6 @@ use bellhop_protocol::config::VIRTIO_DEVICE_ID;
 use command_fds::CommandFdExt;
 use rustix::fs::{Access, access};
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,7 +69,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let file = |name: &str| folder.path().join(name);
     let initramfs = file("initramfs");
     let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
-    initramfs::write(&busybox, &options.guest_program, &kernel, &Task::Run(task), archive)?;
+    let (guest, task) = (&options.guest_program, Task::Run(task));
+    initramfs::write(&busybox, guest, &kernel, &task, &options.files, archive)?;
     let socket = match &options.sockets[..] {
         [] => file("gpu0.sock"),
         [socket] => socket.clone(),
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             None
         };
         let mut mappings = Vec::new();
-        let copy = redirect(OUTPUT_FD, io::stdout(), &mut mappings)?;
+        let copy = redirect(OUTPUT_FD, options.output()?, &mut mappings)?;
         command.fd_mappings(mappings).context("cannot pass descriptors on")?;
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);

@@ -75,7 +75,8 @@ fn attempt(
     let initramfs = folder.path().join("initramfs");
     let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
     let Environment { qemu, kernel, busybox, .. } = environment;
-    initramfs::write(busybox, &options.guest_program, kernel, &task, archive)?;
+    let program = &options.guest_program;
+    initramfs::write(busybox, program, kernel, &task, &options.files, archive)?;
 
     let count = options.variant.devices;
     let sockets = match options.sockets.len() {
@@ -108,7 +109,7 @@ fn attempt(
         } else {
             None
         };
-        let mut running = machine.start(qemu)?;
+        let mut running = machine.start(qemu, options.output()?)?;
         let attempt =
             attend(&machine, options.timeout, &mut signals, &mut daemon, &mut running).await;
         running.end().await?;

@@ -4,6 +4,7 @@
 
 use crate::kernel::Kernel;
 use anyhow::Context;
+use bellhop_guest::cli::{CarriedFile, FOLDER};
 use cpio::newc::{Builder, ModeFileType, trailer};
 use object::Endianness;
 use object::elf::FileHeader64;
@@ -21,6 +22,13 @@ const INIT: &[u8] = include_bytes!("init.sh");
 const HOST_INIT: &[u8] = include_bytes!("host.sh");
 /// Folders that programs expect.
 const FOLDERS: [&str; 6] = ["bin", "dev", "modules", "proc", "sys", "tmp"];
+
+/// The folder with files of the host's, as an archive names it.
+const FILES: &str = {
+    let (root, folder) = FOLDER.split_at(1);
+    assert!(root.as_bytes()[0] == b'/');
+    folder
+};
 
 /// The guest's task.
 #[derive(Debug)]
@@ -40,6 +48,7 @@ pub fn write(
     guest_program: &Path,
     kernel: &Kernel,
     task: &Task<'_>,
+    files: &[CarriedFile],
     archive: impl Write,
 ) -> anyhow::Result<()> {
     let mut archive = Archive { writer: archive, entries: 0 };
@@ -52,6 +61,14 @@ pub fn write(
     for path in &kernel.modules {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         archive.file(&format!("modules/{name}"), &read(path)?)?;
+    }
+    if !files.is_empty() {
+        archive.add(FILES, ModeFileType::Directory, 0o755, b"")?;
+    }
+    for file in files {
+        let name = file.name.to_str();
+        let name = name.with_context(|| format!("a name in a VM is UTF-8, not {:?}", file.name))?;
+        archive.file(&format!("{FILES}/{name}"), &read(&file.path)?)?;
     }
     if let Task::Run(arguments) = task {
         archive.file("task", &command_line("bellhop-guest", arguments)?)?;
@@ -190,8 +207,12 @@ mod tests {
         let kernel = Kernel { image: path("vmlinuz"), modules: vec![path("00-uio.ko")] };
         let mut archive = Vec::new();
         let task = ["run".into(), "--input".into(), "it's a file".into()];
-        write(&path("shell"), &path("program"), &kernel, &Task::Run(&task), &mut archive).unwrap();
+        let carried = CarriedFile { path: path("numbers"), name: "other-numbers".into() };
+        let [shell, program] = ["shell", "program"].map(path);
+        let run = Task::Run(&task);
+        write(&shell, &program, &kernel, &run, &[carried], &mut archive).unwrap();
         let files = files(&archive);
+        assert_eq!(files["files/other-numbers"], (0o100_644, b"numbers".to_vec()));
         assert_eq!(files["init"], (0o100_755, INIT.to_vec()));
         assert_eq!(files["bin/bellhop-guest"], (0o100_755, b"program".to_vec()));
         assert_eq!(files["modules/00-uio.ko"], (0o100_644, b"00-uio.ko".to_vec()));
@@ -205,7 +226,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let kernel = Kernel { image: file.path().into(), modules: Vec::new() };
         let mut archive = Vec::new();
-        write(file.path(), file.path(), &kernel, &Task::Shell, &mut archive).unwrap();
+        write(file.path(), file.path(), &kernel, &Task::Shell, &[], &mut archive).unwrap();
         assert!(!files(&archive).contains_key("task"));
     }
 }

@@ -42,6 +42,7 @@ pub fn fetch_vulkan(mesa: Mesa, sources: &Sources) -> anyhow::Result<Vulkan> {
 /// # Errors
 /// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
+    options.check_files()?;
     match (options.vmm, options.nested) {
         (Vmm::Qemu, _) => in_qemu::run(options),
         (Vmm::CloudHypervisor, false) => cloud_hypervisor::run(options),

@@ -61,11 +61,15 @@ pub struct Machine<'a, P> {
 }
 
 impl<P: AsRef<Path>> Machine<'_, P> {
-    /// Starts QEMU.
+    /// Starts QEMU. The output of a task goes to `output`.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(&self, qemu: &Qemu) -> anyhow::Result<Running> {
+    pub fn start(
+        &self,
+        qemu: &Qemu,
+        output: impl Write + Send + 'static,
+    ) -> anyhow::Result<Running> {
         let mut command = qemu.command();
         command.args(self.arguments()?);
         // QEMU warns a lot, which matters only when it fails.
@@ -77,7 +81,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
             command.stdin(Stdio::null());
             // Ctrl-C is for bellhop, which ends QEMU.
             command.process_group(0);
-            copies.push(redirect(OUTPUT_FD, io::stdout(), &mut mappings)?);
+            copies.push(redirect(OUTPUT_FD, output, &mut mappings)?);
             copies.push(redirect(ERRORS_FD, io::stderr(), &mut mappings)?);
         }
         command.fd_mappings(mappings).context("cannot pass descriptors on to QEMU")?;

@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     for _ in 0..ATTEMPTS {
         let attempt = block_on(async {
             let mut signals = Signals::new()?;
-            let mut running = machine.start(&qemu)?;
+            let mut running = machine.start(&qemu, options.output()?)?;
             let timeout = options.timeout.saturating_add(OUTER);
             let attempt = attend(&machine, timeout, &mut signals, &mut None, &mut running).await;
             running.end().await?;

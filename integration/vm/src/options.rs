@@ -6,8 +6,13 @@ use crate::accelerator::Accelerator;
 use crate::environment::Sources;
 use crate::variant::Variant;
 use crate::vmm::Vmm;
+use anyhow::{Context, ensure};
+use bellhop_guest::cli::CarriedFile;
+use bellhop_guest::units::bytes;
 use bellhop_processes::daemon;
 use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +33,10 @@ pub struct Options {
     pub guest_program: PathBuf,
     /// The guest program's arguments; `None` for a shell.
     pub task: Option<Vec<OsString>>,
+    /// Files of the host's that are to be in the guest.
+    pub files: Vec<CarriedFile>,
+    /// The file for the task's output; `None` for standard output.
+    pub output: Option<File>,
     /// Sockets of running daemons, one for each GPU; if empty, a daemon is started.
     pub sockets: Vec<PathBuf>,
     /// The configuration of the daemon that is started.
@@ -47,6 +56,28 @@ pub struct Options {
 }
 
 impl Options {
+    /// Where the task's output goes.
+    pub(crate) fn output(&self) -> anyhow::Result<Box<dyn Write + Send>> {
+        Ok(match &self.output {
+            Some(file) => Box::new(file.try_clone().context("cannot write the task's output")?),
+            None => Box::new(io::stdout()),
+        })
+    }
+
+    /// Fails if the guest has no room for its files: they are in its memory.
+    pub(crate) fn check_files(&self) -> anyhow::Result<()> {
+        let size = |file: &CarriedFile| fs::metadata(&file.path).map_or(0, |file| file.len());
+        let size: u64 = self.files.iter().map(size).sum();
+        let room = u64::from(self.variant.memory_mib / 4) << 20;
+        ensure!(
+            size <= room,
+            "{} of files are too much for this VM, which has room for {}; --variant large-memory has more",
+            bytes(size),
+            bytes(room)
+        );
+        Ok(())
+    }
+
     /// What a daemon for the VM is started with.
     pub(crate) fn of_daemon(&self) -> daemon::Options<'_> {
         daemon::Options {

@@ -3,7 +3,7 @@
 //! The main job's stream beside the guest's own part of it.
 
 use super::report::Measured;
-use crate::stream::{CHUNK, Input, Nodes, check_alone, run as stream};
+use crate::stream::{CHUNK, Input, Nodes, Transformation, check_alone, run as stream};
 use anyhow::bail;
 use bellhop_guest_umd::Adapter;
 
@@ -16,7 +16,7 @@ pub(super) fn run(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<
     let nodes = Nodes::of(adapter)?;
     let alone = check_alone(&mut input, CHUNK)?;
     input.rewind()?;
-    let streamed = stream(adapter, &nodes, &mut input, CHUNK, |_| ())?;
+    let streamed = stream(adapter, &nodes, &mut input, CHUNK, &Transformation::BuiltIn, |_| ())?;
     if let Some(place) = streamed.mismatch {
         bail!("the stream's result is wrong from byte {place} on");
     }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub(super) fn work_on(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
+    advice: Option<&str>,
     work: &Work,
 ) -> anyhow::Result<Ending> {
     match work {
@@ -38,7 +39,7 @@ pub(super) fn work_on(
             Ok(Ending::Succeeded)
         }
         Work::Run(arguments) => {
-            let report = jobs::run(guest, &arguments.options(placement)?)?;
+            let report = jobs::run(guest, &arguments.options(placement, advice)?)?;
             if arguments.json {
                 put_line(serde_json::to_string(&report)?)?
             } else {

@@ -232,7 +232,11 @@ impl ProbeArguments {
 }
 
 impl RunArguments {
-    pub(super) fn options(&self, placement: PlacementPolicy) -> anyhow::Result<RunOptions> {
+    pub(super) fn options(
+        &self,
+        placement: PlacementPolicy,
+        advice: Option<&str>,
+    ) -> anyhow::Result<RunOptions> {
         let input = match &self.input {
             Some(path) => path.clone(),
             None => std::env::current_exe().context("cannot find this program's executable")?,
@@ -242,7 +246,16 @@ impl RunArguments {
             format!("not pinned; this guest may use {}", counted(processors as u64, "processor"))
         });
         let (chunk, samples, repetitions) = (self.chunk * 1024, self.samples, self.repetitions);
-        Ok(RunOptions { input, chunk, samples, repetitions, pinning, processors, placement })
+        Ok(RunOptions {
+            input,
+            chunk,
+            samples,
+            repetitions,
+            pinning,
+            processors,
+            advice: advice.map(str::to_owned),
+            placement,
+        })
     }
 
     /// These arguments as a command line of `bellhop-guest`.

@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 pub struct KernelArguments {
     /// The kernel's source: WGSL if it ends in .wgsl, and SPIR-V otherwise
     #[arg(value_name = "FILE.spv|FILE.wgsl")]
-    kernel: PathBuf,
+    pub(super) kernel: PathBuf,
     /// The file in the kernel's next buffer; may be given several times
     #[arg(long = "in", value_name = "FILE")]
-    inputs: Vec<PathBuf>,
+    pub(super) inputs: Vec<PathBuf>,
     /// One more buffer, of so many bytes of zero
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     zeroes: Option<u64>,
     /// The file that gets the last buffer's bytes when the kernel is done; - for standard output
     #[arg(long = "out", value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// How many work groups to run
     #[arg(long, value_name = "X,Y,Z", default_value = "1,1,1")]
     groups: Size,
@@ -121,7 +121,7 @@ impl KernelArguments {
 pub struct PictureArguments {
     /// The file for the picture, as PNG; - for standard output
     #[arg(long = "out", value_name = "FILE.png", default_value = "picture.png")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     /// Its width in pixels
     #[arg(long, value_name = "PIXELS", default_value_t = 960, value_parser = clap::value_parser!(u32).range(1..=8192))]
     width: u32,

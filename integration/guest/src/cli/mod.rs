@@ -4,10 +4,12 @@
 
 mod actions;
 mod arguments;
+mod carried;
 mod kernels;
 mod place;
 
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
+pub use carried::{Carried, CarriedFile, FOLDER};
 pub use kernels::{KernelArguments, PictureArguments};
 pub use place::PlaceArguments;
 
@@ -17,6 +19,7 @@ use crate::machine;
 use crate::output;
 use actions::work_on;
 use arguments::{ChurnArguments, HotplugArguments};
+use bellhop_guest_umd::KernelError;
 use clap::{CommandFactory, Parser, Subcommand};
 use place::DeviceArguments;
 use std::ffi::OsString;
@@ -121,13 +124,24 @@ fn work(cli: Cli) -> anyhow::Result<Ending> {
         }
         _ => {}
     }
-    let placement = cli.device.place.policy();
+    let (placement, advice) = (cli.device.place.policy(), cli.device.advice.as_deref());
     let mut ending = Ending::Succeeded;
     // Starts all devices before it uses the first.
     for guest in cli.device.guests()? {
-        ending = ending.max(work_on(guest, placement, &cli.work)?);
+        let done = work_on(guest, placement, advice, &cli.work);
+        ending = ending.max(done.map_err(|error| advised(error, advice))?);
     }
     Ok(ending)
+}
+
+/// Adds what people may do to the error of a device that runs no kernels.
+fn advised(error: anyhow::Error, advice: Option<&str>) -> anyhow::Error {
+    match (error.downcast_ref(), advice) {
+        (Some(KernelError::NotOffered { .. }), Some(advice)) => {
+            anyhow::anyhow!("{error}; {advice}")
+        }
+        _ => error,
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +152,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn only_a_device_without_kernels_is_a_reason_to_fetch_some() {
+        let missing = || KernelError::NotOffered { missing: "why".into() }.into();
+        let said = |error| advised(error, Some("fetch it")).to_string();
+        assert_eq!(said(missing()), "the device runs no kernels: why; fetch it");
+        assert_eq!(said(anyhow::anyhow!("another")), "another");
+        assert_eq!(advised(missing(), None).to_string(), "the device runs no kernels: why");
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(super) struct DeviceArguments {
     all_devices: bool,
     #[command(flatten)]
     pub(super) place: PlaceArguments,
+    /// What people may do where the device runs no kernels of guests' own
+    #[arg(long, hide = true, value_name = "TEXT")]
+    pub(super) advice: Option<String>,
     /// End together with the process that started this one
     #[arg(long, hide = true)]
     end_with_parent: bool,

@@ -8,7 +8,7 @@ mod report;
 pub use report::Report;
 
 use crate::output::note;
-use crate::stream::{self, Input, Nodes};
+use crate::stream::{self, Input, Nodes, Transformation, TransformedBy};
 use anyhow::{Context, bail};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
@@ -33,6 +33,8 @@ pub struct RunOptions {
     pub pinning: String,
     /// The number of these processors.
     pub processors: usize,
+    /// What people may do where the device runs no kernels of guests' own.
+    pub advice: Option<String>,
     /// Where shared memory is.
     pub placement: PlacementPolicy,
 }
@@ -52,15 +54,22 @@ pub fn run(transport: Arc<dyn Transport>, options: &RunOptions) -> anyhow::Resul
     let nodes = Nodes::of(&adapter)?;
     let counted = || adapter.statistics().context("cannot read the device's counters");
     let before = counted()?;
+    let (transformation, mut transformed_by) = Transformation::of(&adapter);
+    if let (TransformedBy::BuiltInKernel { why }, Some(advice)) =
+        (&mut transformed_by, &options.advice)
+    {
+        *why = format!("{why}; {advice}");
+    }
     let progress = progress(&input);
     let advance = |bytes| progress.inc(bytes);
-    let streamed = stream::run(&adapter, &nodes, &mut input, options.chunk, advance)?;
+    let streamed =
+        stream::run(&adapter, &nodes, &mut input, options.chunk, &transformation, advance)?;
     progress.finish_and_clear();
     let mut timed = latency::run(&adapter, nodes.compute[0], options.samples, options.repetitions)?;
     // This guest may use only one of these.
     timed.disturbances.processors = options.processors;
     let statistics = since(&counted()?, &before);
-    Ok(Report::new(&streamed, timed, &statistics, options.pinning.clone()))
+    Ok(Report::new(&streamed, transformed_by, timed, &statistics, options.pinning.clone()))
 }
 
 /// The difference of two counts.

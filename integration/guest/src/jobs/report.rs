@@ -5,7 +5,7 @@
 use super::latency::{Repetition, Timed};
 use crate::machine::{Disturbances, Machine};
 use crate::output::wrapped;
-use crate::stream::{Bound, Parts, Streamed};
+use crate::stream::{Bound, Parts, Streamed, TransformedBy};
 use crate::timing::Latency;
 use crate::units::{counted, grouped, time};
 use bellhop_protocol::control::adapter::Statistics;
@@ -28,6 +28,8 @@ pub struct Report {
     pub seconds: f64,
     /// Input bytes a second.
     pub bytes_per_second: f64,
+    /// What transformed the chunks on the GPU.
+    pub transformed: TransformedBy,
     /// What bounded streaming.
     pub bounded_by: Bound,
     /// How the time of streaming was spent.
@@ -74,6 +76,7 @@ const FASTER: f64 = 1.05;
 impl Report {
     pub(super) fn new(
         streamed: &Streamed,
+        transformed: TransformedBy,
         timed: Timed,
         statistics: &Statistics,
         pinning: String,
@@ -89,6 +92,7 @@ impl Report {
             chunks: streamed.chunks,
             seconds,
             bytes_per_second: streamed.bytes as f64 / seconds,
+            transformed,
             bounded_by: streamed.parts.bound(),
             stream: streamed.parts,
             submissions: streamed.submissions + timed.submissions,
@@ -161,6 +165,7 @@ impl fmt::Display for Report {
         let rate = BinaryBytes(self.bytes_per_second as u64);
         let bytes = BinaryBytes(self.bytes);
         writeln!(f, "  {bytes} in {} chunks, {:.3} s, {rate}/s", self.chunks, self.seconds)?;
+        f.write_str(&wrapped("  transformed by: ", &self.transformed.to_string()))?;
         f.write_str(&wrapped("  bounded by: ", &self.stream.verdict()))?;
         let counts = [
             ("submissions", self.submissions, "through doorbells"),
@@ -292,7 +297,11 @@ mod tests {
         };
         let pinning =
             "guest on 0, bellhopd on 1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31,33,35-255";
-        Report::new(&streamed, timed, &Statistics::default(), pinning.into())
+        let transformed = TransformedBy::OwnKernel {
+            device: "llvmpipe (LLVM 19.1.7, 256 bits)".into(),
+            driver: "llvmpipe Mesa 25.0.7-2 (LLVM 19.1.7)".into(),
+        };
+        Report::new(&streamed, transformed, timed, &Statistics::default(), pinning.into())
     }
 
     #[test]

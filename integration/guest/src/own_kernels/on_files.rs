@@ -302,7 +302,10 @@ impl fmt::Display for Ran {
         f.write_str(&wrapped("", &text))?;
         if let Some((path, bytes)) = &self.output {
             let bytes = units::bytes(*bytes as u64);
-            writeln!(f, "  {bytes} written to {}", path.display())?;
+            match path.to_str() {
+                Some("-") => writeln!(f, "  {bytes} written")?,
+                _ => writeln!(f, "  {bytes} written to {}", path.display())?,
+            }
         }
         Ok(())
     }

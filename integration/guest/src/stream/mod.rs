@@ -11,11 +11,13 @@ mod check;
 mod input;
 mod nodes;
 mod parts;
+mod transformation;
 
 pub use alone::check_alone;
 pub use input::Input;
 pub use nodes::Nodes;
 pub use parts::{Bound, Parts};
+pub use transformation::{Transformation, TransformedBy};
 
 use anyhow::{Context, bail};
 use bellhop_guest_umd::{
@@ -24,7 +26,6 @@ use bellhop_guest_umd::{
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
-use bellhop_protocol::packet::dispatch::Kernel;
 use check::{Comparison, Expected};
 use parts::Clock;
 use std::sync::atomic::Ordering;
@@ -131,7 +132,13 @@ impl Queues {
     }
 
     /// Submits the three stages of a chunk.
-    fn submit(&mut self, slot: &mut Slot, number: u64, length: u64) -> anyhow::Result<u64> {
+    fn submit(
+        &mut self,
+        slot: &mut Slot,
+        transformation: &Transformation,
+        number: u64,
+        length: u64,
+    ) -> anyhow::Result<u64> {
         let Slot { input, local, output, digest, copy_in, compute, copy_out, .. } = slot;
         // Kernels work on whole words: bytes behind the chunk's end are transformed as well, and ignored.
         let words = length.next_multiple_of(8);
@@ -142,10 +149,13 @@ impl Queues {
 
         let queue = &mut self.compute[number as usize % COMPUTE_QUEUES];
         compute.reset();
-        compute
-            .wait_fence(self.copy_in.progress_fence(), copied_in)?
-            .dispatch(Kernel::XOR_STREAM, local.gpu_va(), local.gpu_va(), words, SEED + number)?
-            .hash(local.gpu_va(), length, SEED, digest.gpu_va())?;
+        compute.wait_fence(self.copy_in.progress_fence(), copied_in)?;
+        transformation.append(compute, local.gpu_va(), words, SEED + number)?.hash(
+            local.gpu_va(),
+            length,
+            SEED,
+            digest.gpu_va(),
+        )?;
         let computed = queue.submit(compute)?;
 
         copy_out.reset();
@@ -190,6 +200,7 @@ pub fn run(
     nodes: &Nodes,
     input: &mut Input,
     chunk: u64,
+    transformation: &Transformation,
     progress: impl Fn(u64),
 ) -> anyhow::Result<Streamed> {
     let device = adapter.create_device()?;
@@ -230,7 +241,7 @@ pub fn run(
         }
         let hash = expected.finish(&shared, length)?;
         clock.end(|parts| &mut parts.checking);
-        let done = queues.submit(slot, chunks, length as u64)?;
+        let done = queues.submit(slot, transformation, chunks, length as u64)?;
         slot.chunk = Some(Chunk { number: chunks, offset: bytes, hash, done });
         bytes += length as u64;
         chunks += 1;

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest's task whose files are the host's: a VM or a container has none of them.
+//!
+//! The task's own command line says which files it reads. They are carried into the guest, and named there. A task writes
+//! at most one file, which leaves the guest as its standard output: so a guest can write no file but the one that was
+//! asked for.
+
+use super::{Cli, KernelArguments, PictureArguments, Work};
+use clap::Parser;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// The folder in guests with files of the host's.
+pub const FOLDER: &str = "/files";
+/// What stands for standard output in place of a file.
+const STANDARD_OUTPUT: &str = "-";
+
+/// A file that is carried into a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CarriedFile {
+    /// The file here.
+    pub path: PathBuf,
+    /// Its name in [`FOLDER`].
+    pub name: OsString,
+}
+
+impl CarriedFile {
+    /// Its path in the guest.
+    #[must_use]
+    pub fn in_guest(&self) -> PathBuf {
+        Path::new(FOLDER).join(&self.name)
+    }
+}
+
+/// A task, with what goes into the guest and comes out of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// The arguments of `bellhop-guest`, in which files are named as in the guest.
+    pub task: Vec<OsString>,
+    /// The files that are to be in the guest.
+    pub files: Vec<CarriedFile>,
+    /// The file that the guest's standard output makes.
+    pub output: Option<PathBuf>,
+}
+
+impl Carried {
+    /// A task, in whose guest these files are to be besides those that it names.
+    ///
+    /// # Errors
+    /// When two of the files have the same name, or one has none.
+    pub fn new(files: &[PathBuf], task: Vec<OsString>) -> anyhow::Result<Self> {
+        let mut carried = Self::default();
+        for path in files {
+            let name = path.file_name();
+            let name = name.ok_or_else(|| anyhow::anyhow!("{} is no file", path.display()))?;
+            let is_there = carried.files.iter().any(|file| file.name == name);
+            anyhow::ensure!(!is_there, "two files are called {}", Path::new(name).display());
+            carried.files.push(CarriedFile { path: path.clone(), name: name.to_owned() });
+        }
+        carried.task = carried.adapted(&task).unwrap_or(task);
+        Ok(carried)
+    }
+
+    /// The task for a guest that has the files which it names. `None` if it names none, or cannot be understood: the
+    /// guest then says what is wrong with it.
+    fn adapted(&mut self, task: &[OsString]) -> Option<Vec<OsString>> {
+        let name = OsStr::new("bellhop-guest");
+        let words = std::iter::once(name).chain(task.iter().map(AsRef::as_ref));
+        let (command, line) = match Cli::try_parse_from(words).ok()?.work {
+            Work::Kernel(arguments) => ("kernel", self.kernel(arguments).to_command_line()),
+            Work::Picture(arguments) => ("picture", self.picture(arguments).to_command_line()),
+            _ => return None,
+        };
+        // Options of the device come first.
+        let place = task.iter().position(|word| word == command)?;
+        Some([&task[..place], &line].concat())
+    }
+
+    fn kernel(&mut self, mut arguments: KernelArguments) -> KernelArguments {
+        for path in std::iter::once(&mut arguments.kernel).chain(&mut arguments.inputs) {
+            *path = self.carry(path);
+        }
+        if let Some(output) = &mut arguments.output {
+            self.take_output(output);
+        }
+        arguments
+    }
+
+    fn picture(&mut self, mut arguments: PictureArguments) -> PictureArguments {
+        self.take_output(&mut arguments.output);
+        arguments
+    }
+
+    /// Carries a file, and returns its path in the guest.
+    fn carry(&mut self, path: &Path) -> PathBuf {
+        if let Some(known) = self.files.iter().find(|file| file.path == path) {
+            return known.in_guest();
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        // Before the name: its end says what the file is.
+        while self.files.iter().any(|file| file.name == name) {
+            name = [OsStr::new("other-"), &name].into_iter().collect();
+        }
+        let file = CarriedFile { path: path.to_owned(), name };
+        let in_guest = file.in_guest();
+        self.files.push(file);
+        in_guest
+    }
+
+    fn take_output(&mut self, path: &mut PathBuf) {
+        if path != Path::new(STANDARD_OUTPUT) {
+            self.output = Some(std::mem::replace(path, STANDARD_OUTPUT.into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn carried(files: &[&str], task: &[&str]) -> Carried {
+        let files: Vec<_> = files.iter().map(PathBuf::from).collect();
+        Carried::new(&files, task.iter().map(OsString::from).collect()).unwrap()
+    }
+
+    fn names(carried: &Carried) -> Vec<(&str, &str)> {
+        let files = carried.files.iter();
+        files.map(|file| (file.path.to_str().unwrap(), file.name.to_str().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_kernel_s_files_go_into_the_guest_and_its_output_comes_back() {
+        let task =
+            ["--placement", "bar", "kernel", "a/k.wgsl", "--in", "a/x", "--in=b/x", "--in", "a/x"];
+        let carried = carried(&[], &[&task[..], &["--out", "y", "--push", "u32:7"]].concat());
+        assert_eq!(names(&carried), [("a/k.wgsl", "k.wgsl"), ("a/x", "x"), ("b/x", "other-x")]);
+        assert_eq!(carried.output.as_deref(), Some(Path::new("y")));
+        let line = [
+            "--placement",
+            "bar",
+            "kernel",
+            "--in=/files/x",
+            "--in=/files/other-x",
+            "--in=/files/x",
+        ];
+        let rest = ["--out=-", "--groups=1,1,1", "--push=u32:7", "--", "/files/k.wgsl"];
+        assert_eq!(carried.task, [&line[..], &rest].concat());
+    }
+
+    #[test]
+    fn a_picture_comes_back_unless_it_is_standard_output_already() {
+        let by_default = carried(&[], &["picture"]);
+        assert_eq!(by_default.output.as_deref(), Some(Path::new("picture.png")));
+        assert!(by_default.task.contains(&"--out=-".into()), "{:?}", by_default.task);
+        assert_eq!(carried(&[], &["picture", "--out", "-"]).output, None);
+    }
+
+    #[test]
+    fn other_tasks_and_those_that_are_wrong_stay_as_they_are() {
+        for task in
+            [&["run", "--input", "kernel"][..], &["kernel"], &["kernel", "k", "--groups", "x"], &[]]
+        {
+            let carried = carried(&["dir/data"], task);
+            assert_eq!(carried.task, task);
+            assert_eq!(names(&carried), [("dir/data", "data")]);
+            assert_eq!(carried.output, None);
+        }
+    }
+
+    #[test]
+    fn a_file_that_the_task_names_too_is_carried_once_and_two_of_one_name_are_refused() {
+        let carried = carried(&["a/x"], &["kernel", "a/x"]);
+        assert_eq!(names(&carried), [("a/x", "x")]);
+        let error = Carried::new(&["a/x".into(), "b/x".into()], Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("two files are called x"), "{error}");
+        assert!(Carried::new(&["..".into()], Vec::new()).is_err());
+    }
+}
