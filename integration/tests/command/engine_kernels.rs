@@ -21,7 +21,8 @@ use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{DispatchFlags, DispatchKernel};
 use bellhop_protocol::packet::flow::NOP;
 use bellhop_vm::{Mesa, Sources};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -493,10 +494,19 @@ fn a_worker_that_is_killed_loses_its_queue_and_the_next_queue_has_another() {
     let (mut guest, queue, flag) = spinning(&gpu);
     eventually("a fault", || gpu.take_accessed(guest.space, flag, PAGE_SIZE).unwrap());
     let killed = workers(mark);
-    for worker in &killed {
-        kill_process(Pid::from_raw(*worker as i32).unwrap(), Signal::KILL).unwrap();
+    let processes: Vec<_> = killed
+        .iter()
+        .map(|worker| {
+            let pid = Pid::from_raw(*worker as i32).unwrap();
+            let process = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
+            process
+        })
+        .collect();
+    // Until all its threads are gone, a worker seems to live.
+    for process in &processes {
+        poll(&mut [PollFd::new(process, PollFlags::IN)], None).unwrap();
     }
-    eventually("their end", || !workers(mark).iter().any(|worker| killed.contains(worker)));
     let fault = fault_of(&gpu, queue.id);
     assert_eq!(fault.reason, FaultReason::KERNEL_LOST);
     let kernel = compiled(&guest, TOUCH, 16, &[]);
