@@ -22,6 +22,9 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// The arguments that make `bellhop` a worker.
+pub const WORKER: &[&str] = &["worker", "--"];
+
 /// The exit status with which shells report a program that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
 

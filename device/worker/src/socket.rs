@@ -3,6 +3,7 @@
 //! The sockets between a worker and its owner.
 
 use crate::messages::{Malformed, Message};
+use crate::waiting::{Looking, is_readable};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{self, Errno};
 use rustix::net::{
@@ -12,6 +13,7 @@ use rustix::net::{
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::time::Instant;
 use zerocopy::IntoBytes;
 
 /// Makes a socket for packets, and its other end.
@@ -114,6 +116,44 @@ pub fn receive(
     buffer: &mut [u8],
     flags: RecvFlags,
 ) -> io::Result<Option<Received<'_>>> {
+    let taken = take(&socket, buffer, flags)?;
+    Ok(taken.map(|(bytes, descriptor)| Received { bytes: &buffer[..bytes], descriptor }))
+}
+
+/// Receives a packet as [`receive`] does, which it waits for until the deadline, if there is one, after a look for it.
+///
+/// # Errors
+/// As [`receive`]; `AGAIN` if none came in time.
+pub fn receive_until<'a>(
+    socket: impl AsFd,
+    buffer: &'a mut [u8],
+    deadline: Option<Instant>,
+    looking: &Looking,
+) -> io::Result<Option<Received<'a>>> {
+    let mut taken = take(&socket, buffer, RecvFlags::DONTWAIT);
+    if taken.as_ref().is_err_and(|error| *error == Errno::AGAIN) {
+        let has_time = deadline.is_none_or(|deadline| deadline > Instant::now());
+        let look = || take(&socket, buffer, RecvFlags::DONTWAIT);
+        taken = match has_time.then(|| looking.look(look)).transpose()?.flatten() {
+            Some(taken) => Ok(taken),
+            None => match deadline {
+                Some(deadline) if !has_time || !is_readable(&socket, deadline)? => {
+                    Err(Errno::AGAIN)
+                }
+                _ => take(&socket, buffer, RecvFlags::empty()),
+            },
+        };
+    }
+    let taken = taken?;
+    Ok(taken.map(|(bytes, descriptor)| Received { bytes: &buffer[..bytes], descriptor }))
+}
+
+/// Receives a packet, and returns its length and its descriptor.
+fn take(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
     // Its alignment gives the buffer room for a second descriptor, so the flag alone does not tell of it.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -139,7 +179,7 @@ pub fn receive(
         return Err(Errno::MSGSIZE);
     }
     let bytes = received.bytes;
-    Ok((bytes > 0).then_some(Received { bytes: &buffer[..bytes], descriptor }))
+    Ok((bytes > 0).then_some((bytes, descriptor)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod hostile;
 mod idle;
+mod kernel;
 mod oversubscription;
 mod setting;
 
@@ -60,7 +61,7 @@ struct Stage {
     measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
 }
 
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 10] = [
     Stage {
         suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
         config: "",
@@ -117,6 +118,13 @@ const STAGES: [Stage; 9] = [
         guests: oversubscription::MOST_GUESTS,
         processors: Processors::Apart,
         measure: oversubscription::run,
+    },
+    Stage {
+        suites: &[Suite::Kernel],
+        config: kernel::CONFIG,
+        guests: kernel::GUESTS,
+        processors: Processors::All,
+        measure: kernel::run,
     },
     Stage {
         suites: &[Suite::Hostile],
@@ -227,6 +235,7 @@ async fn run_stage(
         arguments: arguments.clone(),
         place: place.clone(),
         sockets,
+        worker: worker.to_vec(),
         daemon: daemon.id().context("bellhopd ended at once")?,
     };
     let (done, ended) = oneshot::channel();

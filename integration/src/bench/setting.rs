@@ -6,6 +6,7 @@ use anyhow::Context;
 use bellhop_guest::Guest;
 use bellhop_guest::bench::{self, Suite};
 use bellhop_guest::cli::{BenchArguments, PlaceArguments};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(super) struct Setting {
     pub(super) place: PlaceArguments,
     /// A socket for each guest.
     pub(super) sockets: Vec<PathBuf>,
+    /// The words of the command line of the daemon's workers; none if they are this executable.
+    pub(super) worker: Vec<OsString>,
     /// The daemon's process.
     pub(super) daemon: u32,
 }

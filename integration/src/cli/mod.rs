@@ -12,7 +12,7 @@ mod vm;
 mod vulkan;
 
 use crate::bench;
-use crate::hosted::{self, Outcome};
+use crate::hosted::{self, Outcome, WORKER};
 use bellhop_device::service::Worker;
 use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::TraceArguments;
 use vm::VmArguments;
-use vulkan::{VulkanArguments, WORKER, Whose};
+use vulkan::{VulkanArguments, Whose};
 
 /// A virtual GPU that guests submit to with plain memory stores.
 ///

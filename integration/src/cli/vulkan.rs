@@ -2,6 +2,7 @@
 
 //! Whose Vulkan runs kernels: this machine's, or one that is fetched.
 
+use crate::hosted::WORKER;
 use anyhow::Context;
 use bellhop_vm::{Mesa, Sources, Vulkan};
 use bellhop_worker::probe::{PATIENCE, Search, probe};
@@ -67,8 +68,6 @@ impl Whose {
 
 /// The variable with Debian's mirror.
 const MIRROR: &str = "BELLHOP_MIRROR";
-/// The arguments that make `bellhop` a worker.
-pub const WORKER: &[&str] = &["worker", "--"];
 
 fn executable() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find bellhop's own executable")

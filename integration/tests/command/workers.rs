@@ -3,6 +3,7 @@
 //! Kernels in a worker: real processes, a real Vulkan, and this process as the owner that answers page faults.
 
 mod computing;
+mod handing_over;
 
 use crate::support::{bellhop, is_here, skip};
 use bellhop_vm::{Mesa, Sources};

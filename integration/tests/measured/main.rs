@@ -6,6 +6,7 @@
 mod doorbell_shares;
 mod harness;
 mod idle;
+mod kernel_shares;
 mod recovery;
 mod scheduling;
 mod stops;

@@ -31,6 +31,11 @@ use std::time::{Duration, Instant};
 
 /// How long an engine waits for kernels before it looks for other work.
 const SLICE: Duration = Duration::from_micros(100);
+/// As `SLICE`, at most, for kernels that have run for long while no other queue had work: each look costs the kernels
+/// what the engine's thread and its cache lines take.
+const LONG_SLICE: Duration = Duration::from_micros(400);
+/// The part of the time that kernels have run for which the engine waits without another look.
+const PART: u32 = 8;
 /// Batches that are kept for their memory.
 const KEPT: usize = 4;
 
@@ -213,7 +218,8 @@ impl Workers {
         }
     }
 
-    /// Waits for a slice of time until a batch is executed, and serves its page faults.
+    /// Waits for a slice of time until a batch is executed, and serves its page faults. The slice of a batch that has
+    /// the engine alone grows with its time.
     ///
     /// # Errors
     /// What ended the batch. Its worker is killed.
@@ -222,6 +228,7 @@ impl Workers {
         flight: Flight,
         mmu: &Mmu<'_>,
         batch: &Batch,
+        is_alone: bool,
     ) -> Result<Wait, Violation> {
         let lost = Violation::new(FaultReason::KERNEL_LOST, batch.number(0).into());
         let space = batch.space.as_ref().map(|space| space.id).ok_or(lost)?;
@@ -231,7 +238,8 @@ impl Workers {
         let waited = match self.slots.get_mut(&space) {
             Some(Slot::Here(own)) => {
                 self.running = Some(space);
-                serve(own, mmu, batch, &self.desk)
+                let slice = if is_alone { own.flown_for() / PART } else { SLICE };
+                serve(own, mmu, batch, &self.desk, slice.clamp(SLICE, LONG_SLICE))
             }
             _ => Err(lost),
         };
@@ -423,14 +431,20 @@ impl Workers {
 }
 
 /// Serves a worker for a slice of time. Returns whether its batch was executed.
-fn serve(own: &mut Own, mmu: &Mmu<'_>, batch: &Batch, desk: &Desk) -> Result<bool, Violation> {
+fn serve(
+    own: &mut Own,
+    mmu: &Mmu<'_>,
+    batch: &Batch,
+    desk: &Desk,
+    slice: Duration,
+) -> Result<bool, Violation> {
     let number = batch.number(0);
     let failed = |error: WorkerError| lost(&error, number);
     let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
         return Err(Violation::new(FaultReason::KERNEL_LOST, number.into()));
     };
     own.resume().map_err(failed)?;
-    let end = Instant::now() + SLICE;
+    let end = Instant::now() + slice;
     while let Some(event) = own.next(end).map_err(failed)? {
         match event {
             Event::Done => return Ok(true),

@@ -21,8 +21,10 @@ pub const STREAM: u64 = 64 << 20;
 const STREAM_GROUP: u64 = 256 * 16;
 /// Its work groups.
 const STREAM_GROUPS: u32 = (STREAM / STREAM_GROUP) as u32;
-/// Measurements of a dispatch or a batch, after so many that are not counted.
+/// Measurements of a dispatch, after so many that are not counted.
 const ROUNDS: (usize, usize) = (2000, 200);
+/// Measurements of a batch, after so many that are not counted.
+const BATCH_ROUNDS: (usize, usize) = (200, 20);
 /// Measurements of the kernel limited by memory, after so many that are not counted.
 const STREAM_ROUNDS: (usize, usize) = (20, 3);
 

@@ -2,7 +2,9 @@
 
 //! Vulkan in this process, without guests, owners or sandboxes: what others are compared with.
 
-use super::{BATCH, Figures, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS, check_steps, median};
+use super::{
+    BATCH, BATCH_ROUNDS, Figures, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS, check_steps, median,
+};
 use crate::self_test::kernels::{self, Module};
 use crate::vulkan::{Binding, Device, Dispatch, Instance, Kernel, Pages, Runner, Source};
 use anyhow::{Context, ensure};
@@ -25,11 +27,11 @@ pub fn native(loader: &OsStr, device: usize) -> anyhow::Result<Figures> {
     let stream = dispatch(&device, &kernels::STREAM, &[whole(&device, &words)?], STREAM_GROUPS)?;
     let figures = Figures {
         null_ns: measure(&device, &null, 1, ROUNDS)?,
-        batch_ns: measure(&device, &step, BATCH, ROUNDS)?,
+        batch_ns: measure(&device, &step, BATCH, BATCH_ROUNDS)?,
         stream_ns: measure(&device, &stream, 1, STREAM_ROUNDS)?,
     };
     let rounds = |(rounds, before)| rounds + before;
-    check_steps(rounds(ROUNDS) * BATCH, state.words()[0].load(Ordering::Relaxed))?;
+    check_steps(rounds(BATCH_ROUNDS) * BATCH, state.words()[0].load(Ordering::Relaxed))?;
     let expected = rounds(STREAM_ROUNDS) as u32;
     let right = words.words().iter().all(|word| word.load(Ordering::Relaxed) == expected);
     ensure!(right, "the kernel limited by memory computes wrongly");

@@ -3,7 +3,8 @@
 //! The same kernels in a worker of this process.
 
 use super::{
-    BATCH, Figures, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS, check_steps, median, nanoseconds,
+    BATCH, BATCH_ROUNDS, Figures, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS, check_steps,
+    median, nanoseconds,
 };
 use crate::messages::PAGE;
 use crate::owner::{Event, KernelDispatch, Memory, Module, Options, Worker};
@@ -57,10 +58,10 @@ pub fn through_worker(command: Command, options: &Options) -> anyhow::Result<Thr
     let (null, step) = (work(1, &[], 1), work(2, &state, 1));
     let stream = work(3, &words, STREAM_GROUPS);
     let null_ns = median(ROUNDS, || bench.run(&[null], PAGE).map(drop))?;
-    let batch_ns = median(ROUNDS, || bench.run(&[step; BATCH], PAGE).map(drop))?;
+    let batch_ns = median(BATCH_ROUNDS, || bench.run(&[step; BATCH], PAGE).map(drop))?;
     let mut first = [0; 4];
     bench.file.read_exact_at(&mut first, 0)?;
-    check_steps((ROUNDS.0 + ROUNDS.1) * BATCH, u32::from_le_bytes(first))?;
+    check_steps((BATCH_ROUNDS.0 + BATCH_ROUNDS.1) * BATCH, u32::from_le_bytes(first))?;
     let stream_ns = median(STREAM_ROUNDS, || bench.run(&[stream], PAGE).map(drop))?;
     let mut untouched = [(0, 0); 2];
     for (untouched, run) in untouched.iter_mut().zip([2 << 20, PAGE]) {

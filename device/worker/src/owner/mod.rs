@@ -10,13 +10,13 @@ pub mod conversation;
 pub use crate::messages::KernelDispatch;
 
 use crate::messages::{self, MAX_EVENT, Malformed, Missing, Start};
-use crate::socket::{pair, receive, send};
-use crate::waiting::is_readable;
+use crate::socket::{pair, receive_until, send};
+use crate::vulkan::THREADS;
+use crate::waiting::Looking;
 use conversation::Conversation;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, memfd_create, seek};
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
 use std::ops::Range;
@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// How long a worker may take to start. A self-test takes a second at most, but the driver may be on a slow disk.
 const START: Duration = Duration::from_secs(60);
+/// For how long an owner looks for the end of a batch, as long as batches end so soon.
+const LOOK: Duration = Duration::from_micros(100);
 /// Size of the file for a worker's standard error, in bytes.
 const SAID: u64 = 1 << 16;
 
@@ -146,6 +148,8 @@ pub struct Worker {
     said: File,
     pointers: bool,
     resident: bool,
+    /// For the end of a batch.
+    looking: Looking,
 }
 
 /// The settings of a worker.
@@ -180,7 +184,9 @@ impl Worker {
         command.arg("serve").env("MESA_SHADER_CACHE_DISABLE", "true");
         if threads > 0 {
             // The threads with which Mesa's lavapipe runs kernels. The worker confines all to as many processors.
-            command.env("LP_NUM_THREADS", threads.to_string());
+            // For one, no thread but the one that submits: another would have to be woken for each dispatch.
+            let started = if threads == 1 { 0 } else { threads };
+            command.env(THREADS, started.to_string());
         }
         command.stdin(theirs).stdout(Stdio::null()).stderr(copy);
         let child = command.spawn().map_err(WorkerError::NotStarted)?;
@@ -188,7 +194,9 @@ impl Worker {
         drop(command);
         let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let conversation = Conversation::new(socket, for_memory, window.clone());
-        let worker = Self { child, process, conversation, said, pointers: false, resident: false };
+        let looking = Looking::new(LOOK);
+        let (pointers, resident) = (false, false);
+        let worker = Self { child, process, conversation, said, pointers, resident, looking };
         let start = Start {
             start: window.start,
             length: window.end.saturating_sub(window.start),
@@ -294,7 +302,9 @@ impl Worker {
     /// # Errors
     /// When the worker is busy or has ended, or there are too many dispatches or arguments.
     pub fn dispatch(&mut self, batch: &[KernelDispatch<'_>]) -> Result<(), WorkerError> {
-        self.conversation.dispatch(batch)
+        self.conversation.dispatch(batch)?;
+        self.looking.begin();
+        Ok(())
     }
 
     /// Answers a fault: the worker maps `memory`, and the thread retries its access. The memory need not cover the
@@ -329,24 +339,23 @@ impl Worker {
     /// When the worker ended, or sent something that fits no request; drop it then.
     pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<Event>, WorkerError> {
         let mut buffer = [0; MAX_EVENT];
+        let deadline = match patience {
+            Some(patience) => {
+                let deadline = Instant::now().checked_add(patience);
+                Some(deadline.ok_or(WorkerError::Impossible("nothing waits so long"))?)
+            }
+            None => None,
+        };
         let socket = self.conversation.socket();
-        let received = match patience {
-            None => receive(socket, &mut buffer, RecvFlags::empty())?,
-            Some(patience) => match receive(socket, &mut buffer, RecvFlags::DONTWAIT) {
-                Err(Errno::AGAIN) => {
-                    let deadline = Instant::now().checked_add(patience);
-                    let deadline =
-                        deadline.ok_or(WorkerError::Impossible("nothing waits so long"))?;
-                    if patience.is_zero() || !is_readable(socket, deadline)? {
-                        return Ok(None);
-                    }
-                    receive(socket, &mut buffer, RecvFlags::empty())?
-                }
-                received => received?,
-            },
+        let received = match receive_until(socket, &mut buffer, deadline, &self.looking) {
+            Err(Errno::AGAIN) => return Ok(None),
+            received => received?,
         };
         let Some(received) = received else { return Err(self.ended()) };
         let said = self.conversation.take(received.alone()?)?;
+        if matches!(said, messages::Event::Done(_) | messages::Event::NotDone(_)) {
+            self.looking.end();
+        }
         Ok(Some(self.event(said)))
     }
 

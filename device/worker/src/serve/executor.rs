@@ -2,32 +2,27 @@
 
 //! The thread that compiles and runs kernels, one request at a time.
 
-use super::imports::Imports;
+use super::lane::{Failed, Lane, Why};
 use super::progress::Progress as Memory;
 use crate::messages::{
-    Batch, Done, Load, Loaded, MAX_BATCH, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
-    MAX_PUSH_CONSTANTS, MAX_REQUEST, MAX_SPIRV, Malformed, NotDone, NotLoaded, Request, Text,
+    Batch, Done, Load, Loaded, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME, MAX_PUSH_CONSTANTS,
+    MAX_REQUEST, MAX_SPIRV, Malformed, NotDone, NotLoaded, Request, Text,
 };
-use crate::report::{Kind, Limits, Verdict};
+use crate::report::{Description, Kind, Limits, Verdict};
 use crate::self_test::{self, Progress};
 use crate::socket::{receive, send};
-use crate::vulkan::{Binding, Device, Dispatch, Instance, Kernel, Runner, Source};
+use crate::vulkan::{Device, Instance, Source};
 use anyhow::{Context, bail, ensure};
 use rustix::fd::OwnedFd;
 use rustix::net::RecvFlags;
 use rustix::stdio::stdin;
-use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-
-/// Command buffers that are kept as they were recorded, for batches that come again.
-const RECORDED: usize = 8;
 
 /// What the thread for memory and this one share.
 #[derive(Default)]
@@ -64,22 +59,23 @@ pub fn run(
         Ok(instance) => instance,
         Err(error) => return refuse(ready, error.into()),
     };
-    let (device, abilities, limits) = match prepare(&instance, index) {
+    let (device, abilities, description) = match prepare(&instance, index) {
         Ok(prepared) => prepared,
         Err(error) => return refuse(ready, error),
     };
+    let limits = description.limits.clone();
+    // A GPU has its own way to run small work, and a device without threads needs no second one.
+    let has_threads = !abilities.resident && !Instance::has_no_threads();
+    let without_threads = has_threads.then(|| Instance::without_threads(loader).ok()).flatten();
+    let narrow = without_threads.as_ref().and_then(|instance| again(instance, index, &description));
     ready.send(Ok(abilities))?;
     if go.recv().is_err() {
         rest();
     }
-    let imports = Imports::new(&device, window, &limits);
     let mut executor = Executor {
-        device: &device,
+        wide: Lane::new(&device, window.clone(), &limits),
+        narrow: narrow.as_ref().map(|device| Lane::new(device, window, &limits)),
         limits,
-        imports,
-        kernels: HashMap::new(),
-        recorded: Vec::new(),
-        bindings: Vec::new(),
     };
     let mut buffer = vec![0; MAX_REQUEST];
     while let Some(received) = receive(stdin(), &mut buffer, RecvFlags::empty())? {
@@ -90,8 +86,7 @@ pub fn run(
                 let _in_use = shared.in_use.lock().unwrap_or_else(PoisonError::into_inner);
                 executor.answer(&batch)?;
                 // The device may hold pages that it has imported.
-                executor.recorded.clear();
-                executor.imports.clear();
+                executor.lanes().for_each(Lane::forget_memory);
             } else {
                 executor.answer(&batch)?;
             }
@@ -122,7 +117,10 @@ fn rest() -> ! {
     }
 }
 
-fn prepare(instance: &Instance, index: u32) -> anyhow::Result<(Device<'_>, Abilities, Limits)> {
+fn prepare(
+    instance: &Instance,
+    index: u32,
+) -> anyhow::Result<(Device<'_>, Abilities, Description)> {
     let devices = instance.devices()?;
     let physical = *devices.get(index as usize).context("there is no such Vulkan device")?;
     let mut verdict = None;
@@ -136,45 +134,23 @@ fn prepare(instance: &Instance, index: u32) -> anyhow::Result<(Device<'_>, Abili
         Verdict::Usable { pointers } => {
             let description = physical.description();
             let abilities = Abilities { pointers, resident: description.kind != Kind::Cpu };
-            Ok((Device::open(physical)?, abilities, description.limits))
+            Ok((Device::open(physical)?, abilities, description))
         }
     }
 }
 
+/// Opens the device of this description once more.
+fn again<'i>(instance: &'i Instance, index: u32, first: &Description) -> Option<Device<'i>> {
+    let physical = *instance.devices().ok()?.get(index as usize)?;
+    if physical.description() == *first { Device::open(physical).ok() } else { None }
+}
+
 struct Executor<'d> {
-    device: &'d Device<'d>,
     limits: Limits,
-    imports: Imports<'d>,
-    kernels: HashMap<u32, Rc<Kernel<'d>>>,
-    /// Command buffers, and the batches that they were recorded from; the latest used is the last.
-    recorded: Vec<(Vec<u8>, Runner<'d>)>,
-    /// The storage buffers of one dispatch, kept for its room.
-    bindings: Vec<Binding<'d>>,
-}
-
-/// Why a batch did not run.
-struct Failed {
-    /// The dispatch.
-    index: u32,
-    why: anyhow::Error,
-}
-
-/// A malformed batch is the owner's error, and an error of Vulkan the batch's.
-enum Why {
-    Malformed(Malformed),
-    Failed(Failed),
-}
-
-impl From<Malformed> for Why {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
-impl From<Failed> for Why {
-    fn from(failed: Failed) -> Self {
-        Self::Failed(failed)
-    }
+    /// Runs work groups in as many threads as the worker may use.
+    wide: Lane<'d>,
+    /// The same device without threads of its own, which runs work groups one after the other.
+    narrow: Option<Lane<'d>>,
 }
 
 impl<'d> Executor<'d> {
@@ -182,11 +158,9 @@ impl<'d> Executor<'d> {
         let number = load.kernel;
         self.unload(number);
         match self.compile(load, spirv) {
-            Ok(kernel) => {
-                self.kernels.insert(number, Rc::new(kernel));
-                Ok(send(stdin(), Loaded { kernel: number }, None)?)
-            }
+            Ok(()) => Ok(send(stdin(), Loaded { kernel: number }, None)?),
             Err(error) => {
+                self.unload(number);
                 let why = Text::new(&format!("{error:#}"));
                 Ok(send(stdin(), NotLoaded { kernel: number, why }, None)?)
             }
@@ -194,12 +168,14 @@ impl<'d> Executor<'d> {
     }
 
     fn unload(&mut self, number: u32) {
-        if self.kernels.remove(&number).is_some() {
-            self.recorded.clear();
-        }
+        self.lanes().for_each(|lane| lane.unload(number));
     }
 
-    fn compile(&self, load: &Load, spirv: OwnedFd) -> anyhow::Result<Kernel<'d>> {
+    fn lanes(&mut self) -> impl Iterator<Item = &mut Lane<'d>> {
+        [&mut self.wide].into_iter().chain(&mut self.narrow)
+    }
+
+    fn compile(&mut self, load: &Load, spirv: OwnedFd) -> anyhow::Result<()> {
         let Load { push_constants, length, descriptors, constants, name_length, .. } = *load;
         let most = self.limits.push_constants.min(MAX_PUSH_CONSTANTS as u32);
         ensure!(push_constants <= most, "too many push constants");
@@ -218,18 +194,32 @@ impl<'d> Executor<'d> {
         ensure!(words[0] == SPIRV_MAGIC, "this is no SPIR-V");
         let name =
             CString::new(&load.name[..name_length as usize]).context("the entry point's name")?;
-        Ok(self.device.compile(&Source {
+        let source = Source {
             spirv: &words,
             entry_point: &name,
             bindings: descriptors,
             push_constants,
             constants: &load.constant[..constants as usize],
-        })?)
+        };
+        Ok(self.lanes().try_for_each(|lane| lane.compile(load.kernel, &source))?)
+    }
+
+    /// Where to run a batch. Lavapipe executes dispatches one after the other, each in several threads, which have to
+    /// be woken. A work group runs in one thread in any case, so dispatches of one work group need none of that.
+    fn lane(&mut self, batch: &Batch<'_>) -> Result<&mut Lane<'d>, Malformed> {
+        let Some(narrow) = &mut self.narrow else { return Ok(&mut self.wide) };
+        let mut is_narrow = true;
+        batch.each(|_, dispatch| {
+            is_narrow &= dispatch.groups.iter().all(|groups| *groups <= 1);
+            Ok::<_, Malformed>(())
+        })?;
+        Ok(if is_narrow { narrow } else { &mut self.wide })
     }
 
     /// Runs a batch and tells the owner.
     fn answer(&mut self, batch: &Batch<'_>) -> anyhow::Result<()> {
-        match self.execute(batch) {
+        let answer = self.lane(batch)?.execute(batch);
+        match answer {
             Ok(()) => Ok(send(stdin(), Done { count: batch.count }, None)?),
             Err(Why::Failed(Failed { index, why })) => {
                 let why = Text::new(&format!("{why:#}"));
@@ -238,60 +228,6 @@ impl<'d> Executor<'d> {
             Err(Why::Malformed(malformed)) => Err(malformed.into()),
         }
     }
-
-    fn execute(&mut self, batch: &Batch<'_>) -> Result<(), Why> {
-        let known = self.recorded.iter().position(|(bytes, _)| bytes == batch.bytes);
-        let at = match known {
-            Some(at) => at,
-            None if self.recorded.len() < RECORDED => {
-                let runner = Runner::new(self.device, MAX_BATCH as u32);
-                self.recorded.push((Vec::new(), runner.map_err(|error| failed(0, error))?));
-                self.recorded.len() - 1
-            }
-            None => 0,
-        };
-        // The latest used is the last.
-        self.recorded[at..].rotate_left(1);
-        let Some((bytes, runner)) = self.recorded.last_mut() else { unreachable!("one was found") };
-        if known.is_none() {
-            // Until it is recorded anew, it is no batch's.
-            bytes.clear();
-            runner.begin().map_err(|error| failed(0, error))?;
-            let (kernels, limits) = (&self.kernels, &self.limits);
-            let (imports, bindings) = (&mut self.imports, &mut self.bindings);
-            batch.each(|index, dispatch| {
-                let failed = |why| Why::Failed(Failed { index, why });
-                let groups = dispatch.groups;
-                let kernel = kernels.get(&dispatch.kernel).context("there is no such kernel");
-                let kernel = kernel.map_err(failed)?;
-                bindings.clear();
-                for descriptor in dispatch.descriptors() {
-                    bindings.push(imports.binding(descriptor).map_err(failed)?);
-                }
-                let push_constants = dispatch.push_constants;
-                let fits = || {
-                    let most = limits.work_groups;
-                    let few = groups.iter().zip(most).all(|(count, most)| *count <= most);
-                    ensure!(few, "too many work groups");
-                    let length = kernel.push_constants();
-                    ensure!(push_constants.len() == length, "another number of push constants");
-                    ensure!(bindings.len() == kernel.bindings(), "another number of descriptors");
-                    Ok(())
-                };
-                fits().map_err(failed)?;
-                let barrier = dispatch.barrier;
-                let dispatch = Dispatch { kernel, bindings, push_constants, groups, barrier };
-                runner.add(&dispatch).map_err(|error| failed(error.into()))
-            })?;
-            runner.end().map_err(|error| failed(0, error))?;
-            bytes.extend_from_slice(batch.bytes);
-        }
-        Ok(runner.again().map_err(|error| failed(0, error))?)
-    }
-}
-
-fn failed(index: u32, error: crate::vulkan::VulkanError) -> Failed {
-    Failed { index, why: error.into() }
 }
 
 /// The first word of SPIR-V.

@@ -10,6 +10,7 @@ mod essential;
 mod executor;
 mod faults;
 mod imports;
+mod lane;
 mod processors;
 mod progress;
 pub mod sandbox;

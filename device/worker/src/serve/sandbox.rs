@@ -69,24 +69,28 @@ pub fn close_others() {
     unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
-/// Gives the driver's own files in memory as many bytes as the worker may have. Lavapipe keeps what it allocates in such
-/// a file and lengthens it on demand, which the filter refuses: a worker could shorten a guest's memory by that. An
-/// unused byte costs nothing.
+/// Gives the driver's own files in memory as many bytes, together, as the worker may have. Lavapipe keeps what it
+/// allocates in such a file for each instance, and lengthens it on demand, which the filter refuses: a worker could
+/// shorten a guest's memory by that. An unused byte costs nothing.
 fn lengthen_files_in_memory(bytes: u64) -> anyhow::Result<()> {
+    let mut numbers = Vec::new();
     for entry in std::fs::read_dir("/proc/self/fd").context("cannot list descriptors")? {
         let path = entry.context("cannot list descriptors")?.path();
         let number = path.file_name().and_then(|name| name.to_str()?.parse().ok());
         let Some(number) = number.filter(|number| *number > libc::STDERR_FILENO) else { continue };
         // The list itself is closed by now, or a folder.
         let Ok(name) = std::fs::read_link(&path) else { continue };
-        if !name.to_string_lossy().starts_with("/memfd:") {
-            continue;
+        if name.to_string_lossy().starts_with("/memfd:") {
+            numbers.push(number);
         }
+    }
+    let each = bytes / (numbers.len() as u64).max(1);
+    for number in numbers {
         // SAFETY: the driver's descriptor stays open: nothing else runs while the worker enters its sandbox.
         let file = unsafe { BorrowedFd::borrow_raw(number) };
         let length = rustix::fs::fstat(file).context("cannot look at a file in memory")?.st_size;
-        if length.cast_unsigned() < bytes {
-            rustix::fs::ftruncate(file, bytes).context("cannot lengthen a file in memory")?;
+        if length.cast_unsigned() < each {
+            rustix::fs::ftruncate(file, each).context("cannot lengthen a file in memory")?;
         }
     }
     Ok(())

@@ -12,6 +12,11 @@ use std::ffi::{CStr, OsStr};
 /// The Vulkan version that kernels need.
 const VERSION: u32 = vk::API_VERSION_1_2;
 
+/// The variable with the number of threads in which Mesa's lavapipe runs kernels.
+pub const THREADS: &str = "LP_NUM_THREADS";
+/// The kernels run in the thread to which commands are submitted.
+const NONE: &str = "0";
+
 /// A Vulkan instance and its loader.
 pub struct Instance {
     pub(super) raw: ash::Instance,
@@ -38,6 +43,25 @@ impl Instance {
             result => result.called("vkCreateInstance")?,
         };
         Ok(Self { raw, _entry: entry })
+    }
+
+    /// Loads the loader once more, for devices on the processor that run kernels in the submitting thread alone. Mesa's
+    /// lavapipe reads how many threads it is to start when an instance's devices are first listed.
+    ///
+    /// # Errors
+    /// As [`Self::load`] and [`Self::devices`].
+    pub fn without_threads(library: &OsStr) -> Result<Self, VulkanError> {
+        // SAFETY: nothing else of this process reads or changes the environment meanwhile: its main thread waits for
+        // this one, and the driver's threads have nothing to do.
+        unsafe { std::env::set_var(THREADS, NONE) };
+        let instance = Self::load(library)?;
+        instance.devices()?;
+        Ok(instance)
+    }
+
+    /// Returns whether lavapipe starts no threads anyway.
+    pub fn has_no_threads() -> bool {
+        std::env::var_os(THREADS).is_some_and(|threads| threads == NONE)
     }
 
     /// Lists the devices in the loader's order.

@@ -9,7 +9,7 @@ mod pages;
 mod runner;
 
 pub use device::{Device, Imported};
-pub use instance::{Instance, PhysicalDevice};
+pub use instance::{Instance, PhysicalDevice, THREADS};
 pub use kernel::{Kernel, Source};
 pub use pages::Pages;
 pub use runner::{Binding, Dispatch, Runner};

@@ -13,6 +13,7 @@ mod doorbells;
 mod fence;
 mod floor;
 pub mod headlines;
+pub mod kernel;
 mod names;
 mod one_processor;
 mod partner;
@@ -90,6 +91,7 @@ pub fn run(
                 Suite::Wake => wake::run(&adapter, options.daemon, measured)?,
                 Suite::Doorbells => doorbells::run(&adapter, samples, measured)?,
                 Suite::Queues => queues::run(&adapter, measured)?,
+                Suite::Kernel => kernel::measure(&adapter, samples, None, measured)?,
                 // Only the program that started the daemon knows that it is on this processor.
                 Suite::OneProcessor if options.daemon.is_some() => {
                     one_processor::run(&adapter, samples, measured)?;

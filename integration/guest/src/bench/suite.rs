@@ -20,6 +20,8 @@ pub enum Suite {
     Fence,
     /// The first submission after a while without any, beside an eventfd that wakes a process
     Wake,
+    /// Kernels of the guest's own beside the same Vulkan in one process, and guests that share an engine with them
+    Kernel,
     /// One null command buffer where guest and engine share a processor; only from the host
     OneProcessor,
     /// One doorbell, alone and beside 1,024 connected ones
@@ -42,6 +44,13 @@ impl Suite {
     }
 
     /// The suites that need no particular configuration of the device and nothing of the host.
-    pub const IN_ANY_GUEST: [Self; 6] =
-        [Self::RoundTrip, Self::Batch, Self::Copy, Self::Stream, Self::Fence, Self::Wake];
+    pub const IN_ANY_GUEST: [Self; 7] = [
+        Self::RoundTrip,
+        Self::Batch,
+        Self::Copy,
+        Self::Stream,
+        Self::Fence,
+        Self::Wake,
+        Self::Kernel,
+    ];
 }

@@ -3,6 +3,7 @@
 //! Work for kernels that are not built in: anybody's kernel on files, and a picture.
 
 mod bench;
+pub(crate) mod modules;
 mod on_files;
 mod picture;
 

@@ -114,7 +114,8 @@ impl KernelBatch {
                 Start::Waits => return Ok(Progress::Waits),
             },
         };
-        match workers.wait(flight, &context.mmu, &self.batch)? {
+        let is_alone = context.others.is_some();
+        match workers.wait(flight, &context.mmu, &self.batch, is_alone)? {
             Wait::Done => {
                 workers.keep(std::mem::take(&mut self.batch));
                 Ok(Progress::Finished)

@@ -42,6 +42,8 @@ pub struct Own {
     /// The queue whose kernels it executes.
     pub queue: Option<Arc<HwQueue>>,
     flight: Arc<()>,
+    /// When the batch that it executes, or the last one, was sent to it.
+    took_off: Instant,
     /// Whether it was told to stop.
     stopped: bool,
     /// Whether it has stopped.
@@ -64,6 +66,7 @@ impl Own {
             mappings: 0,
             queue: None,
             flight: Arc::new(()),
+            took_off: Instant::now(),
             stopped: false,
             halted: false,
             deferred: VecDeque::new(),
@@ -86,7 +89,13 @@ impl Own {
     pub fn take_off(&mut self, queue: &Arc<HwQueue>) -> Flight {
         self.queue = Some(Arc::clone(queue));
         self.held.last_use.begin();
+        self.took_off = Instant::now();
         Flight { _alive: Arc::clone(&self.flight) }
+    }
+
+    /// How long ago its batch was sent to it.
+    pub fn flown_for(&self) -> Duration {
+        self.took_off.elapsed()
     }
 
     /// Stops all its threads. Returns at once.

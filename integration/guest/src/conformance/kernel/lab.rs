@@ -4,32 +4,9 @@
 
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Bench, Scene};
+use crate::own_kernels::modules::{Module, module};
 use bellhop_guest_umd::{Arguments, Error, Kernel, KernelError};
 use bellhop_protocol::control::kernel::{KernelCaps, unpadded};
-
-/// A module of the repository's, and what it takes.
-pub(super) struct Module {
-    pub(super) name: &'static str,
-    pub(super) spirv: &'static [u8],
-    pub(super) push_constants: u32,
-    pub(super) descriptors: u32,
-}
-
-macro_rules! module {
-    ($name:literal, push constants $push_constants:literal, descriptors $descriptors:literal) => {
-        Module {
-            name: $name,
-            spirv: include_bytes!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../device/worker/kernels/",
-                $name,
-                ".spv"
-            )),
-            push_constants: $push_constants,
-            descriptors: $descriptors,
-        }
-    };
-}
 
 /// Multiplies 32-bit words by a constant, and adds their number and their index.
 pub(super) const TRANSFORM: Module = module!("transform", push constants 0, descriptors 1);
@@ -100,9 +77,7 @@ pub(super) fn bench_with_pointers(scene: &Scene) -> Result<Bench, Mismatch> {
 impl Bench {
     /// Compiles a module of the repository's.
     pub(super) fn kernel(&self, module: &Module) -> Result<Kernel, Mismatch> {
-        let kernel = Kernel::from_spirv(&self.device, module.spirv, "main").name(module.name);
-        let kernel = kernel.push_constants(module.push_constants);
-        Ok(kernel.descriptors(module.descriptors).create()?)
+        Ok(module.create(&self.device)?)
     }
 
     /// Compiles WGSL.

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device, with the kernels that it has compiled and the batches that it has recorded.
+
+use super::imports::Imports;
+use crate::messages::{Batch, MAX_BATCH, Malformed};
+use crate::report::Limits;
+use crate::vulkan::{Binding, Device, Dispatch, Kernel, Runner, Source, VulkanError};
+use anyhow::{Context, ensure};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Command buffers that are kept as they were recorded, for batches that come again.
+const RECORDED: usize = 8;
+
+/// Why a batch did not run.
+pub struct Failed {
+    /// The dispatch.
+    pub index: u32,
+    pub why: anyhow::Error,
+}
+
+/// A malformed batch is the owner's error, and an error of Vulkan the batch's.
+pub enum Why {
+    Malformed(Malformed),
+    Failed(Failed),
+}
+
+impl From<Malformed> for Why {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl From<Failed> for Why {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+/// A device, with the kernels that it has compiled and the batches that it has recorded.
+pub struct Lane<'d> {
+    device: &'d Device<'d>,
+    limits: Limits,
+    imports: Imports<'d>,
+    kernels: HashMap<u32, Rc<Kernel<'d>>>,
+    /// Command buffers, and the batches that they were recorded from; the latest used is the last.
+    recorded: Vec<(Vec<u8>, Runner<'d>)>,
+    /// The storage buffers of one dispatch, kept for its room.
+    bindings: Vec<Binding<'d>>,
+}
+
+impl<'d> Lane<'d> {
+    /// The window must stay reserved until the process ends.
+    pub fn new(device: &'d Device<'d>, window: Range<u64>, limits: &Limits) -> Self {
+        Self {
+            device,
+            limits: limits.clone(),
+            imports: Imports::new(device, window, limits),
+            kernels: HashMap::new(),
+            recorded: Vec::new(),
+            bindings: Vec::new(),
+        }
+    }
+
+    /// Compiles a kernel, whose number is free.
+    ///
+    /// # Errors
+    /// When the driver refuses it.
+    pub fn compile(&mut self, number: u32, source: &Source<'_>) -> Result<(), VulkanError> {
+        let kernel = self.device.compile(source)?;
+        self.kernels.insert(number, Rc::new(kernel));
+        Ok(())
+    }
+
+    /// Forgets a kernel.
+    pub fn unload(&mut self, number: u32) {
+        if self.kernels.remove(&number).is_some() {
+            self.recorded.clear();
+        }
+    }
+
+    /// Forgets everything that may hold memory of the window.
+    pub fn forget_memory(&mut self) {
+        self.recorded.clear();
+        self.imports.clear();
+    }
+
+    /// Runs a batch, and waits until it is done.
+    ///
+    /// # Errors
+    /// When a dispatch is invalid, which one: nothing ran. When Vulkan fails: parts may have run.
+    pub fn execute(&mut self, batch: &Batch<'_>) -> Result<(), Why> {
+        let known = self.recorded.iter().position(|(bytes, _)| bytes == batch.bytes);
+        let at = match known {
+            Some(at) => at,
+            None if self.recorded.len() < RECORDED => {
+                let runner = Runner::new(self.device, MAX_BATCH as u32);
+                self.recorded.push((Vec::new(), runner.map_err(|error| failed(0, error))?));
+                self.recorded.len() - 1
+            }
+            None => 0,
+        };
+        // The latest used is the last.
+        self.recorded[at..].rotate_left(1);
+        let Some((bytes, runner)) = self.recorded.last_mut() else { unreachable!("one was found") };
+        if known.is_none() {
+            // Until it is recorded anew, it is no batch's.
+            bytes.clear();
+            runner.begin().map_err(|error| failed(0, error))?;
+            let (kernels, limits) = (&self.kernels, &self.limits);
+            let (imports, bindings) = (&mut self.imports, &mut self.bindings);
+            batch.each(|index, dispatch| {
+                let failed = |why| Why::Failed(Failed { index, why });
+                let groups = dispatch.groups;
+                let kernel = kernels.get(&dispatch.kernel).context("there is no such kernel");
+                let kernel = kernel.map_err(failed)?;
+                bindings.clear();
+                for descriptor in dispatch.descriptors() {
+                    bindings.push(imports.binding(descriptor).map_err(failed)?);
+                }
+                let push_constants = dispatch.push_constants;
+                let fits = || {
+                    let most = limits.work_groups;
+                    let few = groups.iter().zip(most).all(|(count, most)| *count <= most);
+                    ensure!(few, "too many work groups");
+                    let length = kernel.push_constants();
+                    ensure!(push_constants.len() == length, "another number of push constants");
+                    ensure!(bindings.len() == kernel.bindings(), "another number of descriptors");
+                    Ok(())
+                };
+                fits().map_err(failed)?;
+                let barrier = dispatch.barrier;
+                let dispatch = Dispatch { kernel, bindings, push_constants, groups, barrier };
+                runner.add(&dispatch).map_err(|error| failed(error.into()))
+            })?;
+            runner.end().map_err(|error| failed(0, error))?;
+            bytes.extend_from_slice(batch.bytes);
+        }
+        Ok(runner.again().map_err(|error| failed(0, error))?)
+    }
+}
+
+fn failed(index: u32, error: VulkanError) -> Failed {
+    Failed { index, why: error.into() }
+}
