@@ -86,6 +86,8 @@ open_enum! {
         KERNEL_FAILED = 21;
         /// The process on the host that ran the kernel ended. `address`: the kernel's number.
         KERNEL_LOST = 22;
+        /// A rectangle has a size, pitch, clip, filter or format that surfaces cannot have. `address`: that value.
+        BAD_RECTANGLE = 23;
     }
 }
 

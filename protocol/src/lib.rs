@@ -28,6 +28,7 @@ pub mod features;
 pub mod fence_log;
 pub mod handoff;
 pub mod packet;
+pub mod pixel_format;
 pub mod polling;
 pub mod ring;
 pub mod snapshot;

@@ -7,18 +7,19 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::display::{
-    ConnectorKind, Constraint, Pivot, PixelFormat, Rotation, Scaling,
-};
+use bellhop_protocol::control::display::{ConnectorKind, Constraint, Pivot, Rotation, Scaling};
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::kernel::KernelResult;
 use bellhop_protocol::control::node_context::SubmissionModel;
+use bellhop_protocol::control::present::PresentKind;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::event::{EventKind, FaultReason, FlipOutcome, InputKind};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::fence_log::{FenceLogOperation, FenceLogType};
 use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::packet::surface::StretchFilter;
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode};
+use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::status::Status;
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
@@ -58,6 +59,8 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(FaultReason, "{}");
     assert_rows!(KernelResult, "{}");
     assert_rows!(PixelFormat, "{}");
+    assert_rows!(StretchFilter, "{}");
+    assert_rows!(PresentKind, "{}");
     assert_rows!(Scaling, "{}");
     assert_rows!(Rotation, "{}");
     assert_rows!(ConnectorKind, "{}");

@@ -36,6 +36,7 @@ mod submission {
     mod rotation;
     mod scheduling;
     mod small_buffers;
+    mod surfaces;
 }
 /// Support for the tests.
 mod support {

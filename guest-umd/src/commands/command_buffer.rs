@@ -15,6 +15,7 @@ use bellhop_protocol::packet::UNIT;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, LogFence, LoggedSignal, LoggedWait};
 use bellhop_protocol::packet::flow::{IndirectBuffer, MAX_INDIRECT_BUFFER_SIZE, NOP};
+use bellhop_protocol::packet::surface::{CopyRect, FillRect, StretchRect};
 use bellhop_protocol::packet::transfer::{
     Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
 };
@@ -266,6 +267,42 @@ impl CommandBuffer {
     /// If there is no room.
     pub fn timestamp(&mut self, to: u64) -> Result<&mut Self, Error> {
         self.packet(&Timestamp::new(to))
+    }
+
+    /// Copies `rows` rows of `row` bytes. Each surface is an address and a pitch in bytes.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn copy_rect(
+        &mut self,
+        from: (u64, u32),
+        to: (u64, u32),
+        row: u32,
+        rows: u32,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&CopyRect::new(from, to, row, rows))
+    }
+
+    /// Fills `rows` rows of `row` bytes with a pattern. The surface is an address and a pitch in bytes.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn fill_rect(
+        &mut self,
+        to: (u64, u32),
+        row: u32,
+        rows: u32,
+        pattern: u32,
+    ) -> Result<&mut Self, Error> {
+        self.packet(&FillRect::new(to, row, rows, pattern))
+    }
+
+    /// Scales a rectangle of pixels. 3D/compute nodes execute it.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn stretch_rect(&mut self, stretch: &StretchRect) -> Result<&mut Self, Error> {
+        self.packet(stretch)
     }
 
     /// Signals a fence and records the signal in the queue's signal log.

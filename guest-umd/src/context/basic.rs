@@ -7,7 +7,10 @@ use crate::context::node::{NodeContext, node_context_methods};
 use crate::device::Device;
 use crate::error::Error;
 use crate::link::session::Session;
+use crate::memory::allocation::Allocation;
 use bellhop_protocol::control::node_context::{Render, SubmissionModel};
+use bellhop_protocol::control::present::{Present, Rect};
+use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
@@ -70,5 +73,26 @@ impl BasicContext {
         let submit = |session: &Session| session.call_with_list(&request, &following);
         let reply = self.context.submit_within(timeout, submit)?;
         Ok(self.context.submitted(reply, allocations.clone()))
+    }
+
+    /// Draws a surface on another (`D3DKMTPresent`), within the parts `dirty` of the destination's rectangle if there
+    /// are any. Returns the value that the progress fence gets when it is drawn. `allocations` are those of the
+    /// surfaces, which the context keeps until then; it fills in [`Present::context`] and [`Present::rects`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a surface does not lie in its allocation, or a rectangle not in its surface, or there is
+    /// no room.
+    pub fn present(
+        &mut self,
+        present: Present,
+        dirty: &[Rect],
+        allocations: &[Arc<Allocation>],
+    ) -> Result<u64, Error> {
+        // More rectangles than there may be are refused.
+        let rects = u32::try_from(dirty.len()).unwrap_or(u32::MAX);
+        let request = Present { context: self.handle(), rects, ..present };
+        let submit = |session: &Session| session.call_with_list(&request, dirty.as_bytes());
+        let reply = self.context.submit_within(Duration::ZERO, submit)?;
+        Ok(self.context.submitted(reply, allocations.to_vec()))
     }
 }

@@ -9,6 +9,7 @@
 pub mod dma_buffer;
 pub mod feature;
 pub mod paging;
+pub mod present;
 
 pub use crate::hardware::VirtualAddressingModel;
 use crate::hardware::{
@@ -22,6 +23,7 @@ use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingL
 use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
+use present::{PresentArguments, PresentError};
 
 /// How a doorbell was connected: the two statuses that `DxgkDdiConnectDoorbell` may return. A separate type, so that
 /// dxgkrnl has no other status to refuse.
@@ -260,6 +262,12 @@ pub trait Miniport: Send {
     /// # Errors
     /// Fails if the command buffer may not be executed.
     fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError>;
+
+    /// `DxgkDdiPresent`: fills a DMA buffer with the packets that draw a surface on another.
+    ///
+    /// # Errors
+    /// Fails if it may not be drawn.
+    fn present(&self, arguments: &PresentArguments<'_>) -> Result<DmaBuffer, PresentError>;
 
     /// `DxgkDdiPatch`: puts the physical addresses of the allocations, in the order of the allocation list, into a
     /// DMA buffer that [`Self::render`] made.

@@ -4,6 +4,7 @@
 
 mod doorbells;
 mod paging;
+mod present;
 mod render;
 
 use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
@@ -11,6 +12,7 @@ use crate::ddi::feature::{
     DxgkFeatures, FeatureId, FeatureInterface, NativeFenceCaps, NativeFenceOsCaps, VidSchCaps,
 };
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
+use crate::ddi::present::{PresentArguments, PresentError};
 use crate::ddi::{
     AllocationInfoFlags2, BadPrivateData, ConnectDoorbellError, ConnectedStatus,
     CreateDoorbellError, CreateNativeFence, CurrentValuesFlags, DxgkCallbacks, Miniport,
@@ -24,7 +26,8 @@ use crate::hardware::{
 };
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::adapter::{
-    CAPS_GLOBAL_DOORBELL, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata, UserModeSubmissionCaps,
+    CAPS_GLOBAL_DOORBELL, EngineType, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata,
+    UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::allocation::{COMPRESSED, SegmentSet};
 use bellhop_protocol::control::power::EnginePowerState;
@@ -98,6 +101,12 @@ impl BellhopMiniport {
             systems: HashMap::new(),
             native_fences: None,
         }
+    }
+
+    /// The type of a node's engine; `None` if there is no such node.
+    fn engine_type(&self, node: u32) -> Option<EngineType> {
+        let nodes = self.hardware.nodes();
+        usize::try_from(node).ok().and_then(|node| nodes.get(node)).map(|node| node.engine_type)
     }
 
     fn is_global(&self) -> bool {
@@ -284,11 +293,14 @@ impl Miniport for BellhopMiniport {
     }
 
     fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
-        let nodes = self.hardware.nodes();
-        let node = usize::try_from(arguments.node).ok().and_then(|node| nodes.get(node));
         // A node that does not exist executes nothing.
-        let node = node.ok_or(RenderError::IllegalInstruction { offset: 0 })?;
-        render::render(arguments, node.engine_type)
+        let nothing = RenderError::IllegalInstruction { offset: 0 };
+        render::render(arguments, self.engine_type(arguments.node).ok_or(nothing)?)
+    }
+
+    fn present(&self, arguments: &PresentArguments<'_>) -> Result<DmaBuffer, PresentError> {
+        let engine_type = self.engine_type(arguments.node).ok_or(PresentError::NotSupported)?;
+        present::present(arguments, engine_type)
     }
 
     fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]) {

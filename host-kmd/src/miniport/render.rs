@@ -12,6 +12,7 @@ use crate::ddi::dma_buffer::{DmaBuffer, RenderAllocation, RenderArguments, Rende
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::node_context::PatchLocation;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};
+use bellhop_protocol::packet::surface::{CopyRect, FillRect, StretchRect, extent};
 use bellhop_protocol::packet::transfer::{Compare, Copy, Fill, Hash, Timestamp, WriteData};
 use bellhop_protocol::packet::{Packet, PacketError};
 use std::mem::offset_of;
@@ -84,6 +85,38 @@ fn accesses(
             None,
         ],
         Packet::Timestamp(_) => [write(offset_of!(Timestamp, destination), WORD), None, None],
+        Packet::CopyRect(copy) => {
+            let row = copy.header.argument;
+            [
+                read(offset_of!(CopyRect, source), extent(copy.source_pitch, row, copy.rows)),
+                write(
+                    offset_of!(CopyRect, destination),
+                    extent(copy.destination_pitch, row, copy.rows),
+                ),
+                None,
+            ]
+        }
+        Packet::FillRect(fill) => {
+            let length = extent(fill.pitch, fill.row, fill.rows);
+            [write(offset_of!(FillRect, destination), length), None, None]
+        }
+        Packet::StretchRect(stretch) => {
+            let Some(bytes) =
+                stretch.format().bytes().filter(|_| engine_type == EngineType::THREE_D)
+            else {
+                return illegal;
+            };
+            let length = |pitch, [width, height]: [u16; 2]| {
+                extent(pitch, u32::from(width) * bytes, height.into())
+            };
+            let source = length(stretch.source_pitch, stretch.source_size);
+            let destination = length(stretch.destination_pitch, stretch.destination_size);
+            [
+                read(offset_of!(StretchRect, source), source),
+                write(offset_of!(StretchRect, destination), destination),
+                None,
+            ]
+        }
         Packet::Dispatch(dispatch) => {
             if engine_type != EngineType::THREE_D {
                 return illegal;
@@ -384,6 +417,22 @@ mod tests {
                     assert!(inside(hash.result, 8, true));
                 }
                 Packet::Timestamp(packet) => assert!(inside(packet.destination, 8, true)),
+                Packet::CopyRect(copy) if copy.rows > 0 && copy.header.argument > 0 => {
+                    let row = u64::from(copy.header.argument);
+                    let before = |pitch: u32| u64::from(copy.rows - 1) * u64::from(pitch);
+                    assert!(inside(copy.source, before(copy.source_pitch) + row, false));
+                    assert!(inside(copy.destination, before(copy.destination_pitch) + row, true));
+                }
+                Packet::CopyRect(_) => {}
+                Packet::FillRect(fill) => {
+                    let before = u64::from(fill.rows.max(1) - 1) * u64::from(fill.pitch);
+                    let length = if fill.rows == 0 || fill.row == 0 {
+                        0
+                    } else {
+                        before + u64::from(fill.row)
+                    };
+                    assert!(inside(fill.destination, length, true));
+                }
                 Packet::Dispatch(dispatch) => {
                     let length = match dispatch.kernel() {
                         Kernel::XOR_STREAM => dispatch.length,
@@ -421,6 +470,15 @@ mod tests {
             (any(), any(), any()).prop_map(|(a, len, r)| bytes(Compare::new(a, a, len, r))),
             (any(), any(), any()).prop_map(|(from, len, to)| bytes(Hash::new(from, len, 0, to))),
             any().prop_map(|to| bytes(Timestamp::new(to))),
+            (0..300u32, 0..300u32, 0..40u32).prop_map(|(pitch, row, rows)| {
+                bytes(CopyRect::new((0, pitch), (0, pitch), row, rows))
+            }),
+            (0..300u32, 0..300u32, 0..40u32).prop_map(|(pitch, row, rows)| bytes(FillRect::new(
+                (0, pitch),
+                row,
+                rows,
+                0
+            ))),
             (1..40usize).prop_map(|count| {
                 let mut packet = bytes(WriteData::new(0, count).unwrap());
                 packet.resize(WriteData::size_with(count).unwrap(), 0xAA);

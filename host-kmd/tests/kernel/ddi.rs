@@ -9,6 +9,7 @@ use bellhop_host_kmd::ddi::feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use bellhop_host_kmd::ddi::paging::{
     AllocationId, BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation,
 };
+use bellhop_host_kmd::ddi::present::{PresentArguments, PresentError};
 use bellhop_host_kmd::ddi::{
     AllocationInfoFlags2, BadPrivateData, ConnectDoorbellError, ConnectedStatus,
     CreateDoorbellError, CreateNativeFence, CurrentValuesFlags, DxgkCallbacks, InvalidParameter,
@@ -144,6 +145,7 @@ impl Miniport for NotifyMiniport {
                 submission: KernelSubmission,
             ) -> Result<(), HardwareError>;
             fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError>;
+            fn present(&self, arguments: &PresentArguments<'_>) -> Result<DmaBuffer, PresentError>;
             fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]);
             fn submit_command(
                 &mut self,

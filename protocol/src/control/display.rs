@@ -8,37 +8,12 @@
 //! Source: Windows KMD overview, "Display".
 
 use super::request;
+use crate::pixel_format::PixelFormat;
 use bitflags::bitflags;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Most connectors, sources and paths of a guest.
 pub const MAX_PATHS: u32 = 16;
-
-open_enum! {
-    /// How a primary stores pixels: little-endian words, blue in the lowest bits (`D3DDDIFORMAT`).
-    pub struct PixelFormat: u32 {
-        /// 32 bits: 8 for each colour, 8 without meaning.
-        X8R8G8B8 = 1;
-        /// 32 bits: 8 for each colour, 8 of alpha, which scan-out ignores.
-        A8R8G8B8 = 2;
-        /// 16 bits: 5 of red, 6 of green, 5 of blue.
-        R5G6B5 = 3;
-        /// 32 bits: 10 for each colour, 2 without meaning.
-        X2R10G10B10 = 4;
-    }
-}
-
-impl PixelFormat {
-    /// Bytes of a pixel; `None` for a format without a name.
-    #[must_use]
-    pub const fn bytes(self) -> Option<u32> {
-        match self {
-            Self::X8R8G8B8 | Self::A8R8G8B8 | Self::X2R10G10B10 => Some(4),
-            Self::R5G6B5 => Some(2),
-            _ => None,
-        }
-    }
-}
 
 open_enum! {
     /// How a source of one size fills a target of another (`D3DKMDT_VIDPN_PRESENT_PATH_SCALING`).

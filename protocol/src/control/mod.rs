@@ -22,6 +22,7 @@ pub mod hw_queue;
 pub mod kernel;
 pub mod node_context;
 pub mod power;
+pub mod present;
 pub mod process;
 
 use crate::status::Status;
@@ -183,6 +184,8 @@ open_enum! {
         SET_POINTER_POSITION = 0x8C;
         /// [`flip::SetVidPnSourceOwner`]
         SET_VIDPN_SOURCE_OWNER = 0x8D;
+        /// [`present::Present`]
+        PRESENT = 0x8E;
     }
 }
 

@@ -25,6 +25,12 @@ open_enum! {
         HASH = 0x14;
         /// Writes the adapter's time.
         TIMESTAMP = 0x15;
+        /// Copies a rectangle.
+        COPY_RECT = 0x16;
+        /// Repeats a 32-bit pattern over the rows of a rectangle.
+        FILL_RECT = 0x17;
+        /// Scales a rectangle of pixels.
+        STRETCH_RECT = 0x18;
         /// Sets a fence's CurrentValue and interrupts if a CPU waits for it.
         SIGNAL_FENCE = 0x20;
         /// Holds the queue until a fence reaches a value.

@@ -11,6 +11,7 @@ pub mod fence;
 pub mod flow;
 mod header;
 pub mod paging;
+pub mod surface;
 pub mod transfer;
 
 use dispatch::{Dispatch, DispatchKernel};
@@ -18,6 +19,7 @@ use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
 use flow::IndirectBuffer;
 pub use header::{Opcode, PacketHeader, UNIT};
 use paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
+use surface::{CopyRect, FillRect, StretchRect};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
 use zerocopy::FromBytes;
 
@@ -59,6 +61,12 @@ pub enum Packet<'a> {
     Hash(Hash),
     /// See [`Timestamp`].
     Timestamp(Timestamp),
+    /// See [`CopyRect`].
+    CopyRect(CopyRect),
+    /// See [`FillRect`].
+    FillRect(FillRect),
+    /// See [`StretchRect`].
+    StretchRect(StretchRect),
     /// See [`SignalFence`].
     SignalFence(SignalFence),
     /// See [`WaitFence`].
@@ -113,6 +121,9 @@ impl<'a> Packet<'a> {
             Opcode::COMPARE => Self::Compare(fixed(header, bytes)?),
             Opcode::HASH => Self::Hash(fixed(header, bytes)?),
             Opcode::TIMESTAMP => Self::Timestamp(fixed(header, bytes)?),
+            Opcode::COPY_RECT => Self::CopyRect(fixed(header, bytes)?),
+            Opcode::FILL_RECT => Self::FillRect(fixed(header, bytes)?),
+            Opcode::STRETCH_RECT => Self::StretchRect(fixed(header, bytes)?),
             Opcode::SIGNAL_FENCE => Self::SignalFence(fixed(header, bytes)?),
             Opcode::WAIT_FENCE => Self::WaitFence(fixed(header, bytes)?),
             Opcode::CONDITIONAL_INTERRUPT => Self::ConditionalInterrupt(fixed(header, bytes)?),

@@ -44,6 +44,7 @@ use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitC
 use bellhop_protocol::control::kernel::{CreateKernel, DestroyKernel, QueryKernelCaps};
 use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitCommandVirtual};
 use bellhop_protocol::control::power::{QueryPower, SetDevicePower, SetEnginePower};
+use bellhop_protocol::control::present::Present;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
 use bitflags::bitflags;
@@ -166,6 +167,7 @@ const REQUESTS: &[Declaration] = declare! {
         SubmitCommand => submit_command, NEEDS_POWER | NEW_WORK;
         CreateNodeContext => create_node_context, NEEDS_POWER | NEW_WORK;
         Render[..] => render, NEEDS_POWER | NEW_WORK;
+        Present[rects] => present, NEEDS_POWER | NEW_WORK;
         SubmitCommandVirtual => submit_command_virtual, NEEDS_POWER | NEW_WORK;
 
         CreateAllocation[extent_count] => create_allocation, NEW_WORK;
@@ -303,6 +305,7 @@ mod tests {
             RequestCode::SUBMIT_COMMAND,
             RequestCode::SUBMIT_COMMAND_VIRTUAL,
             RequestCode::RENDER,
+            RequestCode::PRESENT,
             RequestCode::CREATE_DOORBELL,
             RequestCode::CONNECT_DOORBELL,
         ] {

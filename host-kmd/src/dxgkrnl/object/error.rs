@@ -3,6 +3,7 @@
 //! Why a request is refused.
 
 use crate::ddi::dma_buffer::RenderError;
+use crate::ddi::present::PresentError;
 use crate::ddi::{ConnectDoorbellError, CreateDoorbellError};
 use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::target::Target;
@@ -126,6 +127,9 @@ pub(crate) enum RequestError {
     /// The driver does not accept a command buffer.
     #[error(transparent)]
     Render(#[from] RenderError),
+    /// The driver draws no such thing.
+    #[error(transparent)]
+    Present(#[from] PresentError),
     /// A doorbell, a context or a submission needs this allocation.
     #[error("allocation {0} is in use by a doorbell, a context or a submission")]
     AllocationBusy(Handle),
@@ -198,12 +202,16 @@ impl RequestError {
             Self::ReplyTooLong(_) => Status::BUFFER_TOO_SMALL,
             Self::UnknownRequest(_) | Self::NotOpen(_) => Status::INVALID_DEVICE_REQUEST,
             Self::Version { .. } | Self::Features { .. } => Status::REVISION_MISMATCH,
-            Self::InvalidParameter { .. } | Self::PrivateData(_) => Status::INVALID_PARAMETER,
+            Self::InvalidParameter { .. }
+            | Self::PrivateData(_)
+            | Self::Present(PresentError::InvalidParameter { .. }) => Status::INVALID_PARAMETER,
             Self::NoSuchProcess(_) | Self::InvalidHandle(_) | Self::Terminating(_) => {
                 Status::INVALID_HANDLE
             }
             Self::TypeMismatch { .. } => Status::OBJECT_TYPE_MISMATCH,
-            Self::NotSupported(_) => Status::NOT_SUPPORTED,
+            Self::NotSupported(_) | Self::Present(PresentError::NotSupported) => {
+                Status::NOT_SUPPORTED
+            }
             Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
             Self::PageNotMapped(_) | Self::PagingFailed | Self::UnknownId(_) => {
@@ -245,7 +253,8 @@ impl RequestError {
                 u64::from(Version::CURRENT.minor) << 16 | u64::from(Version::CURRENT.major)
             }
             Self::Features { offered, .. } => offered.bits(),
-            Self::InvalidParameter { value, .. } => value,
+            Self::InvalidParameter { value, .. }
+            | Self::Present(PresentError::InvalidParameter { value, .. }) => value,
             Self::NoSuchProcess(process) => process.into(),
             Self::InvalidHandle(handle)
             | Self::TypeMismatch { handle, .. }
@@ -279,6 +288,7 @@ impl RequestError {
             ) => handle.0,
             Self::PrivateData(crate::ddi::BadPrivateData(value)) => value.into(),
             Self::NotSupported(_)
+            | Self::Present(PresentError::NotSupported)
             | Self::PagingFailed
             | Self::VidMm(
                 VidMmError::NotLockable

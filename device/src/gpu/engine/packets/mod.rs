@@ -9,6 +9,8 @@ pub mod flow;
 pub mod kernel;
 pub mod paging;
 pub mod progress;
+pub mod stretch;
+pub mod surface;
 pub mod transfer;
 
 use super::fetch::Stream;
@@ -20,6 +22,8 @@ use dispatch::KernelRun;
 use kernel::KernelBatch;
 use paging::{Clearing, Decompression};
 use progress::Progress;
+use stretch::Stretching;
+use surface::{RectCopying, RectFilling};
 use transfer::{Comparison, Copying, Filling, Hashing};
 
 /// The work that a packet leaves for later. It is kept in the queue, since it is large and most packets leave none.
@@ -93,6 +97,15 @@ pub fn execute(
             left.operation = Some(Operation::Compare(Comparison::new(packet)?));
         }
         Packet::Hash(packet) => left.operation = Some(Operation::Hash(Hashing::new(packet)?)),
+        Packet::CopyRect(packet) => {
+            left.operation = Some(Operation::CopyRect(RectCopying::new(packet)?));
+        }
+        Packet::FillRect(packet) => {
+            left.operation = Some(Operation::FillRect(RectFilling::new(packet)?));
+        }
+        Packet::StretchRect(packet) => {
+            left.operation = Some(Operation::StretchRect(Stretching::new(context, packet)?));
+        }
         Packet::Dispatch(packet) => {
             left.operation = Some(Operation::Dispatch(dispatch::dispatch(context, packet)?));
         }
@@ -126,6 +139,12 @@ pub enum Operation {
     Compare(Comparison),
     /// `HASH`.
     Hash(Hashing),
+    /// `COPY_RECT`.
+    CopyRect(RectCopying),
+    /// `FILL_RECT`.
+    FillRect(RectFilling),
+    /// `STRETCH_RECT`.
+    StretchRect(Stretching),
     /// `DISPATCH`.
     Dispatch(KernelRun),
     /// `DISPATCH_KERNEL`, and those that follow it.
@@ -148,6 +167,9 @@ impl Operation {
             Self::Copy(copy) => copy.step(context, limit),
             Self::Compare(compare) => compare.step(context, limit),
             Self::Hash(hash) => hash.step(context, limit),
+            Self::CopyRect(copy) => copy.step(context, limit),
+            Self::FillRect(fill) => fill.step(context, limit),
+            Self::StretchRect(stretch) => stretch.step(context),
             Self::Dispatch(kernel) => kernel.step(context, limit),
             Self::Kernel(batch) => batch.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),

@@ -17,6 +17,7 @@ pub(crate) mod hw_queue;
 pub(crate) mod kernel;
 pub(crate) mod node_context;
 pub(crate) mod power;
+mod present;
 pub(crate) mod process;
 pub(crate) mod render;
 pub(crate) mod residency;

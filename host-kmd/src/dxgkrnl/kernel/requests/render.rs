@@ -15,7 +15,7 @@
 //! Source: "DMA buffers", "Paging and residency" and "Physical vs virtual submission" of the Windows
 //! KMD overview.
 
-use crate::ddi::dma_buffer::{DMA_BUFFERS_START, RenderAllocation, RenderArguments};
+use crate::ddi::dma_buffer::{DMA_BUFFERS_START, DmaBuffer, RenderAllocation, RenderArguments};
 use crate::ddi::paging::APERTURE_START;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Body, Handled, entries, no_more, prefix, zero};
@@ -104,6 +104,16 @@ impl ProcessAccess<'_> {
             Model::Basic => self.make_dma_buffer(&rendering, &listed, &mut holds),
             _ => self.use_dma_buffer(&rendering, &mut holds),
         };
+        self.submit_prepared(context, prepared, holds)
+    }
+
+    /// Submits a command buffer with what it holds, now or behind the paging that it waits for.
+    pub(crate) fn submit_prepared(
+        &mut self,
+        context: Handle,
+        prepared: Result<CommandBuffer, RequestError>,
+        mut holds: Vec<Hold>,
+    ) -> Handled<SubmissionReply> {
         // If earlier submissions wait already, this one waits too, to keep their order.
         let waits = self.waits_for_paging();
         let submitted = match prepared {
@@ -123,7 +133,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Checks an allocation list and converts it for the driver.
-    fn check_list(
+    pub(crate) fn check_list(
         &self,
         context: Handle,
         list: &[AllocationListEntry],
@@ -153,12 +163,24 @@ impl ProcessAccess<'_> {
         holds: &mut Vec<Hold>,
     ) -> Result<CommandBuffer, RequestError> {
         let Rendering { request, commands, allocations, patch_locations } = rendering;
-        let context = self.get::<Context>(request.context)?;
-        let (node, device) = (context.node(), context.device());
+        let node = self.get::<Context>(request.context)?.node();
         let arguments = RenderArguments { node, commands, allocations: listed, patch_locations };
-        let mut buffer = self.miniport.render(&arguments)?;
+        let buffer = self.miniport.render(&arguments)?;
+        self.place_dma_buffer(request.context, allocations, buffer, holds)
+    }
+
+    /// Basic: makes the driver patch a DMA buffer with the addresses of the listed allocations, and puts it where the
+    /// GPU alone reads it.
+    pub(crate) fn place_dma_buffer(
+        &mut self,
+        context: Handle,
+        allocations: &[AllocationListEntry],
+        mut buffer: DmaBuffer,
+        holds: &mut Vec<Hold>,
+    ) -> Result<CommandBuffer, RequestError> {
+        let device = self.get::<Context>(context)?.device();
         let mut addresses = Vec::with_capacity(allocations.len());
-        self.hold_allocations(request.context, allocations, holds)?;
+        self.hold_allocations(context, allocations, holds)?;
         for entry in allocations {
             addresses.push(self.physical_address(device, entry.allocation)?);
         }

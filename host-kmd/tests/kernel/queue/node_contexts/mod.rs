@@ -4,6 +4,7 @@
 
 mod ends;
 mod limits;
+mod presenting;
 mod refusals;
 mod rendering;
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The request that draws one surface on another by kernel-mode submission.
+//!
+//! Source: "Flip/Present" of the Windows KMD overview.
+
+use super::node_context::SubmissionReply;
+use super::{Handle, request};
+use crate::packet::surface::StretchFilter;
+use crate::pixel_format::PixelFormat;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+open_enum! {
+    /// What a [`Present`] draws (`DXGK_PRESENTFLAGS`).
+    pub struct PresentKind: u32 {
+        /// `Blt`: the source's rectangle, which is as large as the destination's.
+        BLT = 1;
+        /// `ColorFill`: a colour.
+        COLOR_FILL = 2;
+        /// `Blt` with a stretch: the source's rectangle, scaled to the size of the destination's.
+        STRETCH = 3;
+    }
+}
+
+/// A surface in an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Surface {
+    /// The allocation; 0 for none.
+    pub allocation: Handle,
+    /// Offset of the first pixel in the allocation, in bytes.
+    pub offset: u64,
+    /// Bytes from one row to the next, at most [`MAX_PITCH`](crate::packet::surface::MAX_PITCH).
+    pub pitch: u32,
+    /// Pixels of a row, 1 to [`MAX_STRETCH`](crate::packet::surface::MAX_STRETCH).
+    pub width: u32,
+    /// Rows, 1 to [`MAX_STRETCH`](crate::packet::surface::MAX_STRETCH).
+    pub height: u32,
+    /// How it stores pixels.
+    pub format: PixelFormat,
+}
+crate::assert_layout!(
+    Surface, 32,
+    allocation at 0, offset at 8, pitch at 16, width at 20, height at 24, format at 28,
+);
+
+/// A rectangle of a surface's pixels (`RECT`): not empty, and wholly in the surface.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct Rect {
+    /// The first column.
+    pub left: u32,
+    /// The first row.
+    pub top: u32,
+    /// The column behind the last.
+    pub right: u32,
+    /// The row behind the last.
+    pub bottom: u32,
+}
+crate::assert_layout!(Rect, 16, left at 0, top at 4, right at 8, bottom at 12);
+
+impl Rect {
+    /// A rectangle between these columns and rows, the last two exclusive.
+    #[must_use]
+    pub const fn new(left: u32, top: u32, right: u32, bottom: u32) -> Self {
+        Self { left, top, right, bottom }
+    }
+
+    /// Pixels of a row.
+    #[must_use]
+    pub const fn width(&self) -> u32 {
+        self.right.saturating_sub(self.left)
+    }
+
+    /// Rows.
+    #[must_use]
+    pub const fn height(&self) -> u32 {
+        self.bottom.saturating_sub(self.top)
+    }
+
+    /// Returns whether the other is not empty and lies in this one.
+    #[must_use]
+    pub const fn contains(&self, other: &Self) -> bool {
+        self.left <= other.left
+            && self.top <= other.top
+            && other.right <= self.right
+            && other.bottom <= self.bottom
+            && other.left < other.right
+            && other.top < other.bottom
+    }
+}
+
+/// Most dirty rectangles of one [`Present`].
+pub const MAX_DIRTY_RECTS: u32 = 64;
+
+/// `D3DKMTPresent`: draws on a surface, by a DMA buffer that the host makes (`DxgkDdiPresent`) and submits to a context
+/// of the basic model. A list of `rects` [`Rect`]s follows: the parts of the destination's rectangle that are drawn, or
+/// none for the whole.
+///
+/// Its allocations are listed, made resident and held as those of `RENDER` are. Surfaces of a `BLT` or `STRETCH` have
+/// one format, and do not overlap. Only 3D/compute nodes stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Present {
+    /// The context.
+    pub context: Handle,
+    /// What is drawn.
+    pub kind: PresentKind,
+    /// How `STRETCH` makes pixels; otherwise 0.
+    pub filter: StretchFilter,
+    /// The surface that is read; zeroes for `COLOR_FILL`.
+    pub source: Surface,
+    /// The surface that is written.
+    pub destination: Surface,
+    /// What is read of the source; zeroes for `COLOR_FILL`.
+    pub source_rect: Rect,
+    /// Where it goes.
+    pub destination_rect: Rect,
+    /// The pixel of `COLOR_FILL`, in the destination's format; otherwise 0.
+    pub color: u32,
+    /// Number of dirty rectangles that follow, at most [`MAX_DIRTY_RECTS`].
+    pub rects: u32,
+}
+crate::assert_layout!(
+    Present, 120,
+    context at 0, kind at 8, filter at 12, source at 16, destination at 48, source_rect at 80,
+    destination_rect at 96, color at 112, rects at 116,
+);
+request!(Present, PRESENT -> SubmissionReply);
