@@ -242,7 +242,7 @@ impl Own {
     /// Maps a range before kernels reach it.
     ///
     /// # Errors
-    /// As [`Self::answer`].
+    /// As [`Self::answer`], and `KERNEL_FAILED` if there are more runs than a worker can have mapped.
     pub fn map(
         &mut self,
         [start, length]: [u64; 2],
@@ -253,6 +253,10 @@ impl Own {
         let end = start.saturating_add(length);
         let mut at = start;
         while at < end {
+            // A guest chooses how scattered its memory is, and the engine executes nothing else meanwhile.
+            if self.mappings >= MOST_MAPPINGS {
+                return Err(Violation::new(FaultReason::KERNEL_FAILED, number.into()));
+            }
             // A read-only page is mapped as such, and the device's store to it fails.
             let extent = mmu.extent(at, Access::Read, window)?;
             let memory = Memory {
