@@ -6,6 +6,7 @@
 //! Names are those of the references in Rust case, without `DxgkDdi` and `DxgkCb`. Only what our GPU needs is here.
 //! Devices and contexts have no state below dxgkrnl, so a list of HW queues names a context.
 
+pub mod display;
 pub mod dma_buffer;
 pub mod feature;
 pub mod paging;
@@ -20,6 +21,7 @@ use crate::hardware::{
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
+use display::DisplayDdi;
 use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use feature::{DxgkFeatures, NativeFenceCaps, VidSchCaps};
 use paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
@@ -471,6 +473,11 @@ pub trait Miniport: Send {
     /// How many physical doorbells watch a queue's doorbell. For tools.
     fn physical_doorbells_in_use(&self) -> u32 {
         0
+    }
+
+    /// The DDIs of a display; `None` for a driver or a GPU without displays (render only).
+    fn display(&self) -> Option<&dyn DisplayDdi> {
+        None
     }
 
     /// `DxgkDdiInterruptRoutine`: takes what the hardware raised, hands it to [`DxgkCallbacks::notify_interrupt`] and

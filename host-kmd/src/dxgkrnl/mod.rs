@@ -11,7 +11,7 @@
 //! | `recovery` | hangs, terminations, and retirement by tickets |
 //! | `queue`, `doorbell` | contexts and HW queues; logical doorbells |
 //! | `fence`, `memory`, `power` | fences and waits; allocations and paging; D-states and F-states |
-//! | `compute` | kernels that guests bring |
+//! | `compute`, `display` | kernels that guests bring; what guests show |
 //! | `object` | handles, quotas, names, errors |
 //!
 //! A room uses only rooms below it. A subsystem's fields are private: its methods take ids and narrow borrows, and
@@ -19,6 +19,7 @@
 
 mod adapters;
 mod compute;
+mod display;
 mod doorbell;
 mod fence;
 mod kernel;

@@ -2,11 +2,13 @@
 
 //! The driver of our GPU.
 
+mod display;
 mod doorbells;
 mod paging;
 mod present;
 mod render;
 
+use crate::ddi::display::DisplayDdi;
 use crate::ddi::dma_buffer::{DmaBuffer, RenderArguments, RenderError};
 use crate::ddi::feature::{
     DxgkFeatures, FeatureId, FeatureInterface, NativeFenceCaps, NativeFenceOsCaps, VidSchCaps,
@@ -34,6 +36,7 @@ use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{
     ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION,
 };
+use display::DisplayDriver;
 use doorbells::{PhysicalDoorbells, Uses};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -45,6 +48,8 @@ const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 pub struct BellhopMiniport {
     hardware: Arc<dyn Hardware>,
     doorbells: PhysicalDoorbells,
+    /// The displays, if there are any.
+    display: Option<DisplayDriver>,
     /// The guest that owns each queue.
     owners: HashMap<HwQueueId, GuestId>,
     /// In the global model: the queues at which engines look when the guest rings. There, no queue has a physical
@@ -93,6 +98,7 @@ impl BellhopMiniport {
     pub fn new(hardware: Arc<dyn Hardware>) -> Self {
         let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
         Self {
+            display: DisplayDriver::new(Arc::clone(&hardware)),
             hardware,
             doorbells,
             owners: HashMap::new(),
@@ -525,6 +531,10 @@ impl Miniport for BellhopMiniport {
 
     fn physical_doorbells_in_use(&self) -> u32 {
         self.doorbells.in_use()
+    }
+
+    fn display(&self) -> Option<&dyn DisplayDdi> {
+        self.display.as_ref().map(|display| display as _)
     }
 
     fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {

@@ -59,6 +59,8 @@ pub(super) struct Allocation {
     pub(super) taken: bool,
     /// How often each process has it locked.
     pub(super) locks: BTreeMap<u32, u32>,
+    /// How often a display needs it where it is.
+    pub(super) pins: u32,
     pub(super) used: u64,
     pub(super) mappings: BTreeMap<(u64, u64), Mapping>,
 }
@@ -69,7 +71,7 @@ impl Allocation {
     }
 
     pub(super) fn is_locked(&self) -> bool {
-        !self.locks.is_empty()
+        !self.locks.is_empty() || self.pins > 0
     }
 
     /// Whether engines may write it.

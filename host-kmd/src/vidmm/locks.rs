@@ -30,6 +30,10 @@ impl VidMm {
             // The driver may have encoded its bytes.
             self.go_home(id)?;
         }
+        let pinned = self.get(id)?;
+        if pinned.pins > 0 && !matches!(pinned.place, Place::Local(LocalSegment::Visible, _)) {
+            return Err(VidMmError::InUse);
+        }
         let is_there = match self.get(id)?.place {
             Place::Home => is_own,
             Place::Local(segment, _) => !is_own && segment == LocalSegment::Visible,
@@ -62,6 +66,22 @@ impl VidMm {
         } else {
             VidMmError::NoRoom(size)
         }
+    }
+
+    /// Keeps a resident allocation of a local segment where it is, one more time: a display needs it there.
+    pub(crate) fn pin(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let allocation = self.get(id)?;
+        if !allocation.present || !matches!(allocation.place, Place::Local(..)) {
+            return Err(VidMmError::InUse);
+        }
+        self.change(id, |allocation| allocation.pins += 1)
+    }
+
+    /// Undoes one [`Self::pin`].
+    pub(crate) fn unpin(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        let pins = self.get(id)?.pins.checked_sub(1).ok_or(VidMmError::Unbalanced)?;
+        self.may_restore = true;
+        self.change(id, |allocation| allocation.pins = pins)
     }
 
     /// Undoes one lock of a process.

@@ -141,6 +141,7 @@ impl VidMm {
             present: false,
             taken: false,
             locks: BTreeMap::new(),
+            pins: 0,
             used: 0,
             mappings: BTreeMap::new(),
         };
@@ -158,6 +159,7 @@ impl VidMm {
         self.change(id, |allocation| {
             allocation.wanted.clear();
             allocation.locks.clear();
+            allocation.pins = 0;
             allocation.taken = false;
         })?;
         if let Place::Local(segment, range) = self.get(id)?.place {

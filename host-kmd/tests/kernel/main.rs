@@ -7,6 +7,7 @@ mod any_guest;
 mod bench;
 mod compute;
 mod ddi;
+mod display;
 mod doorbell;
 mod fence;
 mod kernel;

@@ -37,6 +37,8 @@ pub(crate) enum Owner {
     Cpu(u64),
     /// A HW queue. The wait holds its software queue.
     Queue(Handle),
+    /// A flip of the guest, by its number.
+    Flip(u64),
 }
 
 /// A wait.

@@ -3,6 +3,7 @@
 //! One guest: the state that each subsystem keeps for it.
 
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
+use crate::dxgkrnl::display::state::Display;
 use crate::dxgkrnl::fence::features::NativeFences;
 use crate::dxgkrnl::fence::log::FenceLogs;
 use crate::dxgkrnl::fence::storage::local_storage_size;
@@ -56,6 +57,8 @@ pub(crate) struct Guest {
     pub(crate) paging: Paging<Waiter>,
     /// BAR areas that it keeps in its own memory.
     pub(crate) donations: Donations,
+    /// What it shows.
+    pub(crate) display: Display,
     /// Its aperture, by offset.
     pub(crate) aperture: PagePool,
     /// Space for DMA buffers, by offset.
@@ -104,6 +107,7 @@ impl Guest {
             shared_allocations: SharedAllocations::default(),
             paging: Paging::new(system.ok(), window),
             donations: Donations::default(),
+            display: Display::new(id),
             aperture: PagePool::new(0, resources.segments.aperture),
             dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
             suggested: Vec::new(),
@@ -216,6 +220,7 @@ impl Guest {
             && self.doorbell_slots.is_unused()
             && self.vidmm.is_unused()
             && self.shared_allocations.is_empty()
+            && self.display.is_unused()
             && self.aperture.is_unused()
             && self.dma_buffers.is_unused()
             && self.quotas.is_unused()

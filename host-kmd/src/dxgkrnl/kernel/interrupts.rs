@@ -5,6 +5,8 @@
 //!
 //! Source: Windows KMD overview, "Interrupt".
 
+use crate::dxgkrnl::display::flip::FlipId;
+use crate::dxgkrnl::display::source::Shown;
 use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::hardware::{EngineState, GlobalFence, Interrupt};
@@ -80,12 +82,23 @@ impl Kernel {
                     }
                 }
                 Interrupt::EngineReset { node } => self.engine_was_reset(node, effects),
-                // The hardware has no display.
-                Interrupt::CrtcVsync { .. }
-                | Interrupt::Flipped { .. }
-                | Interrupt::ChildStatusChanged { .. }
-                | Interrupt::DisplayInput { .. }
-                | Interrupt::DisplayQuiesced { .. } => {}
+                Interrupt::CrtcVsync { guest, source, target, flip, count, time } => {
+                    let shown = Shown { flip: FlipId(flip), count, time };
+                    self.crtc_vsync(guest, (source, target), shown, effects);
+                }
+                Interrupt::Flipped { guest, source, flip, count, time } => {
+                    let shown = Shown { flip: FlipId(flip), count, time };
+                    self.flip_shown(guest, source, shown, effects);
+                }
+                Interrupt::ChildStatusChanged { guest, child } => {
+                    self.child_status_changed(guest, child, effects);
+                }
+                Interrupt::DisplayInput { guest, source, kind, value } => {
+                    self.display_input(guest, source, (kind, value), effects);
+                }
+                Interrupt::DisplayQuiesced { guest, ticket } => {
+                    self.display_quiesced(guest, ticket, effects);
+                }
                 // The work list checks the tickets after every input.
                 Interrupt::Quiesced => {}
                 Interrupt::KernelCompiled { space, kernel, outcome } => {

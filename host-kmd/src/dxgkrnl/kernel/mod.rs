@@ -215,9 +215,10 @@ impl Kernel {
     pub fn deadline(&self) -> Option<Duration> {
         let deadlines = [
             self.terminations.deadline(),
-            self.power.deadline(),
+            self.power.deadline().filter(|_| !self.is_lit()),
             self.tdr.deadline(),
             self.migration.deadline(),
+            self.flip_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -246,6 +247,10 @@ impl Kernel {
             }
             Input::Trace { token, action } => self.trace(token, action, effects),
             Input::Timeout => self.power_down_when_idle(effects),
+        }
+        if self.flip_deadline().is_some_and(|deadline| deadline <= self.now) {
+            // The hardware may have told of the flip already.
+            self.interrupt(effects);
         }
         self.settle(effects);
     }
@@ -341,6 +346,24 @@ impl Kernel {
             }
             Ok(Answer::CompileAfterPaging(deferred)) => {
                 waiter = Some(Waiter { token, outcome: Outcome::Compile(deferred) });
+                None
+            }
+            Ok(Answer::AfterDisplay(ticket)) => {
+                if let Some(guest) = self.guests.get_mut(&id) {
+                    guest.display.wait(ticket, token);
+                }
+                None
+            }
+            Ok(Answer::AfterFlip(flip)) => {
+                let guest = self.guests.get_mut(&id);
+                let flip = guest.and_then(|guest| guest.display.waiting_flip(flip));
+                if let Some(flip) = flip {
+                    flip.token = Some(token);
+                }
+                None
+            }
+            Ok(Answer::FlipAfterPaging(flip)) => {
+                waiter = Some(Waiter { token, outcome: Outcome::Flip(flip) });
                 None
             }
             Ok(Answer::Terminate(target, manner)) => {

@@ -2,11 +2,12 @@
 
 //! From bytes to requests, from answers to bytes.
 
+use crate::dxgkrnl::display::flip::FlipId;
 use crate::dxgkrnl::kernel::waiter::DeferredKernel;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::submission::Deferred;
-use crate::hardware::{AddressSpaceId, HwQueueId, KernelNumber};
+use crate::hardware::{AddressSpaceId, DisplayTicket, HwQueueId, KernelNumber};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::status::Status;
@@ -31,6 +32,12 @@ pub(crate) enum Answer<R> {
     AfterCompiling(Compiling),
     /// The hardware begins to compile a kernel once the paging begun so far completes.
     CompileAfterPaging(Box<DeferredKernel>),
+    /// The request is done once the guest's display has passed this ticket.
+    AfterDisplay(DisplayTicket),
+    /// The request is done once this flip has ended.
+    AfterFlip(FlipId),
+    /// A flip waits until the paging begun so far completes. If it is immediate, the request is done once it has ended.
+    FlipAfterPaging(FlipId),
     /// The request is done once the target has ended.
     Terminate(Target, Manner),
     /// The request is done once the device is in this state.

@@ -42,6 +42,7 @@ impl Kernel {
         if self.power.next_step(self.quiesced, self.is_paging()).is_some() {
             self.work.wake(Rule::PowerDown);
         }
+        self.wake_late_displays();
         self.wake_paging();
         self.have_engines_passed_tickets();
     }
@@ -82,6 +83,7 @@ impl Kernel {
             Rule::Migration => self.continue_migration(),
             Rule::Connects => self.answer_connects(effects),
             Rule::Paging(guest) => self.continue_paging(guest, effects),
+            Rule::Display(guest) => self.continue_display(guest, effects),
             // The list hands out the queues themselves.
             Rule::SoftwareQueues => {}
             Rule::PowerDown => self.continue_power_down(effects),

@@ -2,6 +2,7 @@
 
 //! Requests that are answered when paging is done.
 
+use crate::dxgkrnl::display::flip::FlipId;
 use crate::dxgkrnl::queue::submission::Deferred;
 use crate::hardware::KernelSource;
 use crate::port::RequestToken;
@@ -23,6 +24,8 @@ pub(crate) enum Outcome {
     Reply(Vec<u8>),
     /// With the result of submitting this.
     Submit(Deferred),
+    /// At once, or when this flip has ended if it is immediate.
+    Flip(FlipId),
     /// When this kernel is compiled, which begins then.
     Compile(Box<DeferredKernel>),
 }

@@ -22,6 +22,8 @@ pub(crate) enum Rule {
     Connects,
     /// Begins and continues a guest's paging: VidMm may have decided something, or engines may have made progress.
     Paging(GuestId),
+    /// Gives the hardware a guest's flips, or resets its display.
+    Display(GuestId),
     /// Continues software queues.
     SoftwareQueues,
     /// Takes the device a step closer to D3.

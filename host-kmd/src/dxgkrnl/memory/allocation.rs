@@ -41,6 +41,8 @@ pub(crate) struct Allocation {
     driver: DriverProtection,
     /// Number of extents charged to the guest's quota.
     extents: u64,
+    /// Whether a display may show it.
+    primary: bool,
 }
 
 /// The memory of an allocation.
@@ -71,7 +73,10 @@ impl Allocation {
         content: Content,
         driver: DriverProtection,
     ) -> Self {
+        // What is in local memory and never moves can be shown without more.
+        let primary = matches!(content, Content::Fixed(_, Some(_)));
         Self {
+            primary,
             opened: BTreeSet::from([device]),
             size,
             doorbells: 0,
@@ -94,7 +99,18 @@ impl Allocation {
 
     /// Creates another process's allocation of the same bytes, open on a device of that process.
     pub(crate) fn open_elsewhere(&self, id: AllocationId, device: Handle) -> Self {
-        Self::new(device, self.size, Content::Paged(id), self.driver)
+        let primary = self.primary;
+        Self { primary, ..Self::new(device, self.size, Content::Paged(id), self.driver) }
+    }
+
+    /// Lets a display show it.
+    pub(crate) fn for_displays(self, primary: bool) -> Self {
+        Self { primary: self.primary || primary, ..self }
+    }
+
+    /// Whether a display may show it.
+    pub(crate) fn is_primary(&self) -> bool {
+        self.primary
     }
 
     /// Its size in bytes, a multiple of the page size and not 0.

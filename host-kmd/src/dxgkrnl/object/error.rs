@@ -2,6 +2,7 @@
 
 //! Why a request is refused.
 
+use crate::ddi::display::VidPnRefusal;
 use crate::ddi::dma_buffer::RenderError;
 use crate::ddi::present::PresentError;
 use crate::ddi::{ConnectDoorbellError, CreateDoorbellError};
@@ -139,6 +140,15 @@ pub(crate) enum RequestError {
     /// The guest hung engines too often.
     #[error("the guest hung engines {0} times, and gets nothing executed until it is reset")]
     TooManyHangs(u32),
+    /// The display cannot show these paths.
+    #[error(transparent)]
+    VidPn(#[from] VidPnRefusal),
+    /// No monitor is plugged in.
+    #[error("no monitor is plugged into connector {0}")]
+    MonitorNotConnected(u32),
+    /// The process has not committed the source, nor may it flip it.
+    #[error("the process does not show source {0}")]
+    SourceNotInTopology(u32),
     /// The queue, context or device is in error.
     #[error("{0} is in error")]
     DeviceRemoved(Handle),
@@ -239,6 +249,9 @@ impl RequestError {
             Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::Unreadable(_) => Status::ACCESS_VIOLATION,
+            Self::VidPn(_) => Status::GRAPHICS_VIDPN_TOPOLOGY_NOT_SUPPORTED,
+            Self::MonitorNotConnected(_) => Status::GRAPHICS_MONITOR_NOT_CONNECTED,
+            Self::SourceNotInTopology(_) => Status::GRAPHICS_SOURCE_NOT_IN_TOPOLOGY,
             Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
             Self::TooManyHangs(_) => Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE,
         }
@@ -279,12 +292,17 @@ impl RequestError {
                 | VidMmError::NoBacking(size),
             ) => size,
             Self::TooManyHangs(count) => count.into(),
+            Self::VidPn(VidPnRefusal { constraint, path, .. }) => {
+                u64::from(constraint.0) << 32 | u64::from(path)
+            }
+            Self::MonitorNotConnected(of) | Self::SourceNotInTopology(of) => of.into(),
             Self::ConflictingAddresses(address) | Self::Unreadable(address) => address,
             Self::Terminating(
                 Target::Doorbell(handle)
                 | Target::HwQueue(handle)
                 | Target::Context(handle)
-                | Target::Device(handle),
+                | Target::Device(handle)
+                | Target::Allocation(handle),
             ) => handle.0,
             Self::PrivateData(crate::ddi::BadPrivateData(value)) => value.into(),
             Self::NotSupported(_)

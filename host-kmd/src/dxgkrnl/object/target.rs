@@ -15,6 +15,8 @@ pub(crate) enum Target {
     Context(Handle),
     /// A device with everything on it.
     Device(Handle),
+    /// An allocation that a display shows.
+    Allocation(Handle),
     /// A process with everything that it has.
     Process,
     /// All processes of the guest.

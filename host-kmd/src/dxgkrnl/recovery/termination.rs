@@ -7,6 +7,7 @@
 //!                 └─time─> Preempting ──ticket passed──> ended
 //!  abnormal ─────────────> Preempting
 //! ```
+//! What a display may still read ends only when it no longer does: it is `Shown` until then.
 //! Source: user-mode work submission, "Normal and abnormal process termination".
 
 use crate::dxgkrnl::object::completion::Completion;
@@ -38,6 +39,8 @@ pub(crate) enum Phase {
     },
     /// Its contexts are off the run list; engines have not left them yet.
     Preempting(Ticket),
+    /// No engine needs it; a display may still show it.
+    Shown,
 }
 
 /// A termination in progress.
@@ -80,18 +83,25 @@ impl Terminations {
         self.0.push(Termination { ending, phase });
     }
 
-    /// Checks the termination at an index. `is_drained` tells whether a queue has finished its work.
+    /// Checks the termination at an index. `is_drained` tells whether a queue has finished its work, `is_shown` whether a
+    /// display may still read what the target takes with it.
     pub(crate) fn look(
         &mut self,
         index: usize,
         (quiesced, now): (Ticket, Duration),
         is_drained: impl Fn(&Ending, Drain) -> bool,
+        is_shown: impl Fn(&Ending) -> bool,
     ) -> Option<Progress> {
-        let Termination { ending, phase } = self.0.get(index)?;
+        let Termination { ending, phase } = self.0.get_mut(index)?;
         let has_ended = match phase {
             Phase::Preempting(ticket) => *ticket <= quiesced,
             Phase::Draining { waits, .. } => waits.iter().all(|wait| is_drained(ending, *wait)),
+            Phase::Shown => true,
         };
+        if has_ended && is_shown(ending) {
+            *phase = Phase::Shown;
+            return Some(Progress::Waiting);
+        }
         Some(match phase {
             _ if has_ended => Progress::Ended(self.0.remove(index).ending),
             Phase::Draining { waits, deadline } if *deadline <= now => {
@@ -118,7 +128,7 @@ impl Terminations {
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let deadlines = self.0.iter().filter_map(|termination| match termination.phase {
             Phase::Draining { deadline, .. } => Some(deadline),
-            Phase::Preempting(_) => None,
+            Phase::Preempting(_) | Phase::Shown => None,
         });
         deadlines.min()
     }
@@ -162,7 +172,8 @@ mod tests {
     fn what_drains_ends_when_all_is_done_and_is_late_at_its_deadline() {
         let mut all = Terminations::default();
         all.begin(ending(1), draining(7));
-        let mut look = |now, done| all.look(0, (Ticket(0), now), |_, wait| wait.value <= done);
+        let mut look =
+            |now, done| all.look(0, (Ticket(0), now), |_, wait| wait.value <= done, |_| false);
         assert!(matches!(look(SECOND / 2, 6), Some(Progress::Waiting)));
         let Some(Progress::Late(late, waits)) = look(SECOND, 6) else { panic!("it is late") };
         assert_eq!((late.process, waits.len()), (1, 1));
@@ -178,9 +189,21 @@ mod tests {
         assert_eq!(all.deadline(), Some(SECOND));
         all.set_phase(0, Phase::Preempting(Ticket(5)));
         assert_eq!(all.deadline(), None);
-        let mut look = |ticket| all.look(0, (Ticket(ticket), 9 * SECOND), |_, _| false);
+        let mut look = |ticket| all.look(0, (Ticket(ticket), 9 * SECOND), |_, _| false, |_| false);
         assert!(matches!(look(4), Some(Progress::Waiting)));
         assert!(matches!(look(5), Some(Progress::Ended(_))));
+    }
+
+    #[test]
+    fn what_a_display_still_reads_ends_when_it_no_longer_does_and_has_no_deadline() {
+        let mut all = Terminations::default();
+        all.begin(ending(1), draining(7));
+        let mut look = |seen| all.look(0, (Ticket(0), 9 * SECOND), |_, _| true, |_| seen);
+        assert!(matches!(look(true), Some(Progress::Waiting)));
+        assert!(matches!(look(true), Some(Progress::Waiting)));
+        assert_eq!(all.deadline(), None);
+        let mut look = |seen| all.look(0, (Ticket(0), 9 * SECOND), |_, _| false, |_| seen);
+        assert!(matches!(look(false), Some(Progress::Ended(_))));
     }
 
     #[test]

@@ -7,12 +7,12 @@ mod engines;
 mod hardware;
 
 pub use engines::{Engines, Work};
-pub use hardware::ModelKernel;
+pub use hardware::{Displays, ModelKernel};
 
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
+    AddressSpaceId, DisplayCaps, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
     HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission, NodeDescription,
     PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment,
     SlotValue, SystemContext, UnknownId, WorkerDescription,
@@ -174,6 +174,8 @@ pub struct State {
     pub kernel_room: usize,
     /// Whether the GPU has no kernels.
     pub has_no_kernels: bool,
+    /// The displays of guests.
+    pub displays: Displays,
     /// Whether engines pass a ticket as soon as it is issued.
     pub prompt: bool,
     /// The engines that execute work without being told to by the test.
@@ -290,6 +292,8 @@ pub struct Model {
     physical_doorbells: u32,
     /// The GPU's nodes.
     pub nodes: &'static [NodeDescription],
+    /// What displays can do: none, unless a test chooses.
+    pub display_caps: DisplayCaps,
     /// Whether fence interrupts name the queues.
     pub optimized_fence_interrupt: bool,
     state: Mutex<State>,
@@ -311,6 +315,7 @@ impl Model {
         Self {
             physical_doorbells,
             nodes: hardware::NODES,
+            display_caps: DisplayCaps::default(),
             optimized_fence_interrupt: false,
             state: Mutex::new(state),
             cross_adapter: Arc::default(),
@@ -447,5 +452,6 @@ impl Model {
             && state.opened.is_empty()
             && state.fence_logs.is_empty()
             && state.kernels.is_empty()
+            && state.displays.sources.is_empty()
     }
 }

@@ -9,6 +9,7 @@ use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::Context;
 use crate::hardware::Segment;
 use crate::vidmm::allocation::Description;
@@ -127,14 +128,18 @@ impl ProcessAccess<'_> {
             .filter(|flags| !flags.contains(alone))
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
             .ok_or(wrong("flags", request.flags))?;
-        if flags.contains(AllocationFlags::PRIMARY) {
-            return Err(RequestError::NotSupported("displays"));
+        let is_primary = flags.contains(AllocationFlags::PRIMARY);
+        if is_primary {
+            self.display_ddi()?;
+            // Scan-out reads raw pixels.
+            zero("private_data", request.private_data)?;
         }
         let cpu_visible = flags.contains(AllocationFlags::CPU_VISIBLE);
         let supported = SegmentSet::from_bits(supported_segments)
             .filter(|set| !set.is_empty())
             .filter(|set| !is_own || set.contains(SegmentSet::SYSTEM))
             .filter(|set| !cpu_visible || is_own || set.contains(SegmentSet::LOCAL))
+            .filter(|set| !is_primary || !set.contains(SegmentSet::SYSTEM))
             .ok_or(wrong("supported_segments", supported_segments))?;
         let preferred = SegmentSet::from_bits(preferred_segment)
             .filter(|set| supported.contains(*set) && set.bits().count_ones() <= 1)
@@ -184,7 +189,9 @@ impl ProcessAccess<'_> {
             && request.supported_segments & SegmentSet::SYSTEM.bits() != 0;
         let driver = self.miniport.driver_protection(request.private_data);
         let allocation = Allocation::new(request.device, request.size, content, driver);
-        self.insert(allocation.with_pages(stays_in_aperture, extents))
+        let is_primary = request.flags & AllocationFlags::PRIMARY.bits() != 0;
+        let allocation = allocation.with_pages(stays_in_aperture, extents);
+        self.insert(allocation.for_displays(is_primary))
     }
 
     /// The memory of a fixed, locked or resident allocation.
@@ -218,6 +225,10 @@ impl ProcessAccess<'_> {
     /// `D3DKMTDestroyAllocation2`.
     pub(crate) fn destroy_allocation(&mut self, request: DestroyAllocation) -> Handled<()> {
         self.check_not_in_use(request.allocation)?;
+        if self.is_displayed(request.allocation) {
+            let target = Target::Allocation(request.allocation);
+            return Ok(Answer::Terminate(target, Manner::Normal));
+        }
         self.remove_allocation(request.allocation)?;
         Ok(Answer::AfterQuiesce)
     }
@@ -241,6 +252,11 @@ impl ProcessAccess<'_> {
             return Err(RequestError::parameter("device", request.device.0));
         }
         self.check_not_in_use(request.allocation)?;
+        let is_last = self.get::<Allocation>(request.allocation)?.devices().count() == 1;
+        if is_last && self.is_displayed(request.allocation) {
+            let target = Target::Allocation(request.allocation);
+            return Ok(Answer::Terminate(target, Manner::Normal));
+        }
         self.close(request.device, request.allocation)?;
         self.get_mut::<Device>(request.device)?.remove_allocation(request.allocation);
         Ok(Answer::AfterQuiesce)

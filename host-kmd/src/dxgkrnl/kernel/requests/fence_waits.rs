@@ -211,8 +211,10 @@ impl ProcessAccess<'_> {
             self.guest.quotas.refund(Limited::Waits, 1);
             self.global_mut(global)?.waiters().remove(value, id);
             if let Some(wait) = lost {
-                if let Owner::Queue(queue) = wait.owner() {
-                    self.orphan_queue(queue, wait.process(), global);
+                match wait.owner() {
+                    Owner::Cpu(_) => {}
+                    Owner::Queue(queue) => self.orphan_queue(queue, wait.process(), global),
+                    Owner::Flip(flip) => self.flip_waited(flip, true),
                 }
                 fences.extend(self.forget_wait(id, wait));
             }
@@ -292,6 +294,7 @@ impl ProcessAccess<'_> {
                         match wait.owner() {
                             Owner::Cpu(cookie) => self.tell(&wait, cookie, handle, current),
                             Owner::Queue(queue) => self.release_queue(queue, wait.process(), id),
+                            Owner::Flip(flip) => self.flip_waited(flip, false),
                         }
                     }
                     // Fences that it no longer needs may need no monitoring.
@@ -327,6 +330,7 @@ impl ProcessAccess<'_> {
     fn record_wait(&self, wait: &Wait, slot: u32, needed: Needed) {
         let (process, since) = (wait.process(), wait.since());
         match wait.owner() {
+            Owner::Flip(_) => {}
             _ if since == 0 => {}
             Owner::Cpu(_) => {
                 let Needed { handle, value } = needed;

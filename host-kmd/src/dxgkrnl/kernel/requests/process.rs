@@ -68,6 +68,7 @@ impl ProcessAccess<'_> {
             self.guest.quotas.refund(Limited::Mappings, refund);
             self.give_up(Resource::GpuVa { process, range, paged: true });
         }
+        self.guest.display.forget(process);
         self.guest.vidmm.remove_process(process);
         if let Some(state) = self.guest.processes.remove(&process) {
             let space = state.space();

@@ -4,6 +4,7 @@
 
 pub(crate) mod compilation;
 pub(crate) mod connect;
+pub(crate) mod display;
 pub(crate) mod fence_log;
 pub(crate) mod fence_signals;
 pub(crate) mod migration;

@@ -150,6 +150,12 @@ impl Kernel {
                         Err(error) => Err(error),
                     }
                 }
+                (Outcome::Flip(flip), failed) => {
+                    if !self.flip_paged(id, (flip, token), failed) {
+                        return;
+                    }
+                    Ok(Vec::new())
+                }
                 (Outcome::Submit(deferred), failed) => {
                     self.submit_deferred(id, deferred, failed, effects)
                 }

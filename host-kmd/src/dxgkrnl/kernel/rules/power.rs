@@ -67,6 +67,9 @@ impl Kernel {
 
     /// Powers the device down: it is now in D3.
     fn power_off(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(ddi) = self.miniport.display() {
+            ddi.set_power(false);
+        }
         let waiting = self.power.power_off(self.miniport.as_mut());
         tracing::debug!("the device is in D3");
         let was_asked_for = waiting.iter().any(|(_, c)| !matches!(c, Completion::Nothing));
@@ -127,6 +130,7 @@ impl Kernel {
         for (guest, completion) in waiting {
             self.complete(guest, completion, Err(RequestError::PoweredUpAgain), effects);
         }
+        self.power_displays();
         self.work.wake(Rule::PowerUp);
     }
 
@@ -139,7 +143,8 @@ impl Kernel {
 
     /// Takes the device to D3 if all engines have been in F1 for long enough.
     pub(crate) fn power_down_when_idle(&mut self, effects: &mut Vec<Effect>) {
-        if self.power.deadline().is_some_and(|deadline| deadline <= self.now) {
+        let is_due = self.power.deadline().is_some_and(|deadline| deadline <= self.now);
+        if is_due && !self.is_lit() {
             self.power_down(GuestId(0), Completion::Nothing, effects);
         }
     }

@@ -139,6 +139,7 @@ impl Kernel {
         }
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
             self.fail_guest(guest, ADAPTER_RESET, effects);
+            self.reset_display(guest, effects);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
+use crate::dxgkrnl::kernel::rules::display::is_shown;
 use crate::dxgkrnl::kernel::waiter::Outcome;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
@@ -56,6 +57,7 @@ impl Kernel {
         completion: Completion,
         effects: &mut Vec<Effect>,
     ) {
+        self.take_display((guest, process), target, effects);
         let phase = match manner {
             Manner::Normal => {
                 let Some(mut access) = self.access(guest, process, effects) else { return };
@@ -148,11 +150,15 @@ impl Kernel {
 
     fn look_at_termination(&mut self, index: usize) -> Option<Progress> {
         let Self { terminations, guests, hardware, quiesced, now, .. } = self;
-        terminations.look(index, (*quiesced, *now), |ending, wait| {
+        let is_done = |ending: &Ending, wait| {
             let owner = (ending.guest, ending.process);
             let guest = guests.get(&ending.guest);
             guest.is_none_or(|guest| is_drained(guest, hardware.as_ref(), owner, wait))
-        })
+        };
+        let is_seen = |ending: &Ending| {
+            guests.get(&ending.guest).is_some_and(|guest| is_shown(guest, ending))
+        };
+        terminations.look(index, (*quiesced, *now), is_done, is_seen)
     }
 
     /// Whether a queue cannot do its work because the host holds its context: the operator, or VidMm while it moves
@@ -235,6 +241,7 @@ impl ProcessAccess<'_> {
                 Ok(device) => device.contexts().iter().copied().collect(),
                 Err(_) => Vec::new(),
             },
+            Target::Allocation(_) => Vec::new(),
             Target::Process | Target::Guest => self.contexts(),
         };
         let queues = |context: &Handle| match self.get::<Context>(*context) {
@@ -300,6 +307,7 @@ impl ProcessAccess<'_> {
             }
             Target::Context(context) => self.lose_context(context, fault),
             Target::Device(device) => self.fail_device(device, fault, Failing::Alone),
+            Target::Allocation(_) => {}
             Target::Process | Target::Guest => self.fail_process(fault, Failing::Alone),
         }
     }
@@ -310,6 +318,7 @@ impl ProcessAccess<'_> {
             Target::HwQueue(queue) => self.remove_hw_queue(queue),
             Target::Context(context) => self.remove_context(context),
             Target::Device(device) => self.remove_device(device),
+            Target::Allocation(allocation) => self.remove_allocation(allocation),
             Target::Process | Target::Guest => self.remove_process(),
         }
     }

@@ -53,10 +53,11 @@ pub(super) fn hardware(state: &State) -> String {
     let spaces: BTreeMap<_, _> = state.spaces.iter().map(|(id, space)| (id.0, space)).collect();
     let rings: BTreeMap<_, _> = state.rings.iter().collect();
     let watches: BTreeMap<_, _> = state.watches.iter().collect();
-    let State { queues, suspended, without_power, fences, placed, kernels, .. } = state;
+    let State { queues, suspended, without_power, fences, placed, kernels, displays, .. } = state;
+    let sources = &displays.sources;
     let placed = placed.len();
     format!(
         "{spaces:?} {rings:?} {watches:?} {queues:?} {suspended:?} {without_power:?} {fences:?} \
-         {placed} {kernels:?}"
+         {placed} {kernels:?} {sources:?}"
     )
 }

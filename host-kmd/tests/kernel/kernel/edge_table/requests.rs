@@ -2,6 +2,7 @@
 
 //! The rows, by request.
 
+use super::displays::displays;
 use super::lists::*;
 use super::row::*;
 use super::world::*;
@@ -467,8 +468,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let kernel = world.kernel;
             vec![row(process, &DestroyKernel { kernel }, vec![handle("kernel", kernel)])]
         }
-        // The model has no display.
-        code if code >= RequestCode::QUERY_CHILD_RELATIONS => Vec::new(),
+        code if code >= RequestCode::QUERY_CHILD_RELATIONS => displays(code, world),
         code => panic!("{code} has no row"),
     }
 }

@@ -3,6 +3,9 @@
 //! A guest with one of everything, for trying a row.
 
 use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
+use crate::display::{caps, commit, monitor, path};
+use crate::model::Model;
+use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::PAGE_SIZE;
@@ -21,6 +24,7 @@ use bellhop_protocol::control::node_context::{
 };
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
+use std::sync::Arc;
 
 /// Size of an allocation in bytes.
 pub(super) const SIZE: u64 = 4 * PAGE_SIZE;
@@ -90,7 +94,16 @@ pub(super) fn paged(device: Handle) -> CreateAllocation {
 
 impl World {
     pub(super) fn new() -> Self {
-        let (mut bench, client, doorbell) = Bench::with_connected(2);
+        let model = Arc::new(Model::with_displays(caps()));
+        let mut bench = Bench::of(vec![model], Limits::default());
+        let guest = bench.guest(1);
+        for child in 0..2 {
+            bench.model.plug(guest, child, Some(monitor()));
+        }
+        bench.interrupt();
+        bench.events.clear();
+        let (client, doorbell) = bench.connected(guest);
+        commit(&mut bench, client, &[path(0, 0)]).unwrap();
         let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
         let unrung = bench.queue(client, USER_MODE).queue;
         let ring = bench.ring(client);

@@ -1,63 +1,221 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Requests about a display's children, monitors and topology.
+//!
+//! Source: Windows KMD overview, "Display".
 
 mod flip;
 
+use crate::ddi::display::{DisplayDdi, Modality, VidPn, VidPnRefusal};
+use crate::dxgkrnl::display::flip::Outcomes;
+use crate::dxgkrnl::display::paths;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::request::Handled;
+use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::display::{
-    ChildRelations, ChildStatus, CofuncModality, CommitVidPn, DeviceDescriptor,
-    EnumVidPnCofuncModality, IsSupportedVidPn, MonitorModes, QueryChildRelations, QueryChildStatus,
-    QueryDeviceDescriptor, RecommendMonitorModes, VidPnPath, VidPnSupport,
+    CHILD_HOT_PLUG_AWARE, COFUNC_MODALITY_DATA, ChildDescriptor, ChildRelations, ChildStatus,
+    CofuncModality, CommitVidPn, ConnectorKind, Constraint, DeviceDescriptor, EDID_BLOCK,
+    EnumVidPnCofuncModality, IsSupportedVidPn, MAX_PATHS, MONITOR_MODES_PAGE, MonitorModes, Pinned,
+    Pivot, QueryChildRelations, QueryChildStatus, QueryDeviceDescriptor, RecommendMonitorModes,
+    Rotation, Scaling, SourceMode, TargetMode, VidPnPath, VidPnSupport,
 };
-
-const NONE: RequestError = RequestError::NotSupported("displays");
+use zerocopy::{FromZeros, IntoBytes};
 
 impl ProcessAccess<'_> {
+    /// The driver's DDIs of a display.
+    pub(crate) fn display_ddi(&self) -> Result<&dyn DisplayDdi, RequestError> {
+        self.miniport.display().ok_or(RequestError::NotSupported("displays"))
+    }
+
+    /// `DxgkDdiQueryChildRelations`.
     pub(crate) fn query_child_relations(
         &mut self,
-        _: QueryChildRelations,
+        request: QueryChildRelations,
     ) -> Handled<ChildRelations> {
-        Err(NONE)
+        zero("reserved", request.reserved)?;
+        let caps = self.display_ddi()?.query_child_relations();
+        let none = ChildDescriptor { kind: ConnectorKind(0), flags: 0 };
+        let mut list = [none; MAX_PATHS as usize];
+        for (child, connector) in list.iter_mut().zip(&caps.connectors) {
+            *child = ChildDescriptor { kind: connector.kind, flags: CHILD_HOT_PLUG_AWARE };
+        }
+        let children = caps.connectors.len().min(list.len()) as u32;
+        Ok(Answer::Done(ChildRelations { children, sources: caps.sources, list }))
     }
 
-    pub(crate) fn query_child_status(&mut self, _: QueryChildStatus) -> Handled<ChildStatus> {
-        Err(NONE)
+    /// Refuses a child that does not exist.
+    fn child(&self, child: u32) -> Result<&dyn DisplayDdi, RequestError> {
+        let ddi = self.display_ddi()?;
+        if child as usize >= ddi.query_child_relations().connectors.len() {
+            return Err(RequestError::parameter("child", child.into()));
+        }
+        Ok(ddi)
     }
 
+    /// `DxgkDdiQueryChildStatus`.
+    pub(crate) fn query_child_status(&mut self, request: QueryChildStatus) -> Handled<ChildStatus> {
+        let QueryChildStatus { child, reserved } = request;
+        let connected = self.child(child)?.query_child_status(self.guest_id, child);
+        zero("reserved", reserved)?;
+        let generation = self.guest.display.generation(child);
+        Ok(Answer::Done(ChildStatus { connected: connected.into(), generation }))
+    }
+
+    /// `DxgkDdiQueryDeviceDescriptor`.
     pub(crate) fn query_device_descriptor(
         &mut self,
-        _: QueryDeviceDescriptor,
+        request: QueryDeviceDescriptor,
     ) -> Handled<DeviceDescriptor> {
-        Err(NONE)
+        let QueryDeviceDescriptor { child, offset } = request;
+        let edid = self.child(child)?.query_device_descriptor(self.guest_id, child);
+        let wrong = RequestError::parameter("offset", offset.into());
+        if !offset.is_multiple_of(EDID_BLOCK) {
+            return Err(wrong);
+        }
+        let edid = edid.ok_or(RequestError::MonitorNotConnected(child))?;
+        let block = edid.chunks_exact(EDID_BLOCK as usize).nth((offset / EDID_BLOCK) as usize);
+        let data = block.and_then(|block| block.try_into().ok()).ok_or(wrong)?;
+        let length = u32::try_from(edid.len()).unwrap_or(u32::MAX);
+        Ok(Answer::Done(DeviceDescriptor { length, reserved: 0, data }))
     }
 
+    /// `DxgkDdiRecommendMonitorModes`.
     pub(crate) fn recommend_monitor_modes(
         &mut self,
-        _: RecommendMonitorModes,
+        request: RecommendMonitorModes,
     ) -> Handled<MonitorModes> {
-        Err(NONE)
+        let RecommendMonitorModes { child, first } = request;
+        let all = self.child(child)?.recommend_monitor_modes(self.guest_id, child);
+        let all = all.ok_or(RequestError::MonitorNotConnected(child))?;
+        let mut modes = [TargetMode::new_zeroed(); MONITOR_MODES_PAGE as usize];
+        for (entry, mode) in modes.iter_mut().zip(all.iter().skip(first as usize)) {
+            *entry = *mode;
+        }
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        Ok(Answer::Done(MonitorModes { count, reserved: 0, modes }))
     }
 
+    /// Whether a VidPN is functional beside what other processes show.
+    fn check_vidpn(&self, paths: &[VidPnPath]) -> Result<Result<(), VidPnRefusal>, RequestError> {
+        let ddi = self.display_ddi()?;
+        let committed = self.guest.display.paths();
+        let others = committed.others(self.process_id);
+        let vidpn = VidPn { paths, others: &others };
+        let is_free = committed.check_free(self.process_id, paths);
+        Ok(is_free.and_then(|()| ddi.is_supported_vidpn(self.guest_id, vidpn)))
+    }
+
+    /// `DxgkDdiIsSupportedVidPn`.
     pub(crate) fn is_supported_vidpn(
         &mut self,
-        _: IsSupportedVidPn,
-        _: Vec<VidPnPath>,
+        request: IsSupportedVidPn,
+        paths: Vec<VidPnPath>,
     ) -> Handled<VidPnSupport> {
-        Err(NONE)
+        self.display_ddi()?;
+        zero("reserved", request.reserved)?;
+        check_form(0, &paths)?;
+        let support = match self.check_vidpn(&paths)? {
+            Ok(()) => VidPnSupport {
+                supported: 1,
+                constraint: Constraint::NONE,
+                path: 0,
+                reserved: 0,
+                limit: 0,
+            },
+            Err(VidPnRefusal { constraint, path, limit }) => {
+                VidPnSupport { supported: 0, constraint, path, reserved: 0, limit }
+            }
+        };
+        Ok(Answer::Done(support))
     }
 
+    /// `DxgkDdiEnumVidPnCofuncModality`.
     pub(crate) fn enum_vidpn_cofunc_modality(
         &mut self,
-        _: EnumVidPnCofuncModality,
-        _: Vec<VidPnPath>,
+        request: EnumVidPnCofuncModality,
+        paths: Vec<VidPnPath>,
     ) -> Handled<CofuncModality> {
-        Err(NONE)
+        let ddi = self.display_ddi()?;
+        let EnumVidPnCofuncModality { pivot_path, pivot, first, .. } = request;
+        check_form(1, &paths)?;
+        if pivot_path as usize >= paths.len() {
+            return Err(RequestError::parameter("pivot_path", pivot_path.into()));
+        }
+        let entry_size = match pivot {
+            Pivot::SOURCE_MODE => size_of::<SourceMode>(),
+            Pivot::TARGET_MODE => size_of::<TargetMode>(),
+            Pivot::SCALING => size_of::<Scaling>(),
+            Pivot::ROTATION => size_of::<Rotation>(),
+            unknown => return Err(RequestError::parameter("pivot", unknown.0.into())),
+        };
+        let committed = self.guest.display.paths();
+        let others = committed.others(self.process_id);
+        let values = match committed.check_free(self.process_id, &paths) {
+            Ok(()) => {
+                let vidpn = VidPn { paths: &paths, others: &others };
+                ddi.enum_vidpn_cofunc_modality(self.guest_id, vidpn, pivot_path, pivot)
+            }
+            Err(_) => Vec::new(),
+        };
+        let mut data = [0; COFUNC_MODALITY_DATA];
+        let shown = values.iter().skip(first as usize);
+        for (entry, value) in data.chunks_exact_mut(entry_size).zip(shown) {
+            entry.copy_from_slice(match value {
+                Modality::Source(mode) => mode.as_bytes(),
+                Modality::Target(mode) => mode.as_bytes(),
+                Modality::Scaling(scaling) => scaling.as_bytes(),
+                Modality::Rotation(rotation) => rotation.as_bytes(),
+            });
+        }
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        Ok(Answer::Done(CofuncModality { count, entry_size: entry_size as u32, data }))
     }
 
-    pub(crate) fn commit_vidpn(&mut self, _: CommitVidPn, _: Vec<VidPnPath>) -> Handled<()> {
-        Err(NONE)
+    /// `DxgkDdiCommitVidPn`: all or nothing.
+    pub(crate) fn commit_vidpn(
+        &mut self,
+        request: CommitVidPn,
+        paths: Vec<VidPnPath>,
+    ) -> Handled<()> {
+        self.display_ddi()?;
+        zero("reserved", request.reserved)?;
+        check_form(0, &paths)?;
+        self.check_shows()?;
+        self.guest.display.paths().check_free(self.process_id, &paths)?;
+        let pinned = paths::pinned(&paths)?;
+        self.check_vidpn(&paths)??;
+        let mut outcomes = Outcomes::default();
+        let Self { guest, miniport, process_id, .. } = self;
+        if let Some(ddi) = miniport.display() {
+            guest.display.commit(ddi, *process_id, pinned, &mut outcomes);
+        }
+        Ok(match self.finish_display(outcomes) {
+            Some(ticket) => Answer::AfterDisplay(ticket),
+            None => Answer::Done(()),
+        })
     }
+
+    /// Refuses a process that ends, and shows nothing more.
+    fn check_shows(&self) -> Result<(), RequestError> {
+        if self.guest.display.is_closed(self.process_id) {
+            return Err(RequestError::NoSuchProcess(self.process_id));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses paths that are no paths.
+fn check_form(least: usize, paths: &[VidPnPath]) -> Result<(), RequestError> {
+    if !(least..=MAX_PATHS as usize).contains(&paths.len()) {
+        return Err(RequestError::parameter("paths", paths.len() as u64));
+    }
+    for path in paths {
+        zero("reserved", path.reserved)?;
+        let pinned = Pinned::from_bits(path.flags)
+            .ok_or(RequestError::parameter("flags", path.flags.into()))?;
+        if pinned.contains(Pinned::SOURCE_MODE) {
+            zero("reserved", path.source_mode.reserved)?;
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Flips: their order, their fences and their ends.
+
+use super::*;
+use bellhop_host_kmd::hardware::Interrupt;
+use bellhop_protocol::control::fence::{CreateNativeFence, DestroyNativeFence};
+use bellhop_protocol::control::flip::{
+    ControlInterrupt, GetScanLine, INTERRUPT_VSYNC, SetVidPnSourceOwner, SetVidPnSourceVisibility,
+};
+use std::time::Duration;
+
+const SHOWN: FlipOutcome = FlipOutcome::SHOWN;
+const DROPPED: FlipOutcome = FlipOutcome::DROPPED;
+const LOST: FlipOutcome = FlipOutcome::LOST;
+
+fn fence(bench: &mut Bench, client: Client) -> (Handle, u32) {
+    let created = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap();
+    (created.fence, created.slot)
+}
+
+#[test]
+fn a_vsync_flip_is_answered_when_it_is_queued_and_happens_at_the_vsync() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    assert_eq!(flip(&mut bench, client, primary, 70), Ok(()));
+    assert_eq!(take_flipped(&mut bench), []);
+    vsync(&mut bench, client.guest, 0);
+    let (_, event) = bench.events[0];
+    assert_eq!((event.kind, event.process, event.object), (EventKind::FLIPPED, client.process, 0));
+    assert_eq!((event.value, event.cookie, event.time), (70, 1, 1001));
+    assert_eq!(take_flipped(&mut bench), [(70, SHOWN)]);
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(bench.events, []);
+}
+
+#[test]
+fn flips_happen_in_order_one_at_each_vsync_and_nine_are_too_many() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    for number in 1..=8 {
+        assert_eq!(flip(&mut bench, client, primary, number), Ok(()));
+    }
+    let full = Err((Status::INSUFFICIENT_RESOURCES, 0));
+    assert_eq!(flip(&mut bench, client, primary, 9), full);
+    for number in 1..=8 {
+        vsync(&mut bench, client.guest, 0);
+        assert_eq!(take_flipped(&mut bench), [(number, SHOWN)]);
+    }
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), []);
+}
+
+#[test]
+fn an_immediate_flip_is_answered_when_it_has_happened() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    let request = address(primary, 5, FlipFlags::IMMEDIATE);
+    let token = begin_flip(&mut bench, client, request, &[]);
+    assert_eq!(bench.outcome(client, token), None);
+    bench.interrupt();
+    assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
+    assert_eq!(take_flipped(&mut bench), [(5, SHOWN)]);
+    // It waits for a VSYNC flip before it.
+    assert_eq!(flip(&mut bench, client, primary, 6), Ok(()));
+    let request = address(primary, 7, FlipFlags::IMMEDIATE);
+    let token = begin_flip(&mut bench, client, request, &[]);
+    bench.interrupt();
+    assert_eq!(bench.outcome(client, token), None);
+    vsync(&mut bench, client.guest, 0);
+    bench.interrupt();
+    assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
+    assert_eq!(take_flipped(&mut bench), [(6, SHOWN), (7, SHOWN)]);
+}
+
+#[test]
+fn a_flip_waits_for_all_its_fences_and_those_behind_it_wait_too() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    let [(one, first), (two, second)] = [(); 2].map(|()| fence(&mut bench, client));
+    let request = address(primary, 1, FlipFlags::empty());
+    let token = begin_flip(&mut bench, client, request, &[(one, 3), (two, 4)]);
+    assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
+    assert_eq!(flip(&mut bench, client, primary, 2), Ok(()));
+    bench.model.signal(client.guest, first, 3);
+    bench.interrupt();
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), []);
+    bench.model.signal(client.guest, second, 4);
+    bench.interrupt();
+    for number in [1, 2] {
+        vsync(&mut bench, client.guest, 0);
+        assert_eq!(take_flipped(&mut bench), [(number, SHOWN)]);
+    }
+}
+
+#[test]
+fn a_flip_whose_fence_is_closed_is_lost_and_the_next_happens() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    let (never, _) = fence(&mut bench, client);
+    begin_flip(&mut bench, client, address(primary, 1, FlipFlags::empty()), &[(never, 3)]);
+    assert_eq!(flip(&mut bench, client, primary, 2), Ok(()));
+    bench.call(client, &DestroyNativeFence { fence: never }).unwrap();
+    assert_eq!(take_flipped(&mut bench), [(1, LOST)]);
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), [(2, SHOWN)]);
+}
+
+#[test]
+fn a_mailbox_shows_the_newest_frame_that_is_done() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    let (done, slot) = fence(&mut bench, client);
+    let replace = |number| address(primary, number, FlipFlags::REPLACE);
+    begin_flip(&mut bench, client, replace(1), &[]);
+    begin_flip(&mut bench, client, replace(2), &[]);
+    // The first was pending in the hardware, which will not show it.
+    assert_eq!(take_flipped(&mut bench), [(1, DROPPED)]);
+    begin_flip(&mut bench, client, replace(3), &[(done, 1)]);
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), [(2, SHOWN)]);
+    begin_flip(&mut bench, client, replace(4), &[(done, 2)]);
+    bench.model.signal(client.guest, slot, 2);
+    bench.interrupt();
+    assert_eq!(take_flipped(&mut bench), [(3, DROPPED)]);
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), [(4, SHOWN)]);
+}
+
+#[test]
+fn a_flip_that_does_not_happen_in_time_resets_the_display_and_the_picture_comes_back() {
+    let (mut bench, client) = lit();
+    let [first, second] = [(); 2].map(|()| primary(&mut bench, client));
+    flip(&mut bench, client, first, 1).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    flip(&mut bench, client, second, 2).unwrap();
+    flip(&mut bench, client, first, 3).unwrap();
+    take_flipped(&mut bench);
+    let before = bench.model.state().displays.sources[&(client.guest, 0)].shown.unwrap();
+    // Four intervals of 60 Hz, and a quarter of the time-out.
+    bench.later(Duration::from_millis(560));
+    assert_eq!(take_flipped(&mut bench), []);
+    bench.later(Duration::from_millis(10));
+    assert_eq!(take_flipped(&mut bench), [(2, LOST), (3, LOST)]);
+    bench.interrupt();
+    {
+        let displays = &bench.model.state().displays;
+        let shown = displays.sources[&(client.guest, 0)].shown.unwrap();
+        assert_eq!((displays.resets, shown.base), (1, before.base));
+    }
+    flip(&mut bench, client, second, 4).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), [(4, SHOWN)]);
+}
+
+#[test]
+fn an_interrupt_that_was_raised_in_time_counts_however_late_it_is_read() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    flip(&mut bench, client, primary, 1).unwrap();
+    bench.model.vsync(client.guest, 0);
+    bench.later(Duration::from_secs(60));
+    assert_eq!(take_flipped(&mut bench), [(1, SHOWN)]);
+    assert_eq!(bench.model.state().displays.resets, 0);
+}
+
+#[test]
+fn a_vsync_with_another_address_or_of_another_target_does_not_count() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    flip(&mut bench, client, primary, 1).unwrap();
+    let (guest, source, count, time) = (client.guest, 0, 1, 2);
+    let flip = bench.model.state().displays.sources[&(guest, 0)].pending.unwrap().flip;
+    for (target, flip) in [(1, flip), (0, flip + 1)] {
+        bench.raise(Interrupt::CrtcVsync { guest, source, target, flip, count, time });
+    }
+    assert_eq!(take_flipped(&mut bench), []);
+    bench.later(Duration::from_secs(1));
+    assert_eq!(take_flipped(&mut bench), [(1, LOST)]);
+}
+
+#[test]
+fn vsync_events_come_only_while_they_are_wanted() {
+    let (mut bench, client) = lit();
+    let wanted = |flags| ControlInterrupt { source: 0, flags };
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(bench.events, []);
+    bench.call(client, &wanted(INTERRUPT_VSYNC)).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    let (_, event) = bench.events.pop().unwrap();
+    assert_eq!((event.kind, event.process), (EventKind::VSYNC, client.process));
+    assert_eq!((event.object, event.value, event.cookie, event.time), (0, 0, 2, 1002));
+    bench.call(client, &wanted(0)).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(bench.events, []);
+    assert_eq!(
+        bench.call(client, &GetScanLine { source: 0, reserved: 0 }).unwrap_err().0,
+        Status::INVALID_PARAMETER
+    );
+    assert_eq!(
+        bench.ask(client.guest, 0, &GetScanLine { source: 0, reserved: 0 }).unwrap().line,
+        3
+    );
+    let none = bench.ask(client.guest, 0, &GetScanLine { source: 1, reserved: 0 });
+    assert_eq!(none, Err((Status::GRAPHICS_SOURCE_NOT_IN_TOPOLOGY, 1)));
+}
+
+#[test]
+fn flips_of_a_blanked_source_happen_at_once() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    flip(&mut bench, client, primary, 1).unwrap();
+    bench.call(client, &SetVidPnSourceVisibility { source: 0, visible: 0 }).unwrap();
+    bench.interrupt();
+    assert_eq!(take_flipped(&mut bench), [(1, SHOWN)]);
+    flip(&mut bench, client, primary, 2).unwrap();
+    bench.interrupt();
+    assert_eq!(take_flipped(&mut bench), [(2, SHOWN)]);
+}
+
+#[test]
+fn a_source_is_flipped_by_its_owner_and_by_whom_the_owner_lets() {
+    let (mut bench, client) = lit();
+    let other = bench.client(client.guest);
+    let (mine, theirs) = (primary(&mut bench, client), primary(&mut bench, other));
+    let refused = Err((Status::GRAPHICS_SOURCE_NOT_IN_TOPOLOGY, 0));
+    assert_eq!(flip(&mut bench, other, theirs, 1), refused);
+    let grant = SetVidPnSourceOwner { source: 0, process: other.process };
+    assert_eq!(bench.call(other, &grant), Err((Status::GRAPHICS_SOURCE_NOT_IN_TOPOLOGY, 0)));
+    bench.call(client, &grant).unwrap();
+    assert_eq!(flip(&mut bench, other, theirs, 1), Ok(()));
+    assert_eq!(flip(&mut bench, client, mine, 2), Ok(()));
+    for (number, process) in [(1, other.process), (2, client.process)] {
+        vsync(&mut bench, client.guest, 0);
+        let (_, event) = bench.events.pop().unwrap();
+        assert_eq!((event.value, event.process, event.outcome), (number, process, SHOWN));
+    }
+    bench.call(client, &SetVidPnSourceOwner { source: 0, process: 0 }).unwrap();
+    assert_eq!(flip(&mut bench, other, theirs, 3), refused);
+}
