@@ -29,7 +29,7 @@ pub(crate) struct Display {
     waiting: VecDeque<(DisplayTicket, RequestToken)>,
     /// Processes that end: they show nothing more.
     closed: BTreeSet<u32>,
-    /// How often the display was reset because a flip did not happen.
+    /// How often the display was reset.
     resets: u64,
 }
 
@@ -192,8 +192,11 @@ impl Display {
         }
     }
 
-    /// The hardware's CRTCs began anew, and forgot the flips that they had.
+    /// The hardware's CRTCs begin anew: flips are lost, what is shown comes back.
     pub(crate) fn reset(&mut self, ddi: &dyn DisplayDdi, outcomes: &mut Outcomes) {
+        if self.sources.is_empty() {
+            return;
+        }
         self.resets += 1;
         ddi.reset_from_timeout(self.guest);
         for index in self.sources.keys().copied().collect::<Vec<_>>() {
