@@ -37,7 +37,7 @@ pub(crate) fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bellhop_protocol::control::display::PixelFormat;
+    use bellhop_protocol::pixel_format::PixelFormat;
     use bellhop_protocol::status::Status;
     use proptest::prelude::*;
 

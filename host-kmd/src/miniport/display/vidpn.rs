@@ -9,8 +9,9 @@
 use crate::ddi::display::{Modality, VidPn, VidPnRefusal};
 use crate::hardware::DisplayCaps;
 use bellhop_protocol::control::display::{
-    Constraint, Pinned, Pivot, PixelFormat, Rotation, Scaling, SourceMode, TargetMode, VidPnPath,
+    Constraint, Pinned, Pivot, Rotation, Scaling, SourceMode, TargetMode, VidPnPath,
 };
+use bellhop_protocol::pixel_format::PixelFormat;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Width and height.

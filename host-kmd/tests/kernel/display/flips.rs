@@ -4,10 +4,14 @@
 
 use super::*;
 use bellhop_host_kmd::hardware::Interrupt;
+use bellhop_protocol::control::allocation::{OpenSharedAllocation, ShareAllocation};
 use bellhop_protocol::control::fence::{CreateNativeFence, DestroyNativeFence};
 use bellhop_protocol::control::flip::{
-    ControlInterrupt, GetScanLine, INTERRUPT_VSYNC, SetVidPnSourceOwner, SetVidPnSourceVisibility,
+    ControlInterrupt, GetScanLine, INTERRUPT_VSYNC, POINTER_VISIBLE, SetPointerPosition,
+    SetPointerShape, SetVidPnSourceOwner, SetVidPnSourceVisibility,
 };
+use bellhop_protocol::control::process::DestroyProcess;
+use bellhop_protocol::event::InputKind;
 use std::time::Duration;
 
 const SHOWN: FlipOutcome = FlipOutcome::SHOWN;
@@ -238,4 +242,100 @@ fn a_source_is_flipped_by_its_owner_and_by_whom_the_owner_lets() {
     }
     bench.call(client, &SetVidPnSourceOwner { source: 0, process: 0 }).unwrap();
     assert_eq!(flip(&mut bench, other, theirs, 3), refused);
+}
+
+#[test]
+fn an_owner_flips_what_another_process_shares_with_it() {
+    let (mut bench, client) = lit();
+    let other = bench.client(client.guest);
+    let flags = AllocationFlags::PRIMARY | AllocationFlags::SHARED;
+    let theirs = primary_with(&mut bench, other, flags);
+    let nt_handle = bench.call(other, &ShareAllocation { allocation: theirs }).unwrap();
+    let request = OpenSharedAllocation { device: client.device, nt_handle };
+    let mine = bench.call(client, &request).unwrap().allocation;
+    flip(&mut bench, client, mine, 1).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), [(1, SHOWN)]);
+    // The other's end leaves the picture, which the owner still has.
+    let token = bench.begin(other, &DestroyProcess { flags: 0 });
+    assert_eq!(bench.outcome(other, token), Some(Status::SUCCESS));
+    let shown = bench.model.state().displays.sources[&(client.guest, 0)].shown;
+    assert!(shown.is_some());
+    flip(&mut bench, client, mine, 2).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    assert_eq!(take_flipped(&mut bench), [(2, SHOWN)]);
+}
+
+#[test]
+fn a_flip_waits_until_its_primary_is_in_memory() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    bench.model.state().prompt_paging = false;
+    let request = address(primary, 1, FlipFlags::IMMEDIATE);
+    let token = begin_flip(&mut bench, client, request, &[]);
+    bench.interrupt();
+    assert_eq!(bench.model.state().displays.sources[&(client.guest, 0)].shown, None);
+    assert_eq!(take_flipped(&mut bench), []);
+    while bench.model.oldest_paging(client.guest).is_some() {
+        bench.model.complete_paging(client.guest);
+        bench.interrupt();
+    }
+    bench.interrupt();
+    assert_eq!(take_flipped(&mut bench), [(1, SHOWN)]);
+    assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
+}
+
+#[test]
+fn a_pointer_has_the_shape_that_its_owner_gives_it() {
+    let (mut bench, client) = lit();
+    let image = bench.local(client, 4 * 4096).unwrap().allocation;
+    let shape = SetPointerShape {
+        source: 0,
+        width: 16,
+        height: 8,
+        pitch: 64,
+        hot_x: 3,
+        hot_y: 7,
+        allocation: image,
+        offset: 4096,
+    };
+    bench.call(client, &shape).unwrap();
+    let position = SetPointerPosition { source: 0, x: -4, y: 40, flags: POINTER_VISIBLE };
+    bench.call(client, &position).unwrap();
+    {
+        let state = bench.model.state();
+        let source = &state.displays.sources[&(client.guest, 0)];
+        let pointer = source.pointer.unwrap();
+        assert_eq!((pointer.width, pointer.height, pointer.pitch), (16, 8, 64));
+        assert_eq!((pointer.hot_x, pointer.hot_y, pointer.base.address % 4096), (3, 7, 0));
+        assert_eq!(source.position, ((-4, 40), true));
+    }
+    let paged = primary(&mut bench, client);
+    let moving = SetPointerShape { allocation: paged, offset: 0, ..shape };
+    assert_eq!(bench.call(client, &moving), Err((Status::NOT_SUPPORTED, 0)));
+    let none = SetPointerShape {
+        width: 0,
+        height: 0,
+        pitch: 0,
+        hot_x: 0,
+        hot_y: 0,
+        allocation: Handle(0),
+        offset: 0,
+        ..shape
+    };
+    bench.call(client, &none).unwrap();
+    assert_eq!(bench.model.state().displays.sources[&(client.guest, 0)].pointer, None);
+}
+
+#[test]
+fn what_a_viewer_does_reaches_the_owner_of_what_the_viewer_sees() {
+    let (mut bench, client) = lit();
+    let (guest, kind, value) = (client.guest, InputKind::KEY, 0x61 << 1 | 1);
+    for source in [0, 1] {
+        bench.raise(Interrupt::DisplayInput { guest, source, kind, value });
+    }
+    let (_, event) = bench.events.pop().unwrap();
+    assert_eq!(bench.events, []);
+    assert_eq!((event.kind, event.process, event.object), (EventKind::INPUT, client.process, 0));
+    assert_eq!((event.value, event.cookie), (1, 0xC3));
 }

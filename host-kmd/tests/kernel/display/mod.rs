@@ -16,12 +16,13 @@ use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, CreateAllocation, SegmentSet,
 };
 use bellhop_protocol::control::display::{
-    CommitVidPn, ConnectorKind, Constraint, Pinned, PixelFormat, Rotation, Scaling, SourceMode,
-    TargetMode, VidPnPath,
+    CommitVidPn, ConnectorKind, Constraint, Pinned, Rotation, Scaling, SourceMode, TargetMode,
+    VidPnPath,
 };
 use bellhop_protocol::control::flip::{FlipFlags, SetVidPnSourceAddress};
 use bellhop_protocol::control::{Handle, ReplyHeader};
 use bellhop_protocol::event::{Event, EventKind, FlipOutcome};
+use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use zerocopy::FromBytes;
