@@ -172,7 +172,9 @@ fn try_values(
 fn each_row(mut of: impl FnMut(RequestCode, usize, &Row)) {
     for code in RequestCode::ALL {
         let rows = Scene::new(*code).rows;
-        assert!(!rows.is_empty(), "{code} has no row");
+        // Presents have tests of their own: `queue/node_contexts/presenting.rs`.
+        let is_elsewhere = *code == RequestCode::PRESENT;
+        assert!(is_elsewhere || !rows.is_empty(), "{code} has no row");
         for (index, row) in rows.iter().enumerate() {
             of(*code, index, row);
         }

@@ -468,6 +468,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let kernel = world.kernel;
             vec![row(process, &DestroyKernel { kernel }, vec![handle("kernel", kernel)])]
         }
+        RequestCode::PRESENT => Vec::new(),
         code if code >= RequestCode::QUERY_CHILD_RELATIONS => displays(code, world),
         code => panic!("{code} has no row"),
     }
