@@ -31,6 +31,7 @@ pub mod packet;
 pub mod pixel_format;
 pub mod polling;
 pub mod ring;
+pub mod screen;
 pub mod snapshot;
 pub mod status;
 pub mod trace;

@@ -5,13 +5,14 @@
 //! Each room may use the rooms to its right:
 //!
 //! ```text
-//! control  ->  engine  ->  kernels  ->  shared  ->  memory
+//! control  ->  engine  ->  kernels, display  ->  shared  ->  memory
 //! ```
 //!
 //! * `memory`: bytes, segments, page tables and translation; the BAR.
 //! * `shared`: the state that engines and the control plane share: the chip with its engines' ports, guests,
 //!   queues, fences, interrupts.
 //! * `kernels`: the worker processes that execute guests' own kernels, and the kernels.
+//! * `display`: CRTCs, which scan out what guests flip, and viewers.
 //! * `engine`: the data plane, one thread for each engine.
 //! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, and the interrupts that the
 //!   kernel takes.
@@ -22,6 +23,7 @@
 //! engine as a changed watch and a kick in `shared::chip`.
 
 mod control;
+pub mod display;
 mod engine;
 mod kernels;
 mod memory;
@@ -35,6 +37,7 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::KernelCaps;
 use control::registry::Registry;
+use display::Displays;
 use engine::main_loop::{Engine, Times};
 use kernels::catalogue::Kernels;
 pub use kernels::config::{KernelsConfig, WorkerProgram};
@@ -112,6 +115,8 @@ pub struct Gpu {
     kernel_caps: KernelCaps,
     /// Dropped after the engines have stopped.
     kernels: Option<Kernels>,
+    /// What guests show, and who sees it.
+    displays: Displays,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -182,6 +187,7 @@ impl Gpu {
         let kernel_caps = kernels.caps;
         let kernels =
             kernel_caps.are_supported().then(|| Kernels::start(kernels, Arc::clone(&chip)));
+        let displays = Displays::new(config.display.clone(), Arc::clone(&chip));
         let mut gpu = Self {
             chip,
             nodes,
@@ -193,6 +199,7 @@ impl Gpu {
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
             kernel_caps,
             kernels: kernels.transpose()?,
+            displays,
             threads: Vec::new(),
         };
         for (node, index) in gpu.nodes.iter().zip(0..) {
@@ -233,7 +240,9 @@ impl Gpu {
         let cross_adapter = Arc::clone(&self.cross_adapter);
         let partition =
             Partition::new(guest, layout, segments, pages, &memory, cross_adapter, engines)?;
-        self.registry().guests.insert(guest, Arc::new(partition));
+        let partition = Arc::new(partition);
+        self.displays.attach(&partition)?;
+        self.registry().guests.insert(guest, partition);
         Ok(guest)
     }
 
@@ -322,6 +331,7 @@ impl Gpu {
         if let Some(kernels) = &self.kernels {
             kernels.end_guest(guest);
         }
+        self.displays.detach(guest);
         self.registry().remove_guest(&self.chip, guest);
         self.chip.quiesce();
     }
@@ -346,6 +356,11 @@ impl Gpu {
     /// between make it readable again.
     pub fn acknowledge_interrupt(&self) {
         self.chip.interrupts.acknowledge();
+    }
+
+    /// What guests show, for tools.
+    pub fn displays(&self) -> &Displays {
+        &self.displays
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The control socket, on which tools of this host inspect and trace the daemon.
+//! The control socket, on which tools of this host inspect and trace the daemon, and see its guests' displays.
 //!
 //! A connection carries lines of JSON: a [`ListRequest`], then a [`ListReply`], any number of times. The number of
 //! clients, their requests and their time are bounded, and the daemon holds at most one page for each, so no client
 //! can keep the daemon from its guests. The file's mode admits only the daemon's own user.
 
+use super::screens::{self, Screens};
 use super::socket::{self, ControlListener};
 use crate::control_plane::KernelHandle;
+use crate::gpu::display::Viewer;
 use anyhow::Context;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{AdapterId, ListObjects, TraceAction, TracePage};
 use bellhop_protocol::fence_log::FenceLogEntry;
+use bellhop_protocol::screen::{ScreenReply, ScreenRequest};
 use bellhop_protocol::snapshot::{
     ListReply, ListRequest, MAX_LIST_REPLY, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION,
 };
@@ -21,16 +24,19 @@ use bellhop_protocol::trace::{
 use serde::Serialize;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Maximum number of clients at once.
+/// Maximum number of clients at once that do not view a display.
 const MAX_CLIENTS: usize = 8;
+/// Maximum number of clients at once that do. They stay, and must not keep others out.
+const MAX_VIEWERS: usize = 32;
 /// Longest time for a client to send a request, and to receive a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a failure to accept a client.
@@ -52,27 +58,35 @@ impl ControlSocket {
     pub(super) async fn serve(
         self,
         kernel: KernelHandle,
+        screens: Screens,
         mut stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         // Here, since `listen` may be called outside the runtime.
         let listener = self.0.listener.try_clone().and_then(UnixListener::from_std);
         let listener = listener.context("cannot watch the control socket")?;
         let mut clients = JoinSet::new();
+        let (places, viewers) = (Semaphore::new(MAX_CLIENTS), Semaphore::new(MAX_VIEWERS));
+        let (places, viewers) = (Arc::new(places), Arc::new(viewers));
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) if clients.len() < MAX_CLIENTS => {
-                        let kernel = kernel.clone();
+                    Ok((stream, _)) => {
+                        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                            let full = format!("the daemon already serves {MAX_CLIENTS} clients; try again later");
+                            // The socket's buffer is empty, so the line fits, unless the client has gone.
+                            let _ = stream.try_write(&line(&ListReply::<()>::Error(full)));
+                            continue;
+                        };
+                        let tools = Tools {
+                            kernel: kernel.clone(),
+                            screens: screens.clone(),
+                            viewers: Arc::clone(&viewers),
+                        };
                         clients.spawn(async move {
-                            if let Err(error) = converse(stream, &kernel).await {
+                            if let Err(error) = converse(stream, tools, place).await {
                                 debug!(%error, "dropped a client of the control socket");
                             }
                         });
-                    }
-                    Ok((stream, _)) => {
-                        let full = format!("the daemon already serves {MAX_CLIENTS} clients; try again later");
-                        // The socket's buffer is empty, so the line fits, unless the client has gone.
-                        let _ = stream.try_write(&line(&ListReply::<()>::Error(full)));
                     }
                     Err(error) => {
                         warn!(%error, "cannot accept a client of the control socket");
@@ -86,8 +100,18 @@ impl ControlSocket {
     }
 }
 
-/// Answers a client until it disconnects or stays silent for too long.
-async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
+/// What clients reach.
+struct Tools {
+    kernel: KernelHandle,
+    screens: Screens,
+    /// Places for clients that view.
+    viewers: Arc<Semaphore>,
+}
+
+/// Answers a client until it disconnects or stays silent for too long. `place` is its place among the clients that do
+/// not view.
+async fn converse(stream: UnixStream, tools: Tools, place: OwnedSemaphorePermit) -> io::Result<()> {
+    let kernel = &tools.kernel;
     let mut stream = BufReader::with_capacity(MAX_LIST_REQUEST, stream);
     let mut request = Vec::new();
     let mut tracing = None;
@@ -98,6 +122,17 @@ async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
             return Ok(());
         }
         let is_whole = request.last() == Some(&b'\n');
+        if is_whole && let Ok(request) = serde_json::from_slice::<ScreenRequest>(&request) {
+            let (reply, viewer) = tools.answer(&request);
+            timeout(PATIENCE, stream.write_all(&to_line(&reply))).await??;
+            match viewer {
+                Some((viewer, _viewing)) => {
+                    drop(place);
+                    return screens::show(&mut stream, viewer, PATIENCE).await;
+                }
+                None => continue,
+            }
+        }
         let reply = if is_whole {
             match serde_json::from_slice(&request) {
                 Ok(request) => trace(request, kernel, &mut tracing).await,
@@ -113,6 +148,28 @@ async fn converse(stream: UnixStream, kernel: &KernelHandle) -> io::Result<()> {
         if !is_whole {
             // The start of the next request is unknown.
             return Ok(());
+        }
+    }
+}
+
+impl Tools {
+    /// Answers a request about displays; with what to view, and its place.
+    fn answer(
+        &self,
+        request: &ScreenRequest,
+    ) -> (ScreenReply, Option<(Viewer, OwnedSemaphorePermit)>) {
+        if request.version != SNAPSHOT_VERSION {
+            return (ScreenReply::Error(other_version(request.version)), None);
+        }
+        match self.screens.answer(&request.screen) {
+            (reply, None) => (reply, None),
+            (reply, Some(viewer)) => match Arc::clone(&self.viewers).try_acquire_owned() {
+                Ok(place) => (reply, Some((viewer, place))),
+                Err(_) => {
+                    let full = format!("the daemon already serves {MAX_VIEWERS} viewers");
+                    (ScreenReply::Error(full), None)
+                }
+            },
         }
     }
 }

@@ -14,6 +14,7 @@ mod kernels;
 pub mod manager;
 mod peer;
 mod readable;
+mod screens;
 mod server;
 mod socket;
 mod tasks;

@@ -7,6 +7,7 @@ use super::config::Config;
 use super::control::ControlSocket;
 use super::kernels::Kernels;
 use super::readable::Readable;
+use super::screens::Screens;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::control_plane::{self, KernelHandle};
@@ -61,7 +62,9 @@ impl Tasks {
         let (mut hosts, mut states, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
         for (((name, adapter), kernels), ordinal) in config.adapters().zip(kernels).zip(0..) {
             let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
-            let gpu = start_gpu(config.gpu(adapter, kernels), Arc::clone(&memory));
+            let displays = adapter.displays(name).context("cannot make the displays")?;
+            let gpu = config.gpu(adapter, kernels, displays);
+            let gpu = start_gpu(gpu, Arc::clone(&memory));
             let gpu = gpu.context("cannot start the engines")?;
             let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
                 .context("cannot initialise the adapter")?
@@ -121,7 +124,8 @@ impl Tasks {
 
     /// Starts to serve tools of this host. Guests do not depend on this.
     pub(super) fn serve_tools(&mut self, control: ControlSocket) {
-        let serving = control.serve(self.kernel.clone(), self.stop.subscribe());
+        let screens = Screens::new(self.hosts.iter().map(|host| Arc::clone(&host.gpu)));
+        let serving = control.serve(self.kernel.clone(), screens, self.stop.subscribe());
         self.tools.spawn(async move {
             if let Err(error) = serving.await {
                 error!(%error, "the control socket failed; tools can no longer connect");

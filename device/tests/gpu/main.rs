@@ -3,6 +3,10 @@
 //! The GPU, driven as its kernel and its guests drive it: through `Hardware`, and through memory that both sides
 //! map.
 
+/// What guests show.
+mod display {
+    mod screen;
+}
 /// Guests with errors, and engines that hang.
 mod errors {
     mod faults;

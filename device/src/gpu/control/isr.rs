@@ -124,6 +124,9 @@ impl Gpu {
         {
             taken.extend(kernels.take_interrupts());
         }
+        if scans.has(cause::DISPLAY) {
+            taken.extend(self.displays.take_interrupts());
+        }
         if scans.has(cause::ENGINE_STATES) {
             for (port, node) in self.chip.engines.iter().zip(0..) {
                 taken.extend(port.take_states(node));

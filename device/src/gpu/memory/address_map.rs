@@ -4,7 +4,7 @@
 
 use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
-use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
+use bellhop_host_kmd::hardware::{PhysicalAddress, PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use std::fs::File;
 use std::ops::Range;
@@ -127,13 +127,17 @@ impl AddressMap {
 
     /// The place of a page; `None` unless all of it is mapped, in one piece.
     pub fn locate(&self, page: PhysicalPage, size: PageSize) -> Option<Place> {
-        match page.segment {
-            Segment::Local => self.locate_in(LOCAL..PRIVATE, page.address, size),
-            Segment::Private => self.locate_in(PRIVATE..BACKING, page.address, size),
-            Segment::Backing => self.locate_in(BACKING..FENCES, page.address, size),
-            Segment::Fence => self.locate_in(FENCES..CROSS_ADAPTER, page.address, size),
-            Segment::CrossAdapter => self.locate_in(CROSS_ADAPTER..BUFFERS, page.address, size),
-            Segment::System => self.locate_in(SYSTEM..self.mappings.len(), page.address, size),
+        self.locate_in(self.mappings_of(page.segment), page.address, size)
+    }
+
+    fn mappings_of(&self, segment: Segment) -> Range<usize> {
+        match segment {
+            Segment::Local => LOCAL..PRIVATE,
+            Segment::Private => PRIVATE..BACKING,
+            Segment::Backing => BACKING..FENCES,
+            Segment::Fence => FENCES..CROSS_ADAPTER,
+            Segment::CrossAdapter => CROSS_ADAPTER..BUFFERS,
+            Segment::System => SYSTEM..self.mappings.len(),
         }
     }
 
@@ -155,6 +159,11 @@ impl AddressMap {
         page.address.checked_add(size.bytes()).is_some_and(|page_end| page_end <= end)
     }
 
+    /// The place of bytes in one piece of a segment; `None` unless all of them are mapped there.
+    pub fn locate_bytes(&self, address: PhysicalAddress, length: u64) -> Option<Place> {
+        self.locate_length(self.mappings_of(address.segment), address.address, length)
+    }
+
     /// The file that is mapped at a place, and the place's offset in it; `None` if no file is, as in tests.
     pub fn file_at(&self, place: Place) -> Option<(&File, u64)> {
         let mapping = self.mappings.get(place.mapping as usize)?;
@@ -168,9 +177,13 @@ impl AddressMap {
     }
 
     fn locate_in(&self, mappings: Range<usize>, address: u64, size: PageSize) -> Option<Place> {
+        self.locate_length(mappings, address, size.bytes())
+    }
+
+    fn locate_length(&self, mappings: Range<usize>, address: u64, length: u64) -> Option<Place> {
         let candidates = self.mappings.get(mappings.clone())?;
         mappings.zip(candidates).find_map(|(index, mapping)| {
-            let offset = mapping.offset_of(address, size.bytes())?;
+            let offset = mapping.offset_of(address, length)?;
             Some(Place { mapping: u32::try_from(index).ok()?, offset })
         })
     }

@@ -2,6 +2,7 @@
 
 //! The configuration of a GPU.
 
+use crate::gpu::display::config::DisplayConfig;
 use crate::gpu::kernels::config::KernelsConfig;
 use bellhop_host_kmd::hardware::DoorbellModel;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct GpuConfig {
     pub page_table_pages: u32,
     /// What runs guests' own kernels; without it, guests have none.
     pub kernels: Option<KernelsConfig>,
+    /// The displays that each guest has.
+    pub display: DisplayConfig,
 }
 
 impl Default for GpuConfig {
@@ -66,6 +69,7 @@ impl Default for GpuConfig {
             optimized_fence_interrupt: false,
             page_table_pages: 1 << 15,
             kernels: None,
+            display: DisplayConfig::default(),
         }
     }
 }

@@ -61,6 +61,8 @@ pub mod cause {
     pub const PAGING: u64 = 1 << 6;
     /// The compiler of kernels has said something.
     pub const KERNELS: u64 = 1 << 7;
+    /// A guest's display has something to report.
+    pub const DISPLAY: u64 = 1 << 8;
 }
 
 /// What the control plane must scan.
@@ -195,6 +197,11 @@ impl Interrupts {
     /// The manager of workers or the control plane: raises that the compiler has said something.
     pub fn raise_kernels(&self) {
         self.raise_for(cause::KERNELS);
+    }
+
+    /// Whoever changed a display, after the change: raises that it has something to report.
+    pub fn raise_display(&self) {
+        self.raise_for(cause::DISPLAY);
     }
 
     fn raise(&self) {

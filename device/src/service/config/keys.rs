@@ -6,6 +6,7 @@
 
 use super::bounded::{Count, Mib, Micros, Millis, Secs, at};
 use super::declare::{Kind, Setting, choices};
+use super::displays::DisplaySettings;
 use super::processors::Processors;
 use crate::gpu::DEFAULT_WEIGHT;
 use crate::section;
@@ -113,6 +114,10 @@ section! {
         kernel_processors: Count<0, 1024> = at(0);
         /// How long compiling a kernel may take. Beyond that, the kernel is refused.
         kernel_compile_timeout: Millis<10, 3_600_000> = at(10_000);
+        /// Most megapixels in a second, blanks included, that all displays of a guest show together. 0 is any number.
+        display_megapixels: Count<0, 1_000_000> = at(0);
+        /// The displays of each guest, at most 16: tables `[[adapter.displays]]`.
+        displays: Vec<DisplaySettings>;
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod bounded;
 mod declare;
+mod displays;
 mod file;
 mod keys;
 mod place;
@@ -19,6 +20,7 @@ mod sample;
 
 pub use bounded::{Bounded, Bytes, Count, Kib, Mib, Micros, Millis, Unit, at};
 pub use declare::{Key, Kind, Setting, key_name};
+pub use displays::{Connector, DisplaySettings, ModeSetting, Size};
 pub use file::{ConfigError, ConfigFile};
 pub use keys::{
     AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, KernelSupport,
@@ -31,6 +33,7 @@ pub use renamed::Renamed;
 pub use rules::Fault;
 
 use crate::allowance::Rate;
+use crate::gpu::display::config::DisplayConfig;
 use crate::gpu::{GpuConfig, KernelsConfig};
 use crate::log::LineLimit;
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
@@ -97,9 +100,14 @@ impl Config {
         std::iter::once(("", &self.adapter)).chain(others)
     }
 
-    /// The GPU of an adapter with these kernels.
+    /// The GPU of an adapter with these kernels and displays.
     #[must_use]
-    pub fn gpu(&self, adapter: &AdapterConfig, kernels: KernelsConfig) -> GpuConfig {
+    pub fn gpu(
+        &self,
+        adapter: &AdapterConfig,
+        kernels: KernelsConfig,
+        display: DisplayConfig,
+    ) -> GpuConfig {
         GpuConfig {
             compute_engines: adapter.compute_nodes.get(),
             copy_engines: adapter.copy_nodes.get(),
@@ -120,6 +128,7 @@ impl Config {
             quantum: adapter.quantum.get(),
             page_table_pages: (adapter.page_table_memory.get() / PAGE_SIZE) as u32,
             kernels: Some(kernels),
+            display,
         }
     }
 

@@ -17,6 +17,14 @@ impl KeyPath {
         names.into_iter().collect()
     }
 
+    /// The table of an adapter; the first has no name.
+    pub(super) fn of_adapter(name: &str) -> Self {
+        match name {
+            "" => Self::new(["adapter"]),
+            name => Self::new(["adapters", name]),
+        }
+    }
+
     /// Returns whether it is a table with a header of its own, `[a.b]`.
     pub(super) fn is_header(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|name| name.parse::<usize>().is_err())

@@ -3,7 +3,7 @@
 //! Files generated from the declared keys: the table in `docs/service.md`, and the installed `bellhop.toml`.
 
 use super::declare::{Key, Kind, Setting};
-use super::{Config, ConfigFile};
+use super::{Config, ConfigFile, DisplaySettings};
 use std::fs;
 use std::path::Path;
 
@@ -44,6 +44,19 @@ fn default(section: &Key, key: &Key) -> toml::Value {
     toml::Table::try_from(Config::default()).unwrap()[section.name][key.name].clone()
 }
 
+/// The keys of the entries of a list of tables.
+fn keys_of_entries(key: &Key) -> &'static [Key] {
+    match key.kind {
+        Kind::Map(Kind::Section(keys)) => keys,
+        _ => &[],
+    }
+}
+
+/// The defaults of an entry of a list of tables.
+fn entry() -> toml::Table {
+    toml::Table::try_from(DisplaySettings::default()).unwrap()
+}
+
 fn table() -> String {
     let mut table = "| key | default | range | what it is |\n|---|---|---|---|\n".to_owned();
     for section in sections() {
@@ -51,6 +64,12 @@ fn table() -> String {
             let name = format!("{}.{}", section.name, key.name);
             let (default, range, about) = (default(section, key), range(key), about(key));
             table += &format!("| `{name}` | `{default}` | {range} | {about} |\n");
+            for inner in keys_of_entries(key) {
+                let name = format!("{name}[].{}", inner.name);
+                let (default, range, about) =
+                    (&entry()[inner.name], self::range(inner), self::about(inner));
+                table += &format!("| `{name}` | `{default}` | {range} | {about} |\n");
+            }
         }
     }
     table

@@ -95,7 +95,7 @@ impl Config {
         for (name, adapter) in self.adapters() {
             let processors = &adapter.engine_processors;
             if !processors.numbers().iter().all(|number| usable.contains(number)) {
-                let key = table(name).child("engine_processors");
+                let key = KeyPath::of_adapter(name).child("engine_processors");
                 let expected = format!(
                     "of processors that are there and allowed: {}",
                     Processors::from(usable)
@@ -139,12 +139,13 @@ impl Config {
 
     fn check_adapters(&self) -> Result<(), Fault> {
         for (name, adapter) in self.adapters() {
-            let table = table(name);
+            let table = KeyPath::of_adapter(name);
             let (nodes, all) = (adapter.kernel_mode_copy_nodes.get(), adapter.copy_nodes.get());
             if nodes > all {
                 let expected = format!("0 to {all}, as many as {}", table.child("copy_nodes"));
                 return Err(Fault::new(table.child("kernel_mode_copy_nodes"), nodes, expected));
             }
+            adapter.displays(name)?;
             let (workers, all) =
                 (adapter.kernel_workers_per_guest.get(), adapter.kernel_workers.get());
             if workers > all {
@@ -185,14 +186,6 @@ impl Config {
             };
             Err(Fault::new(KeyPath::new(["attach", socket]), format!("{name:?}"), expected))
         })
-    }
-}
-
-/// The table of an adapter.
-fn table(adapter: &str) -> KeyPath {
-    match adapter {
-        "" => KeyPath::new(["adapter"]),
-        name => KeyPath::new(["adapters", name]),
     }
 }
 

@@ -3,7 +3,11 @@
 //! Arbitrary configurations, for tests.
 
 use super::bounded::{Bounded, Unit};
-use super::{Config, ConfigFile, DoorbellModel, KernelSupport, Processors, Rotation};
+use super::{
+    Config, ConfigFile, Connector, DoorbellModel, KernelSupport, ModeSetting, Processors, Rotation,
+    Size,
+};
+use crate::monitor::Mode;
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 use std::collections::BTreeMap;
@@ -67,6 +71,28 @@ impl Sample for Processors {
 impl Sample for DoorbellModel {
     fn sample(random: &mut TestRng) -> Self {
         if random.random() { Self::Dedicated } else { Self::Global }
+    }
+}
+
+impl Sample for Connector {
+    fn sample(random: &mut TestRng) -> Self {
+        [Self::Virtual, Self::Hdmi, Self::DisplayPort][random.random_range(0..3)]
+    }
+}
+
+impl Sample for ModeSetting {
+    fn sample(random: &mut TestRng) -> Self {
+        let [width, height] = [(); 2].map(|()| random.random_range(16..=16_384));
+        let rate = random.random_range(23_000..=1_000_000);
+        let text = format!("{width}x{height}@{}.{:03}", rate / 1000, rate % 1000);
+        Self(Mode::parse(&text).unwrap())
+    }
+}
+
+impl Sample for Size {
+    fn sample(random: &mut TestRng) -> Self {
+        let [width, height] = [(); 2].map(|()| random.random_range(1..=2550));
+        if random.random() { Self { width, height } } else { Self::default() }
     }
 }
 

@@ -233,7 +233,11 @@ fn doorbells_that_are_moved_are_few() {
     let error = load(remap).unwrap_err().to_string();
     assert!(error.contains("guest.doorbells is 1024") && error.contains("remap"), "{error}");
     let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
-    assert!(config.gpu(&config.adapter, KernelsConfig::none("")).remaps_doorbells);
+    assert!(
+        config
+            .gpu(&config.adapter, KernelsConfig::none(""), DisplayConfig::default())
+            .remaps_doorbells
+    );
 }
 
 #[test]

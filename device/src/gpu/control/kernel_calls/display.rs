@@ -1,74 +1,95 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Displays: there is none.
+//! Displays.
 
 use super::Gpu;
+use crate::gpu::display::GuestDisplay;
 use bellhop_host_kmd::hardware::{
     Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Monitor, PointerShape,
     SourceAddress, UnknownId,
 };
 use bellhop_protocol::control::flip::ScanLine;
+use std::sync::Arc;
+
+impl Gpu {
+    fn display(&self, guest: GuestId) -> Result<Arc<GuestDisplay>, UnknownId> {
+        self.displays.get(guest).ok_or(UnknownId::Guest(guest))
+    }
+}
 
 impl Display for Gpu {
     fn display_caps(&self) -> DisplayCaps {
-        DisplayCaps::default()
+        self.displays.caps()
     }
 
-    fn monitor(&self, _: GuestId, _: u32) -> Option<Monitor> {
-        None
+    fn monitor(&self, guest: GuestId, child: u32) -> Option<Monitor> {
+        self.display(guest).ok()?.monitor(child)
     }
 
-    fn commit_vidpn(&self, guest: GuestId, _: &[DisplayPath]) -> Result<(), UnknownId> {
-        Err(UnknownId::Guest(guest))
+    fn commit_vidpn(&self, guest: GuestId, paths: &[DisplayPath]) -> Result<(), UnknownId> {
+        self.display(guest)?.commit(paths);
+        Ok(())
     }
 
-    fn set_source_visibility(&self, guest: GuestId, _: u32, _: bool) -> Result<(), UnknownId> {
-        Err(UnknownId::Guest(guest))
+    fn set_source_visibility(
+        &self,
+        guest: GuestId,
+        source: u32,
+        visible: bool,
+    ) -> Result<(), UnknownId> {
+        self.display(guest)?.set_visible(source, visible);
+        Ok(())
     }
 
     fn set_source_address(
         &self,
         guest: GuestId,
-        _: u32,
-        _: Option<SourceAddress>,
+        source: u32,
+        address: Option<SourceAddress>,
     ) -> Result<Option<u64>, UnknownId> {
-        Err(UnknownId::Guest(guest))
+        Ok(self.display(guest)?.set_address(source, address))
     }
 
-    fn scan_line(&self, guest: GuestId, _: u32) -> Result<ScanLine, UnknownId> {
-        Err(UnknownId::Guest(guest))
+    fn scan_line(&self, guest: GuestId, source: u32) -> Result<ScanLine, UnknownId> {
+        Ok(self.display(guest)?.scan_line(source))
     }
 
-    fn control_vsync(&self, guest: GuestId, _: u32, _: bool) -> Result<(), UnknownId> {
-        Err(UnknownId::Guest(guest))
+    fn control_vsync(&self, guest: GuestId, source: u32, on: bool) -> Result<(), UnknownId> {
+        self.display(guest)?.control_vsync(source, on);
+        Ok(())
     }
 
     fn set_pointer(
         &self,
         guest: GuestId,
-        _: u32,
-        _: Option<PointerShape>,
+        source: u32,
+        shape: Option<PointerShape>,
     ) -> Result<(), UnknownId> {
-        Err(UnknownId::Guest(guest))
+        self.display(guest)?.set_pointer(source, shape);
+        Ok(())
     }
 
     fn move_pointer(
         &self,
         guest: GuestId,
-        _: u32,
-        _: (i32, i32),
-        _: bool,
+        source: u32,
+        at: (i32, i32),
+        visible: bool,
     ) -> Result<(), UnknownId> {
-        Err(UnknownId::Guest(guest))
+        self.display(guest)?.move_pointer(source, at, visible);
+        Ok(())
     }
 
-    fn set_display_power(&self, _: bool) {}
+    fn set_display_power(&self, on: bool) {
+        self.displays.set_power(on);
+    }
 
     fn reset_display(&self, guest: GuestId) -> Result<(), UnknownId> {
-        Err(UnknownId::Guest(guest))
+        self.display(guest)?.reset();
+        Ok(())
     }
 
     fn quiesce_display(&self, guest: GuestId) -> Result<DisplayTicket, UnknownId> {
-        Err(UnknownId::Guest(guest))
+        Ok(self.display(guest)?.quiesce())
     }
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a guest's display has to report to the control plane, until the control plane takes it.
+//!
+//! It stays small however late the control plane is: VSYNCs that show the same flip become one, as do movements of the
+//! pointer; flips wait for one another in the kernel, and what a viewer types beyond the room is dropped.
+
+use bellhop_host_kmd::hardware::Interrupt;
+use bellhop_protocol::event::InputKind;
+use std::collections::VecDeque;
+
+/// Most events of viewers that wait. A person types slower than any control plane is.
+const INPUTS: usize = 64;
+
+/// Reports in their order.
+#[derive(Debug, Default)]
+pub struct Reports(VecDeque<Interrupt>);
+
+impl Reports {
+    /// Adds a report, or updates an earlier one that it makes needless. Returns false if there is no room for it.
+    pub fn add(&mut self, report: Interrupt) -> bool {
+        match report {
+            Interrupt::CrtcVsync { guest, source, flip, .. } => {
+                let of_source = |waiting: &&mut Interrupt| {
+                    matches!(waiting,
+                    Interrupt::CrtcVsync { guest: of, source: from, .. }
+                    | Interrupt::Flipped { guest: of, source: from, .. } if (*of, *from) == (guest, source))
+                };
+                let last = self.0.iter_mut().rev().find(of_source);
+                if let Some(last @ Interrupt::CrtcVsync { .. }) = last
+                    && matches!(last, Interrupt::CrtcVsync { flip: shown, .. } if *shown == flip)
+                {
+                    *last = report;
+                    return true;
+                }
+            }
+            Interrupt::DisplayInput { guest, source, kind, .. } => {
+                if let Some(last) = self.0.back_mut()
+                    && let Interrupt::DisplayInput {
+                        guest: of,
+                        source: at,
+                        kind: before,
+                        value: old,
+                    } = *last
+                    && let Interrupt::DisplayInput { value, .. } = report
+                    && (of, at, before, kind)
+                        == (guest, source, InputKind::POINTER, InputKind::POINTER)
+                    && old & 0xffff == value & 0xffff
+                {
+                    *last = report;
+                    return true;
+                }
+                let is_input =
+                    |waiting: &&Interrupt| matches!(waiting, Interrupt::DisplayInput { .. });
+                if self.0.iter().filter(is_input).count() >= INPUTS {
+                    return false;
+                }
+            }
+            // The kernel reads what is plugged in when it takes the report.
+            Interrupt::ChildStatusChanged { .. } if self.0.contains(&report) => return true,
+            _ => {}
+        }
+        self.0.push_back(report);
+        true
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes all reports.
+    pub fn take(&mut self) -> impl Iterator<Item = Interrupt> + use<> {
+        std::mem::take(&mut self.0).into_iter()
+    }
+}

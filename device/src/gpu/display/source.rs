@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A source: what is flipped, when it is shown, and what lies over it.
+
+use super::compose::Pointer;
+use super::crtc::{Crtc, Timing, Vsync};
+use super::surface::Surface;
+use bellhop_host_kmd::hardware::{DisplayPath, SourceAddress};
+use bellhop_protocol::control::display::{SourceMode, TargetMode};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// A pointer's picture and its hot spot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    pub width: usize,
+    /// `0xAARRGGBB`.
+    pub words: Arc<[u32]>,
+    pub hot: (u32, u32),
+}
+
+/// A flip that has not happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pending {
+    address: SourceAddress,
+    /// When it was asked for, in ticks.
+    asked: u64,
+}
+
+/// A committed source.
+#[derive(Debug)]
+pub struct Source {
+    mode: SourceMode,
+    /// The preferred target: that of the first path.
+    pub target: u32,
+    target_mode: TargetMode,
+    crtc: Crtc,
+    pub visible: bool,
+    shown: Option<SourceAddress>,
+    pending: Option<Pending>,
+    /// Whether each VSYNC is reported.
+    vsync_wanted: bool,
+    /// The last VSYNC that was reported, or that nobody wanted.
+    reported: u64,
+    shape: Option<Shape>,
+    pointer: Option<(i32, i32)>,
+    /// Grows with each change of what is seen.
+    pub version: u64,
+    /// The VSYNC from which on the latest change is seen.
+    pub seen_from: u64,
+}
+
+/// A VSYNC to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reported {
+    pub flip: u64,
+    pub vsync: Vsync,
+}
+
+/// An immediate flip that is about to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Immediate {
+    pub reported: Reported,
+    /// What was shown before it.
+    pub before: Option<Surface>,
+    /// The line of the preferred target from which on it is seen in this frame; 0 in the blank.
+    pub line: u32,
+}
+
+fn timing(mode: &TargetMode) -> Timing {
+    let or_one = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+    Timing {
+        lines: mode.height,
+        total_lines: or_one(mode.total_height),
+        refresh_numerator: or_one(mode.refresh_numerator),
+        refresh_denominator: or_one(mode.refresh_denominator),
+        min_refresh: NonZeroU32::new(mode.min_refresh),
+    }
+}
+
+impl Source {
+    /// The source of its first path, which is committed now.
+    pub fn new(path: &DisplayPath, version: u64, now: u64) -> Self {
+        Self {
+            mode: path.source_mode,
+            target: path.target,
+            target_mode: path.target_mode,
+            crtc: Crtc::new(timing(&path.target_mode), now),
+            visible: true,
+            shown: None,
+            pending: None,
+            vsync_wanted: false,
+            reported: 0,
+            shape: None,
+            pointer: None,
+            version,
+            seen_from: 0,
+        }
+    }
+
+    /// Whether this path, its first, leaves it as it is.
+    pub fn stays(&self, path: &DisplayPath) -> bool {
+        (self.mode, self.target, self.target_mode)
+            == (path.source_mode, path.target, path.target_mode)
+    }
+
+    /// Something other than a flip changes what is seen from the next frame on.
+    pub fn change(&mut self, now: u64) {
+        self.version += 1;
+        self.seen_from = self.crtc.last(now).count.saturating_add(1);
+    }
+
+    /// The flip that is shown; 0 for none.
+    pub fn flip(&self) -> u64 {
+        self.shown.map_or(0, |shown| shown.flip)
+    }
+
+    /// What is shown. Nothing while it is not visible.
+    pub fn surface(&self) -> Option<Surface> {
+        self.shown.filter(|_| self.visible).map(|shown| self.surface_at(&shown))
+    }
+
+    fn surface_at(&self, address: &SourceAddress) -> Surface {
+        let SourceMode { width, height, format, .. } = self.mode;
+        Surface { address: address.base, pitch: address.pitch, width, height, format }
+    }
+
+    /// Asks for a flip, or for black at once. Returns the flip that will not happen because of it.
+    pub fn set_address(&mut self, address: Option<SourceAddress>, now: u64) -> Option<u64> {
+        if self.pending.is_none() && !self.vsync_wanted {
+            self.reported = self.crtc.last(now).count;
+        }
+        let pending = address.map(|address| Pending { address, asked: now });
+        let before = std::mem::replace(&mut self.pending, pending);
+        if address.is_none() {
+            self.shown = None;
+            self.change(now);
+        }
+        before.map(|before| before.address.flip)
+    }
+
+    /// There is power again: a pending flip waits for the next VSYNC from now on.
+    pub fn power_up(&mut self, now: u64) {
+        self.reported = self.crtc.last(now).count;
+        if let Some(pending) = &mut self.pending {
+            pending.asked = now;
+        }
+        self.change(now);
+    }
+
+    /// Forgets a pending flip, and counts VSYNCs anew.
+    pub fn reset(&mut self, now: u64) {
+        self.crtc = Crtc::new(timing(&self.target_mode), now);
+        (self.pending, self.reported) = (None, 0);
+        self.change(now);
+    }
+
+    /// Has each VSYNC reported, or none.
+    pub fn control_vsync(&mut self, on: bool, now: u64) {
+        if on && !self.vsync_wanted && self.pending.is_none() {
+            self.reported = self.crtc.last(now).count;
+        }
+        self.vsync_wanted = on;
+    }
+
+    /// Shows or blanks it.
+    pub fn set_visible(&mut self, visible: bool, now: u64) {
+        if self.visible != visible {
+            self.visible = visible;
+            self.reported = self.crtc.last(now).count;
+            self.change(now);
+            if !visible {
+                // A blanked source has no VSYNC that viewers could wait for.
+                self.seen_from = 0;
+            }
+        }
+    }
+
+    /// Gives the pointer another picture.
+    pub fn set_shape(&mut self, shape: Option<Shape>, now: u64) {
+        self.shape = shape;
+        if self.pointer.is_some() {
+            self.change(now);
+        }
+    }
+
+    /// Moves the pointer.
+    pub fn move_pointer(&mut self, at: Option<(i32, i32)>, now: u64) {
+        if std::mem::replace(&mut self.pointer, at) != at && self.shape.is_some() {
+            self.change(now);
+        }
+    }
+
+    /// The pointer, if it is seen.
+    pub fn pointer(&self) -> Option<Pointer> {
+        let ((x, y), shape) = (self.pointer.filter(|_| self.visible)?, self.shape.as_ref()?);
+        let at = |place: i32, hot: u32| i64::from(place) - i64::from(hot);
+        let at = (at(x, shape.hot.0), at(y, shape.hot.1));
+        Some(Pointer { width: shape.width, words: Arc::clone(&shape.words), at })
+    }
+
+    /// The line that is scanned, and whether it is one of the vertical blank.
+    pub fn line(&self, now: u64) -> super::crtc::Line {
+        if self.visible {
+            return self.crtc.line(now);
+        }
+        super::crtc::Line { line: self.target_mode.height, in_vertical_blank: true }
+    }
+
+    /// The last VSYNC.
+    pub fn last_vsync(&self, now: u64) -> Vsync {
+        self.crtc.last(now)
+    }
+
+    /// The next VSYNC, at which nothing is flipped.
+    pub fn next_vsync(&self, now: u64) -> Vsync {
+        self.crtc.next(now)
+    }
+
+    /// Does a flip that happens at once: an immediate one, or any if the source is not visible.
+    pub fn flip_at_once(&mut self, now: u64) -> Option<Immediate> {
+        let is_at_once = |pending: &Pending| pending.address.immediate || !self.visible;
+        let address = self.pending.take_if(|pending| is_at_once(pending))?.address;
+        let before = self.surface();
+        let (line, last) = (self.line(now), self.crtc.last(now));
+        self.shown = Some(address);
+        self.version += 1;
+        self.seen_from = if self.visible { last.count.saturating_add(1) } else { 0 };
+        let reported = Reported { flip: address.flip, vsync: Vsync { time: now, ..last } };
+        Some(Immediate {
+            reported,
+            before,
+            line: if line.in_vertical_blank { 0 } else { line.line },
+        })
+    }
+
+    /// Does the flip whose VSYNC has come, and returns the VSYNC if it is to be reported.
+    pub fn pass(&mut self, now: u64) -> Option<Reported> {
+        if !self.visible {
+            return None;
+        }
+        let wanted = self.vsync_wanted || self.pending.is_some();
+        if let Some(pending) = self.pending
+            && !pending.address.immediate
+        {
+            let vsync = self.crtc.flip(pending.asked);
+            if vsync.time <= now {
+                self.crtc.flipped(vsync);
+                self.shown = Some(pending.address);
+                self.pending = None;
+                self.version += 1;
+                self.seen_from = 0;
+            }
+        }
+        let vsync = self.crtc.last(now);
+        let is_new = vsync.count > self.reported;
+        self.reported = self.reported.max(vsync.count);
+        (wanted && is_new).then(|| Reported { flip: self.flip(), vsync })
+    }
+
+    /// When a VSYNC comes that has to be looked at; `None` while nobody wants one.
+    pub fn wakes_at(&self, now: u64) -> Option<u64> {
+        if !self.visible {
+            return None;
+        }
+        match self.pending {
+            Some(pending) => Some(self.crtc.flip(pending.asked).time),
+            None => self.vsync_wanted.then(|| self.crtc.next(now).time),
+        }
+    }
+}

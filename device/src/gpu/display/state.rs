@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The state of a guest's display: what is committed, plugged in, and watched. It has no thread and no clock: callers
+//! tell the time, and [`State::step`] says what to do then.
+
+use super::compose::{Geometry, Pointer};
+use super::config::DisplayConfig;
+use super::crtc::Line;
+use super::reports::Reports;
+use super::source::Source;
+use super::surface::Surface;
+use super::viewer::{Filling, Frame, ViewerId, Viewing};
+use crate::gpu::shared::event::Event;
+use bellhop_host_kmd::hardware::{DisplayPath, DisplayTicket, GuestId, Interrupt};
+use bellhop_protocol::event::InputKind;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most viewers of a guest's display at once. Each makes the display copy frames.
+pub const MAX_VIEWERS: usize = 8;
+
+/// A connector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Connector {
+    plugged: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct State {
+    guest: GuestId,
+    connectors: Vec<Connector>,
+    paths: Vec<DisplayPath>,
+    sources: BTreeMap<u32, Source>,
+    /// The last version of a picture, so that none is used twice.
+    versions: u64,
+    viewers: Vec<Viewing>,
+    last_viewer: u64,
+    /// What waits for the control plane.
+    pub reports: Reports,
+    /// The last ticket, and the last one that was reported.
+    tickets: (u64, u64),
+    /// Whether the thread reads surfaces that an earlier step gave it.
+    is_composing: bool,
+    /// Whether a thread runs.
+    pub is_running: bool,
+    /// Without power nothing is scanned, and all is kept.
+    is_powered: bool,
+    /// The guest is gone: the thread ends.
+    pub is_closed: bool,
+}
+
+/// Rows of a frame, and where they come from.
+#[derive(Debug)]
+pub struct Part {
+    pub rows: Range<u32>,
+    pub surface: Option<Surface>,
+}
+
+/// A frame to compose.
+#[derive(Debug)]
+pub struct Job {
+    pub geometry: Geometry,
+    pub parts: Vec<Part>,
+    pub pointer: Option<Pointer>,
+    pub filling: Filling,
+    pub frame: Frame,
+}
+
+/// What the thread does next.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Frames to compose.
+    pub jobs: Vec<Job>,
+    /// Reports of flips that wait until the frames are composed.
+    pub after: Vec<Interrupt>,
+    /// When to look again, in ticks; `None`: when something happens.
+    pub wakes_at: Option<u64>,
+}
+
+impl State {
+    /// A display of which nothing is committed.
+    pub fn new(guest: GuestId, config: &DisplayConfig) -> Self {
+        let connector = |plugged| Connector { plugged };
+        Self {
+            guest,
+            connectors: config.connectors.iter().map(|one| connector(one.plugged)).collect(),
+            paths: Vec::new(),
+            sources: BTreeMap::new(),
+            versions: 0,
+            viewers: Vec::new(),
+            last_viewer: 0,
+            reports: Reports::default(),
+            tickets: (0, 0),
+            is_composing: false,
+            is_running: false,
+            is_powered: true,
+            is_closed: false,
+        }
+    }
+
+    /// The committed paths.
+    pub fn paths(&self) -> &[DisplayPath] {
+        &self.paths
+    }
+
+    /// Whether a monitor is plugged into a connector.
+    pub fn is_plugged(&self, child: u32) -> bool {
+        self.connectors.get(child as usize).is_some_and(|connector| connector.plugged)
+    }
+
+    /// Plugs a monitor in or unplugs it. Returns whether that changed anything.
+    pub fn plug(&mut self, child: u32, plugged: bool) -> bool {
+        let connector = self.connectors.get_mut(child as usize);
+        let Some(connector) = connector.filter(|connector| connector.plugged != plugged) else {
+            return false;
+        };
+        connector.plugged = plugged;
+        self.reports.add(Interrupt::ChildStatusChanged { guest: self.guest, child })
+    }
+
+    /// The source with this number, if it is committed.
+    pub fn source(&mut self, source: u32) -> Option<&mut Source> {
+        self.sources.get_mut(&source)
+    }
+
+    /// See [`Display::commit_vidpn`](bellhop_host_kmd::hardware::Display::commit_vidpn).
+    pub fn commit(&mut self, paths: &[DisplayPath], now: u64) {
+        let mut before = std::mem::take(&mut self.sources);
+        for path in paths {
+            if self.sources.contains_key(&path.source) {
+                continue;
+            }
+            let stayed = before.remove(&path.source).filter(|source| source.stays(path));
+            let source = match stayed {
+                Some(mut source) => {
+                    let of_source = |other: &&DisplayPath| other.source == path.source;
+                    if !self.paths.iter().filter(of_source).eq(paths.iter().filter(of_source)) {
+                        source.change(now);
+                    }
+                    source
+                }
+                None => Source::new(path, 0, now),
+            };
+            self.sources.insert(path.source, source);
+        }
+        self.paths = paths.to_vec();
+        // A viewer compares versions of whatever its target shows.
+        for source in self.sources.values_mut() {
+            self.versions = self.versions.max(source.version) + 1;
+            source.version = self.versions;
+        }
+        for viewer in &mut self.viewers {
+            if !paths.iter().any(|path| path.target == viewer.target) {
+                viewer.lose_signal();
+            }
+        }
+    }
+
+    /// Gives it power, or takes it.
+    pub fn set_power(&mut self, on: bool, now: u64) {
+        if std::mem::replace(&mut self.is_powered, on) == on {
+            return;
+        }
+        if on {
+            self.sources.values_mut().for_each(|source| source.power_up(now));
+        } else {
+            self.viewers.iter_mut().for_each(Viewing::lose_signal);
+        }
+    }
+
+    /// See [`Display::reset_display`](bellhop_host_kmd::hardware::Display::reset_display).
+    pub fn reset(&mut self, now: u64) {
+        self.sources.values_mut().for_each(|source| source.reset(now));
+    }
+
+    /// The line that a source's preferred target scans; the blank if nothing is scanned.
+    pub fn line(&self, source: u32, now: u64) -> Line {
+        let source = self.sources.get(&source).filter(|_| self.is_powered);
+        let blank = Line { line: 0, in_vertical_blank: true };
+        source.map_or(blank, |source| source.line(now))
+    }
+
+    /// A ticket that is reported when no surface is read that was taken away before.
+    pub fn quiesce(&mut self) -> DisplayTicket {
+        self.tickets.0 += 1;
+        if !self.is_composing {
+            self.report_ticket();
+        }
+        DisplayTicket(self.tickets.0)
+    }
+
+    fn report_ticket(&mut self) {
+        let (last, reported) = self.tickets;
+        if last > reported {
+            self.tickets.1 = last;
+            let ticket = DisplayTicket(last);
+            self.reports.add(Interrupt::DisplayQuiesced { guest: self.guest, ticket });
+        }
+    }
+
+    /// Adds a viewer of a target; `None` if there are too many.
+    pub fn add_viewer(&mut self, target: u32, told: Arc<Event>) -> Option<ViewerId> {
+        if self.viewers.len() >= MAX_VIEWERS {
+            return None;
+        }
+        self.last_viewer += 1;
+        let id = ViewerId(self.last_viewer);
+        self.viewers.push(Viewing::new(id, target, told));
+        Some(id)
+    }
+
+    /// Removes a viewer.
+    pub fn remove_viewer(&mut self, id: ViewerId) {
+        self.viewers.retain(|viewer| viewer.id != id);
+    }
+
+    /// The viewer with this number.
+    pub fn viewer(&mut self, id: ViewerId) -> Option<&mut Viewing> {
+        self.viewers.iter_mut().find(|viewer| viewer.id == id)
+    }
+
+    /// Number of viewers of a target.
+    pub fn viewers_of(&self, target: u32) -> usize {
+        self.viewers.iter().filter(|viewer| viewer.target == target).count()
+    }
+
+    /// Has a viewer get a frame from the next VSYNC on, even if nothing changes.
+    pub fn refresh(&mut self, id: ViewerId, now: u64) {
+        let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id);
+        let Some(viewer) = viewer else { return };
+        let path = self.paths.iter().find(|path| path.target == viewer.target);
+        let source = path.and_then(|path| self.sources.get(&path.source));
+        let from = source.map_or(0, |source| source.last_vsync(now).count + 1);
+        viewer.refresh = viewer.refresh.or(Some(from));
+    }
+
+    fn geometry(path: &DisplayPath) -> Geometry {
+        Geometry {
+            source: (path.source_mode.width, path.source_mode.height),
+            target: (path.target_mode.width, path.target_mode.height),
+            scaling: path.scaling,
+            rotation: path.rotation,
+        }
+    }
+
+    /// Adds what a viewer did, if its target shows something. Returns false if it was dropped.
+    pub fn input(&mut self, target: u32, input: Input) -> bool {
+        let Some(path) = self.paths.iter().find(|path| path.target == target) else { return false };
+        let (kind, value) = match input {
+            Input::Key { keysym, down } => {
+                (InputKind::KEY, u64::from(keysym) << 1 | u64::from(down))
+            }
+            Input::Pointer { x, y, buttons } => {
+                let (x, y) = Self::geometry(path).source_at((x, y));
+                let place = u64::from(x) << 32 | u64::from(y.min(0xffff)) << 16;
+                (InputKind::POINTER, place | u64::from(buttons))
+            }
+        };
+        let (guest, source) = (self.guest, path.source);
+        self.reports.add(Interrupt::DisplayInput { guest, source, kind, value })
+    }
+
+    /// Thread: does what is due, and says what to compose. [`Self::composed`] follows.
+    pub fn step(&mut self, now: u64) -> Step {
+        let mut step = Step::default();
+        if !self.is_powered {
+            return step;
+        }
+        let (guest, paths) = (self.guest, &self.paths);
+        for (&number, source) in &mut self.sources {
+            let target = source.target;
+            if let Some(flipped) = source.flip_at_once(now) {
+                let (flip, vsync) = (flipped.reported.flip, flipped.reported.vsync);
+                let (count, time) = (vsync.count, vsync.time);
+                let flipped_at = flipped.line;
+                step.after.push(Interrupt::Flipped { guest, source: number, flip, count, time });
+                if flipped_at > 0 {
+                    let of_source = paths.iter().filter(|path| path.source == number);
+                    for path in of_source {
+                        let torn_at = flipped_at.min(path.target_mode.height);
+                        let frame = Frame { buffer: 0, flip, vsync: count, time, torn_at };
+                        let parts = [
+                            (0..torn_at, flipped.before),
+                            (torn_at..path.target_mode.height, source.surface()),
+                        ];
+                        frames(
+                            &mut self.viewers,
+                            path,
+                            source,
+                            frame,
+                            &parts,
+                            &mut step.jobs,
+                            |_| true,
+                        );
+                    }
+                }
+            }
+            if let Some(passed) = source.pass(now) {
+                let (flip, count, time) = (passed.flip, passed.vsync.count, passed.vsync.time);
+                let vsync =
+                    Interrupt::CrtcVsync { guest, source: number, target, flip, count, time };
+                self.reports.add(vsync);
+            }
+            step.wakes_at = earliest(step.wakes_at, source.wakes_at(now));
+        }
+        for path in paths {
+            let Some(source) = self.sources.get(&path.source) else { continue };
+            let vsync = source.last_vsync(now);
+            let frame = Frame {
+                buffer: 0,
+                flip: source.flip(),
+                vsync: vsync.count,
+                time: vsync.time,
+                torn_at: 0,
+            };
+            let parts = [(0..path.target_mode.height, source.surface())];
+            let is_due = |viewer: &Viewing| {
+                viewer.refresh.is_some_and(|from| from <= vsync.count)
+                    || viewer.seen != source.version && source.seen_from <= vsync.count
+            };
+            frames(&mut self.viewers, path, source, frame, &parts, &mut step.jobs, is_due);
+            let waits = |viewer: &Viewing| {
+                viewer.target == path.target
+                    && viewer.has_room()
+                    && (viewer.refresh.is_some() || viewer.seen != source.version)
+            };
+            if self.viewers.iter().any(waits) {
+                step.wakes_at = earliest(step.wakes_at, Some(source.next_vsync(now).time));
+            }
+        }
+        self.is_composing = !step.jobs.is_empty();
+        step
+    }
+
+    /// Thread: the frames of a step are composed.
+    pub fn composed(&mut self, step: Step) {
+        self.is_composing = false;
+        for job in step.jobs {
+            let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == job.filling.viewer);
+            if let Some(viewer) = viewer {
+                viewer.filled(&job.filling, job.frame);
+            }
+        }
+        for report in step.after {
+            self.reports.add(report);
+        }
+        self.report_ticket();
+    }
+}
+
+/// What a viewer did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// A key.
+    Key {
+        /// Its keysym of X11.
+        keysym: u32,
+        /// Whether it went down.
+        down: bool,
+    },
+    /// The pointer is at a pixel of the target, with these buttons pressed.
+    Pointer {
+        /// From the left.
+        x: u32,
+        /// From above.
+        y: u32,
+        /// Pressed buttons, as RFB numbers them.
+        buttons: u16,
+    },
+}
+
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
+}
+
+/// Adds a frame for each viewer of a path for which it is due and that has room.
+fn frames(
+    viewers: &mut [Viewing],
+    path: &DisplayPath,
+    source: &Source,
+    frame: Frame,
+    parts: &[(Range<u32>, Option<Surface>)],
+    jobs: &mut Vec<Job>,
+    is_due: impl Fn(&Viewing) -> bool,
+) {
+    let geometry = State::geometry(path);
+    let of_path = viewers.iter_mut().filter(|viewer| viewer.target == path.target);
+    for viewer in of_path.filter(|viewer| viewer.has_room() && is_due(viewer)) {
+        let filling = match viewer.fill(&geometry) {
+            Ok(Some(filling)) => filling,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::warn!(%error, target = path.target, "a viewer has no memory for frames");
+                // Otherwise each VSYNC would try again.
+                (viewer.seen, viewer.refresh) = (source.version, None);
+                continue;
+            }
+        };
+        if frame.torn_at == 0 {
+            (viewer.seen, viewer.refresh) = (source.version, None);
+        }
+        jobs.push(Job {
+            geometry,
+            parts: parts
+                .iter()
+                .map(|(rows, surface)| Part { rows: rows.clone(), surface: *surface })
+                .collect(),
+            pointer: source.pointer(),
+            frame: Frame { buffer: filling.buffer, ..frame },
+            filling,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

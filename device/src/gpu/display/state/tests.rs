@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::gpu::display::config::ConnectorConfig;
+use crate::gpu::display::viewer::Update;
+use bellhop_host_kmd::hardware::{Monitor, PhysicalAddress, Segment, SourceAddress};
+use bellhop_protocol::control::display::{
+    ConnectorKind, Rotation, Scaling, SourceMode, TargetMode,
+};
+use bellhop_protocol::pixel_format::PixelFormat;
+
+const GUEST: GuestId = GuestId(7);
+const MS: u64 = 1_000_000;
+
+/// Two connectors, the first of them plugged.
+fn state() -> State {
+    let connector = |plugged| ConnectorConfig {
+        name: String::new(),
+        kind: ConnectorKind::VIRTUAL,
+        max_pixel_rate: u64::MAX,
+        monitor: Monitor { edid: vec![0; 128], modes: Vec::new() },
+        plugged,
+    };
+    let connectors = vec![connector(true), connector(false)];
+    State::new(GUEST, &DisplayConfig { connectors, total_pixel_rate: u64::MAX })
+}
+
+/// 100 Hz: a VSYNC every 10 ms, of which the blank takes 2 ms.
+fn path(source: u32, target: u32) -> DisplayPath {
+    DisplayPath {
+        source,
+        target,
+        scaling: Scaling::IDENTITY,
+        rotation: Rotation::IDENTITY,
+        source_mode: SourceMode { width: 4, height: 8, format: PixelFormat::X8R8G8B8, reserved: 0 },
+        target_mode: TargetMode {
+            width: 4,
+            height: 8,
+            total_width: 5,
+            total_height: 10,
+            refresh_numerator: 100,
+            refresh_denominator: 1,
+            flags: 0,
+            min_refresh: 0,
+        },
+    }
+}
+
+fn flip(number: u64, immediate: bool) -> Option<SourceAddress> {
+    let base = PhysicalAddress { segment: Segment::Local, address: number * 0x1000 };
+    Some(SourceAddress { flip: number, base, pitch: 16, immediate })
+}
+
+fn vsync(source: u32, target: u32, flip: u64, count: u64) -> Interrupt {
+    Interrupt::CrtcVsync { guest: GUEST, source, target, flip, count, time: count * 10 * MS }
+}
+
+fn reports(state: &mut State) -> Vec<Interrupt> {
+    state.reports.take().collect()
+}
+
+/// A step whose frames are composed at once. Returns when the next one is.
+fn step(state: &mut State, now: u64) -> Option<u64> {
+    let step = state.step(now);
+    let wakes_at = step.wakes_at;
+    state.composed(step);
+    wakes_at
+}
+
+#[test]
+fn nobody_wakes_a_screen_that_nobody_watches() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    assert_eq!(step(&mut state, MS), None);
+    state.source(0).unwrap().set_address(flip(1, false), 2 * MS);
+    assert_eq!(step(&mut state, 2 * MS), Some(10 * MS));
+    assert_eq!(step(&mut state, 10 * MS), None);
+    assert_eq!(reports(&mut state), [vsync(0, 0, 1, 1)]);
+    assert_eq!(step(&mut state, 55 * MS), None);
+    assert_eq!(reports(&mut state), []);
+}
+
+#[test]
+fn each_vsync_is_reported_while_it_is_wanted() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().control_vsync(true, 25 * MS);
+    assert_eq!(step(&mut state, 25 * MS), Some(30 * MS));
+    assert_eq!(step(&mut state, 30 * MS), Some(40 * MS));
+    // The thread was late: one VSYNC is missed, and the count says so.
+    assert_eq!(step(&mut state, 53 * MS), Some(60 * MS));
+    assert_eq!(reports(&mut state), [vsync(0, 0, 0, 5)], "older ones tell nothing more");
+    state.source(0).unwrap().control_vsync(false, 55 * MS);
+    assert_eq!(step(&mut state, 60 * MS), None);
+    assert_eq!(reports(&mut state), []);
+}
+
+#[test]
+fn a_flip_happens_at_the_vsync_after_it_was_asked_for_and_the_latest_one_counts() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    let source = state.source(0).unwrap();
+    source.set_address(flip(1, false), 5 * MS);
+    assert_eq!(source.set_address(flip(2, false), 6 * MS), Some(1));
+    assert_eq!(step(&mut state, 9 * MS), Some(10 * MS));
+    assert_eq!(state.source(0).unwrap().flip(), 0);
+    step(&mut state, 10 * MS);
+    assert_eq!(state.source(0).unwrap().flip(), 2);
+    // Asked for after the VSYNC, though the thread looks later.
+    state.source(0).unwrap().set_address(flip(3, false), 20 * MS + 1);
+    assert_eq!(step(&mut state, 21 * MS), Some(30 * MS));
+    assert_eq!(reports(&mut state), [vsync(0, 0, 2, 1)]);
+}
+
+#[test]
+fn an_immediate_flip_happens_at_once_and_is_reported_when_the_lines_before_it_are_copied() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().set_address(flip(1, true), 5 * MS);
+    let step = state.step(5 * MS);
+    let flipped =
+        |flip, count, time| Interrupt::Flipped { guest: GUEST, source: 0, flip, count, time };
+    assert_eq!(step.after, [flipped(1, 0, 5 * MS)]);
+    assert_eq!(reports(&mut state), []);
+    state.composed(step);
+    assert_eq!(reports(&mut state), [flipped(1, 0, 5 * MS)]);
+}
+
+#[test]
+fn a_blanked_source_flips_at_once_and_has_no_vsync() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    let source = state.source(0).unwrap();
+    source.control_vsync(true, 0);
+    source.set_address(flip(1, false), MS);
+    source.set_visible(false, 2 * MS);
+    assert_eq!(step(&mut state, 2 * MS), None);
+    let flipped = Interrupt::Flipped { guest: GUEST, source: 0, flip: 1, count: 0, time: 2 * MS };
+    assert_eq!(reports(&mut state), [flipped]);
+    let source = state.source(0).unwrap();
+    assert_eq!((source.surface(), source.line(3 * MS).in_vertical_blank), (None, true));
+    source.set_visible(true, 42 * MS);
+    assert!(source.surface().is_some());
+    assert_eq!(step(&mut state, 42 * MS), Some(50 * MS));
+    step(&mut state, 50 * MS);
+    assert_eq!(reports(&mut state), [vsync(0, 0, 1, 5)]);
+}
+
+#[test]
+fn a_source_that_stays_goes_on_and_one_that_changes_begins_anew() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().set_address(flip(1, false), 0);
+    step(&mut state, 10 * MS);
+    state.commit(&[path(0, 0), path(1, 1)], 15 * MS);
+    assert_eq!(state.source(0).unwrap().last_vsync(20 * MS).count, 2);
+    assert_eq!(state.source(0).unwrap().flip(), 1);
+    let mut other = path(0, 0);
+    other.target_mode.refresh_numerator = 50;
+    state.commit(&[other, path(1, 1)], 25 * MS);
+    let source = state.source(0).unwrap();
+    assert_eq!((source.flip(), source.last_vsync(44 * MS).count), (0, 0));
+    assert_eq!(state.source(1).unwrap().last_vsync(44 * MS).count, 2);
+    state.commit(&[], 45 * MS);
+    assert!(state.source(0).is_none() && state.paths().is_empty());
+}
+
+fn view(state: &mut State, target: u32) -> ViewerId {
+    state.add_viewer(target, Arc::new(Event::new().unwrap())).unwrap()
+}
+
+/// What a viewer was told: `B` new buffers, `-` no signal, or the flip of a frame. Frames are given back.
+fn seen(state: &mut State, viewer: ViewerId) -> String {
+    let viewer = state.viewer(viewer).unwrap();
+    let mut seen = String::new();
+    for update in viewer.take() {
+        match update {
+            Update::Buffers(_) => seen += "B",
+            Update::NoSignal => seen += "-",
+            Update::Frame(frame) => {
+                viewer.give_back(frame.buffer);
+                seen += &format!("{}", frame.flip);
+                if frame.torn_at > 0 {
+                    seen += &format!("t{}", frame.torn_at);
+                }
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_viewer_sees_each_change_once_and_then_nobody_wakes() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    assert_eq!(seen(&mut state, viewer), "-");
+    state.commit(&[path(0, 0)], 0);
+    step(&mut state, 0);
+    assert_eq!(seen(&mut state, viewer), "B0");
+    state.source(0).unwrap().set_address(flip(1, false), 3 * MS);
+    assert_eq!(step(&mut state, 3 * MS), Some(10 * MS));
+    assert_eq!(step(&mut state, 10 * MS), None);
+    assert_eq!(seen(&mut state, viewer), "1");
+    assert_eq!(step(&mut state, 11 * MS), None);
+    state.refresh(viewer, 12 * MS);
+    assert_eq!(step(&mut state, 12 * MS), Some(20 * MS));
+    assert_eq!(step(&mut state, 20 * MS), None);
+    assert_eq!(seen(&mut state, viewer), "1");
+    state.commit(&[], 21 * MS);
+    assert_eq!(seen(&mut state, viewer), "-");
+    state.remove_viewer(viewer);
+    assert_eq!(state.viewers_of(0), 0);
+}
+
+#[test]
+fn a_viewer_that_keeps_its_buffers_misses_frames_and_wakes_nobody() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    step(&mut state, 0);
+    for number in 1..=5 {
+        let now = number * 10 * MS;
+        state.source(0).unwrap().set_address(flip(number, false), now - MS);
+        step(&mut state, now - MS);
+        assert_eq!(step(&mut state, now), None);
+    }
+    assert_eq!(seen(&mut state, viewer), "B01");
+    step(&mut state, 51 * MS);
+    assert_eq!(seen(&mut state, viewer), "5");
+}
+
+#[test]
+fn a_torn_frame_has_the_lines_before_it_and_a_whole_one_follows() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().set_address(flip(1, false), 0);
+    step(&mut state, 10 * MS);
+    assert_eq!(seen(&mut state, viewer), "B1");
+    // 16 ms: 6 ms after the VSYNC, of which the blank took 2: line 4 is scanned.
+    state.source(0).unwrap().set_address(flip(2, true), 16 * MS);
+    let torn = state.step(16 * MS);
+    let [job] = &*torn.jobs else { panic!("{torn:?}") };
+    let parts: Vec<_> = job
+        .parts
+        .iter()
+        .map(|part| (part.rows.clone(), part.surface.unwrap().address.address))
+        .collect();
+    assert_eq!(parts, [(0..4, 0x1000), (4..8, 0x2000)]);
+    assert_eq!(torn.wakes_at, Some(20 * MS));
+    state.composed(torn);
+    assert_eq!(seen(&mut state, viewer), "2t4");
+    step(&mut state, 20 * MS);
+    assert_eq!(seen(&mut state, viewer), "2");
+    // In the blank nothing is torn.
+    state.source(0).unwrap().set_address(flip(3, true), 21 * MS);
+    step(&mut state, 21 * MS);
+    assert_eq!(seen(&mut state, viewer), "");
+    step(&mut state, 30 * MS);
+    assert_eq!(seen(&mut state, viewer), "3");
+}
+
+#[test]
+fn clones_show_one_source_each_in_its_own_way() {
+    let mut state = state();
+    let viewers = [view(&mut state, 0), view(&mut state, 1)];
+    let mut clone = path(0, 1);
+    clone.target_mode.width = 8;
+    clone.scaling = Scaling::CENTERED;
+    state.commit(&[path(0, 0), clone], 0);
+    let first = state.step(0);
+    let sizes: Vec<_> = first.jobs.iter().map(|job| job.filling.into.size()).collect();
+    assert_eq!(sizes, [(4, 8), (8, 8)]);
+    state.composed(first);
+    state.source(0).unwrap().set_address(flip(1, false), MS);
+    step(&mut state, 10 * MS);
+    assert_eq!(viewers.map(|viewer| seen(&mut state, viewer)), ["B01", "B01"]);
+    // The preferred target is that of the first path, and only it interrupts.
+    assert_eq!(reports(&mut state), [vsync(0, 0, 1, 1)]);
+}
+
+#[test]
+fn a_ticket_passes_when_no_surface_is_read_any_more() {
+    let mut state = state();
+    let passed =
+        |ticket| Interrupt::DisplayQuiesced { guest: GUEST, ticket: DisplayTicket(ticket) };
+    assert_eq!(state.quiesce(), DisplayTicket(1));
+    assert_eq!(reports(&mut state), [passed(1)]);
+    view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    let composing = state.step(0);
+    assert_eq!(composing.jobs.len(), 1);
+    state.commit(&[], 0);
+    assert_eq!([state.quiesce(), state.quiesce()], [DisplayTicket(2), DisplayTicket(3)]);
+    assert_eq!(reports(&mut state), []);
+    state.composed(composing);
+    assert_eq!(reports(&mut state), [passed(3)]);
+}
+
+#[test]
+fn a_frame_that_was_composed_for_another_mode_is_dropped() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    let composing = state.step(0);
+    state.commit(&[], 0);
+    state.composed(composing);
+    assert_eq!(seen(&mut state, viewer), "-");
+}
+
+#[test]
+fn plugging_is_reported_once() {
+    let mut state = state();
+    assert!(state.is_plugged(0) && !state.is_plugged(1) && !state.is_plugged(2));
+    let changed = |child| Interrupt::ChildStatusChanged { guest: GUEST, child };
+    assert!(state.plug(1, true) && !state.plug(1, true) && !state.plug(2, true));
+    assert!(state.plug(1, false));
+    assert_eq!(reports(&mut state), [changed(1)]);
+}
+
+#[test]
+fn input_reaches_the_source_that_is_seen_and_its_queue_is_bounded() {
+    let mut state = state();
+    let key = |keysym| Input::Key { keysym, down: true };
+    assert!(!state.input(0, key(1)), "nothing is shown");
+    let mut turned = path(1, 0);
+    turned.rotation = Rotation::ROTATE_180;
+    state.commit(&[turned], 0);
+    assert!(state.input(0, key(0x61)));
+    assert!(state.input(0, Input::Pointer { x: 0, y: 1, buttons: 1 }));
+    assert!(state.input(0, Input::Pointer { x: 1, y: 1, buttons: 1 }));
+    assert!(state.input(0, Input::Pointer { x: 1, y: 1, buttons: 0 }));
+    let input = |kind, value| Interrupt::DisplayInput { guest: GUEST, source: 1, kind, value };
+    assert_eq!(
+        reports(&mut state),
+        [
+            input(InputKind::KEY, 0x61 << 1 | 1),
+            input(InputKind::POINTER, 2 << 32 | 6 << 16 | 1),
+            input(InputKind::POINTER, 2 << 32 | 6 << 16),
+        ]
+    );
+    let taken = (0..1000).filter(|keysym| state.input(0, key(*keysym))).count();
+    assert_eq!((taken, reports(&mut state).len()), (64, 64));
+}
+
+#[test]
+fn variable_refresh_flips_when_asked() {
+    let mut state = state();
+    let mut variable = path(0, 0);
+    variable.target_mode.min_refresh = 20_000;
+    state.commit(&[variable], 0);
+    state.source(0).unwrap().set_address(flip(1, false), 23 * MS);
+    assert_eq!(step(&mut state, 23 * MS), None);
+    let report = Interrupt::CrtcVsync {
+        guest: GUEST,
+        source: 0,
+        target: 0,
+        flip: 1,
+        count: 1,
+        time: 23 * MS,
+    };
+    assert_eq!(reports(&mut state), [report]);
+}
+
+#[test]
+fn without_power_nothing_is_scanned_and_all_is_kept() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().set_address(flip(1, false), 0);
+    step(&mut state, 10 * MS);
+    state.source(0).unwrap().set_address(flip(2, false), 11 * MS);
+    state.source(0).unwrap().control_vsync(true, 11 * MS);
+    state.set_power(false, 12 * MS);
+    assert_eq!(seen(&mut state, viewer), "-");
+    reports(&mut state);
+    assert_eq!(step(&mut state, 35 * MS), None);
+    assert!(state.line(0, 35 * MS).in_vertical_blank);
+    assert_eq!(reports(&mut state), []);
+    state.set_power(true, 45 * MS);
+    assert_eq!(step(&mut state, 45 * MS), Some(50 * MS));
+    step(&mut state, 50 * MS);
+    assert_eq!(reports(&mut state), [vsync(0, 0, 2, 5)]);
+    assert!(seen(&mut state, viewer).ends_with('2'));
+}
+
+#[test]
+fn a_reset_forgets_what_is_pending_and_keeps_what_is_shown() {
+    let mut state = state();
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().set_address(flip(1, false), 0);
+    step(&mut state, 10 * MS);
+    state.source(0).unwrap().set_address(flip(2, false), 11 * MS);
+    state.reset(15 * MS);
+    reports(&mut state);
+    assert_eq!(step(&mut state, 15 * MS), None);
+    let source = state.source(0).unwrap();
+    assert_eq!((source.flip(), source.last_vsync(25 * MS).count), (1, 1));
+    assert_eq!(source.set_address(None, 26 * MS), None);
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The displays of an adapter: `[[adapter.displays]]`.
+
+use super::bounded::Count;
+use super::declare::{Kind, Setting, choices};
+use super::place::KeyPath;
+use super::rules::Fault;
+use super::{AdapterConfig, at};
+use crate::gpu::display::config::{ConnectorConfig, DisplayConfig};
+use crate::monitor::{self, Description, Mode};
+use crate::section;
+use bellhop_protocol::control::display::{ConnectorKind, MAX_PATHS};
+use clap::ValueEnum;
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::path::PathBuf;
+
+section! {
+    /// A connector, with the monitor that is plugged into it.
+    pub struct DisplaySettings {
+        /// The connector's name among those of the adapter, which tools take; and the monitor's. Empty: its kind and
+        /// number, such as `VIRTUAL-1`.
+        name: String;
+        /// What the connector is.
+        connector: Connector;
+        /// A file with the monitor's EDID. Without one the EDID is made from the following keys.
+        edid: PathBuf;
+        /// The monitor's modes, such as `"2560x1440@143.856"`, at most 16, the preferred one first. `59.94`, `23.976`
+        /// and their like are the exact rates of television. 640 by 480 is always added.
+        modes: Vec<ModeSetting> = vec![ModeSetting(FULL_HD)];
+        /// Width and height of what is visible, in millimetres, such as `"598x336"`; empty if unknown.
+        size_mm: Size;
+        /// Whether the monitor says that it shows high dynamic range.
+        hdr: bool = false;
+        /// The lowest rate in Hz that the monitor can wait for a frame with, in modes that are faster. 0 is a constant
+        /// rate.
+        variable_refresh: Count<0, 240> = at(0);
+        /// Whether the monitor is plugged in when a guest is attached. `bellhop screen plug` and `unplug` change it.
+        plugged: bool = true;
+        /// Most megapixels in a second, blanks included, that the connector transmits. 0 is what its kind does: 600
+        /// for HDMI, 1080 for DisplayPort, and any number for a virtual one.
+        max_megapixels: Count<0, 100_000> = at(0);
+    }
+}
+
+/// The mode of a monitor of which nothing is said.
+const FULL_HD: Mode = Mode { width: 1920, height: 1080, numerator: 60, denominator: 1 };
+
+/// Megapixels in a second: HDMI 2.0 transmits 600 million, and DisplayPort 1.3 25.92 Gbit/s of 24 bits each.
+const HDMI_RATE: u64 = 600;
+const DISPLAYPORT_RATE: u64 = 1080;
+const MEGA: u64 = 1_000_000;
+
+/// What a connector is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, serde::Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Connector {
+    /// Neither of the others, and no cable limits it.
+    #[default]
+    Virtual,
+    /// HDMI.
+    Hdmi,
+    /// DisplayPort.
+    #[value(name = "displayport")]
+    DisplayPort,
+}
+
+impl Setting for Connector {
+    const KIND: Kind = Kind::value(choices::<Self>);
+}
+
+impl Connector {
+    fn kind(self) -> ConnectorKind {
+        match self {
+            Self::Virtual => ConnectorKind::VIRTUAL,
+            Self::Hdmi => ConnectorKind::HDMI,
+            Self::DisplayPort => ConnectorKind::DISPLAYPORT,
+        }
+    }
+
+    /// Pixels in a second.
+    fn rate(self) -> u64 {
+        match self {
+            Self::Virtual => u64::MAX,
+            Self::Hdmi => HDMI_RATE * MEGA,
+            Self::DisplayPort => DISPLAYPORT_RATE * MEGA,
+        }
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Virtual => "VIRTUAL",
+            Self::Hdmi => "HDMI",
+            Self::DisplayPort => "DP",
+        }
+    }
+}
+
+/// A mode, written as `"1920x1080@60"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModeSetting(pub Mode);
+
+/// Width and height, written as `"598x336"`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// In millimetres; 0 if unknown.
+    pub width: u32,
+    /// In millimetres; 0 if unknown.
+    pub height: u32,
+}
+
+/// Largest side of a monitor that an EDID can tell, in millimetres.
+const LARGEST: u32 = 2550;
+
+/// A setting that is one word of text.
+trait Text: Sized {
+    const EXPECTED: &'static str;
+    fn parse(text: &str) -> Option<Self>;
+}
+
+impl Text for ModeSetting {
+    const EXPECTED: &'static str = "WIDTHxHEIGHT@RATE, such as \"1920x1080@59.94\": sides of 16 to 16384, a rate of 23 to 1000 Hz";
+
+    fn parse(text: &str) -> Option<Self> {
+        Mode::parse(text).map(Self)
+    }
+}
+
+impl Text for Size {
+    const EXPECTED: &'static str =
+        "WIDTHxHEIGHT in millimetres, such as \"598x336\", each 1 to 2550; or empty";
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() {
+            return Some(Self::default());
+        }
+        let (width, height) = text.split_once('x')?;
+        let side = |text: &str| {
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            let side = is_number.then(|| text.parse().ok()).flatten();
+            side.filter(|side| (1..=LARGEST).contains(side))
+        };
+        Some(Self { width: side(width)?, height: side(height)? })
+    }
+}
+
+impl fmt::Display for ModeSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
+/// Reads a [`Text`]; on failure the error says what it is.
+struct Reader<T>(std::marker::PhantomData<T>);
+
+impl<T: Text> Visitor<'_> for Reader<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::EXPECTED)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        T::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+macro_rules! text_setting {
+    ($($setting:ident)*) => {$(
+        impl Setting for $setting {
+            const KIND: Kind = Kind::value(|| <Self as Text>::EXPECTED.to_owned());
+        }
+
+        impl Serialize for $setting {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $setting {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Reader(std::marker::PhantomData))
+            }
+        }
+    )*};
+}
+
+text_setting!(ModeSetting Size);
+
+impl AdapterConfig {
+    /// The displays of the adapter with this name. Reads the files of EDIDs.
+    ///
+    /// # Errors
+    /// For the first display that cannot be.
+    pub fn displays(&self, name: &str) -> Result<DisplayConfig, Fault> {
+        let all = KeyPath::of_adapter(name).child("displays");
+        if self.displays.len() > MAX_PATHS as usize {
+            let count = format!("{} displays", self.displays.len());
+            return Err(Fault::new(all, count, format!("0 to {MAX_PATHS}")));
+        }
+        let mut connectors: Vec<ConnectorConfig> = Vec::new();
+        for (settings, place) in self.displays.iter().zip(0..) {
+            let key = all.child(place);
+            let connector = settings.connector(place, &key)?;
+            if connectors.iter().any(|other| other.name == connector.name) {
+                let name = format!("{:?}", connector.name);
+                return Err(Fault::new(key.child("name"), name, "another display's name no more"));
+            }
+            connectors.push(connector);
+        }
+        let total_pixel_rate = match u64::from(self.display_megapixels.get()) {
+            0 => u64::MAX,
+            megapixels => megapixels * MEGA,
+        };
+        Ok(DisplayConfig { connectors, total_pixel_rate })
+    }
+}
+
+impl DisplaySettings {
+    fn connector(&self, place: usize, key: &KeyPath) -> Result<ConnectorConfig, Fault> {
+        let name = match self.name.as_str() {
+            "" => format!("{}-{}", self.connector.prefix(), place + 1),
+            name => name.to_owned(),
+        };
+        if name.chars().any(char::is_control) {
+            return Err(Fault::new(
+                key.child("name"),
+                format!("{name:?}"),
+                "without control characters",
+            ));
+        }
+        let variable_refresh = self.variable_refresh.get();
+        let monitor = if self.edid.as_os_str().is_empty() {
+            let wrong = |why: monitor::MonitorError| {
+                let modes: Vec<_> = self.modes.iter().map(ToString::to_string).collect();
+                Fault::new(key.child("modes"), format!("{modes:?}"), format!("possible: {why}"))
+            };
+            if self.modes.is_empty() {
+                return Err(Fault::new(key.child("modes"), "[]", "1 to 16 modes"));
+            }
+            let description = Description {
+                name: name.clone(),
+                connector: self.connector.kind(),
+                modes: self.modes.iter().map(|mode| mode.0).collect(),
+                size_mm: (self.size_mm.width, self.size_mm.height),
+                hdr: self.hdr,
+                variable_refresh,
+            };
+            description.make().map_err(wrong)?
+        } else {
+            let wrong = |why: String| {
+                let file = format!("\"{}\"", self.edid.display());
+                Fault::new(key.child("edid"), file, format!("a file with an EDID: {why}"))
+            };
+            let bytes = std::fs::read(&self.edid).map_err(|error| wrong(error.to_string()))?;
+            monitor::of_edid(&bytes, variable_refresh).map_err(|error| wrong(error.to_string()))?
+        };
+        let max_pixel_rate = match u64::from(self.max_megapixels.get()) {
+            0 => self.connector.rate(),
+            megapixels => megapixels * MEGA,
+        };
+        let kind = self.connector.kind();
+        let connector =
+            ConnectorConfig { name, kind, max_pixel_rate, monitor, plugged: self.plugged };
+        let preferred = connector.monitor.modes.first();
+        let needed = preferred.map_or(0, |mode| mode.pixel_rate());
+        if needed > max_pixel_rate {
+            let expected = format!(
+                "at least {}: the preferred mode needs that many megapixels in a second",
+                needed.div_ceil(MEGA)
+            );
+            let has = max_pixel_rate / MEGA;
+            return Err(Fault::new(key.child("max_megapixels"), has, expected));
+        }
+        Ok(connector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn displays(text: &str) -> Result<DisplayConfig, String> {
+        let config: Config = super::super::read(text).map_err(|flaw| flaw.to_string())?;
+        config.adapter.displays("").map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn there_is_no_display_unless_one_is_configured() {
+        assert_eq!(displays("").unwrap().connectors, []);
+        let one = displays("[[adapter.displays]]\n").unwrap();
+        let [connector] = &*one.connectors else { panic!("{one:?}") };
+        assert_eq!(
+            (connector.name.as_str(), connector.kind),
+            ("VIRTUAL-1", ConnectorKind::VIRTUAL)
+        );
+        assert!(connector.plugged && connector.monitor.edid.len() == 128);
+        let mode = connector.monitor.modes[0];
+        assert_eq!((mode.width, mode.height, mode.refresh_numerator), (1920, 1080, 60));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_key() {
+        for (text, why) in [
+            (
+                "modes = [\"1920x1080\"]",
+                "adapter.displays[0].modes[0] is \"1920x1080\"; it must be WIDTHxHEIGHT@RATE",
+            ),
+            ("modes = []", "adapter.displays[0].modes is []; it must be 1 to 16 modes"),
+            (
+                "size_mm = \"0x1\"",
+                "adapter.displays[0].size_mm is \"0x1\"; it must be WIDTHxHEIGHT in millimetres",
+            ),
+            (
+                "connector = \"vga\"",
+                "adapter.displays[0].connector is \"vga\"; it must be virtual or hdmi or displayport",
+            ),
+            (
+                "edid = \"/nonexistent\"",
+                "adapter.displays[0].edid is \"/nonexistent\"; it must be a file with an EDID: No such file",
+            ),
+            (
+                "connector = \"hdmi\"\nmodes = [\"3840x2160@120\"]",
+                "adapter.displays[0].max_megapixels is 600; it must be at least 1188",
+            ),
+            (
+                "name = \"a\"\n[[adapter.displays]]\nname = \"a\"",
+                "adapter.displays[1].name is \"a\"; it must be another",
+            ),
+        ] {
+            let error = displays(&format!("[[adapter.displays]]\n{text}\n")).unwrap_err();
+            assert!(error.contains(why), "{error}\n{why}");
+        }
+        let error = displays(&"[[adapter.displays]]\n".repeat(17)).unwrap_err();
+        assert!(error.contains("adapter.displays is 17 displays; it must be 0 to 16"), "{error}");
+    }
+
+    #[test]
+    fn an_edid_can_be_a_file() {
+        let made = displays("[[adapter.displays]]\nmodes = [\"1280x1024@75\"]\n").unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &made.connectors[0].monitor.edid).unwrap();
+        let read = displays(&format!("[[adapter.displays]]\nedid = {:?}\n", file.path())).unwrap();
+        let mode = read.connectors[0].monitor.modes[0];
+        assert_eq!((mode.width, mode.height), (1280, 1024));
+        std::fs::write(file.path(), [0; 128]).unwrap();
+        let error =
+            displays(&format!("[[adapter.displays]]\nedid = {:?}\n", file.path())).unwrap_err();
+        assert!(error.contains("it is no EDID"), "{error}");
+    }
+}
