@@ -4,7 +4,8 @@
 
 use anyhow::{Context, bail};
 use bellhop_guest::inspect::Source;
-use bellhop_protocol::snapshot::{ListReply, ListRequest, MAX_LIST_REPLY};
+use bellhop_protocol::screen::{ScreenAction, ScreenReply, ScreenRequest};
+use bellhop_protocol::snapshot::{ListReply, ListRequest, MAX_LIST_REPLY, SNAPSHOT_VERSION};
 use bellhop_protocol::trace::{MAX_TRACE_REPLY, TraceReply, TraceRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,30 +37,18 @@ impl ControlClient {
     /// # Errors
     /// When no daemon serves the path, or it refuses this user; the error says what to do.
     pub fn connect(path: &Path) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let stream = match UnixStream::connect(path) {
-            Ok(stream) => stream,
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-                "there is no control socket at {shown}; start bellhopd with --control-socket \
-                 {shown}, or name the one that it has with --socket"
-            ),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
-                "you may not connect to {shown}; its bellhopd answers root and its own user, so \
-                 try `sudo bellhop inspect`, or `sudo -u bellhop bellhop inspect`"
-            ),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => bail!(
-                "no process serves {shown}; its bellhopd has ended: start it again, or name another \
-                 with --socket"
-            ),
-            Err(error) => {
-                return Err(error).with_context(|| {
-                    format!("cannot connect to {shown}; name a control socket with --socket")
-                });
-            }
-        };
+        let stream = connect(path)?;
         stream.set_read_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
         stream.set_write_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
         Ok(Self { path: path.to_owned(), stream: BufReader::new(stream), has_answered: false })
+    }
+
+    /// Asks about displays.
+    ///
+    /// # Errors
+    /// When the daemon does not answer, or answers something else.
+    pub fn screen(&mut self, screen: ScreenAction) -> anyhow::Result<ScreenReply> {
+        self.ask(&ScreenRequest { version: SNAPSHOT_VERSION, screen }, MAX_LINE)
     }
 
     /// Requests the records of a trace.
@@ -117,6 +106,34 @@ impl Source for ControlClient {
             ListReply::Error(why) => bail!("the daemon refuses: {why}"),
         }
     }
+}
+
+/// Connects to a control socket.
+///
+/// # Errors
+/// When no daemon serves the path, or it refuses this user; the error says what to do.
+pub fn connect(path: &Path) -> anyhow::Result<UnixStream> {
+    let shown = path.display();
+    Ok(match UnixStream::connect(path) {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "there is no control socket at {shown}; start bellhopd with --control-socket \
+                 {shown}, or name the one that it has with --socket"
+        ),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
+            "you may not connect to {shown}; its bellhopd answers root and its own user, so \
+                 try `sudo bellhop inspect`, or `sudo -u bellhop bellhop inspect`"
+        ),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => bail!(
+            "no process serves {shown}; its bellhopd has ended: start it again, or name another \
+                 with --socket"
+        ),
+        Err(error) => {
+            return Err(error).with_context(|| {
+                format!("cannot connect to {shown}; name a control socket with --socket")
+            });
+        }
+    })
 }
 
 /// Whether the other end has gone.

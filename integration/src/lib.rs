@@ -12,6 +12,7 @@ pub mod guest_binary;
 pub mod harness;
 pub mod hosted;
 pub mod inspect;
+pub mod screen;
 pub mod trace;
 
 pub use cli::manual;

@@ -7,6 +7,7 @@ mod container;
 mod harness;
 mod inspect;
 pub mod manual;
+mod screen;
 mod trace;
 mod vm;
 mod vulkan;
@@ -25,6 +26,7 @@ use container::ContainerArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
 use manual::Program;
+use screen::ScreenArguments;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ Examples:
   bellhop harness --list                   the scenarios with many guests
   bellhop daemon -- --help                 bellhopd, which is part of this executable
   bellhop inspect --watch                  the objects of a running bellhopd's guests
+  bellhop screen capture --png screen.png  what a guest shows
   bellhop trace -o run.pftrace -- run      the main job as a timeline for ui.perfetto.dev"
 )]
 struct Cli {
@@ -138,6 +141,10 @@ Examples:
     /// each engine's run list, or as JSON. This does not disturb guests. In a guest,
     /// `bellhop-guest inspect` shows that guest's own objects.
     Inspect(InspectArguments),
+    /// Show the displays of guests: pictures, recordings, VNC; plug and unplug their monitors
+    ///
+    /// Asks a bellhopd that has a --control-socket, and displays in its configuration.
+    Screen(ScreenArguments),
     /// Record what engines and queues do, for the Perfetto trace viewer
     ///
     /// Writes a timeline. It shows the power state of each engine, and for each hardware queue the states of
@@ -341,6 +348,7 @@ pub fn main() -> ExitCode {
         Command::Container(arguments) => arguments.run(),
         Command::Harness(arguments) => arguments.run(),
         Command::Inspect(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
+        Command::Screen(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Trace(arguments) => arguments.run(),
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell, program } => completions(shell, program),

@@ -7,6 +7,7 @@ mod container;
 mod daemon;
 mod dependencies;
 mod descriptors;
+mod edid;
 mod engine_kernels;
 mod inspect;
 mod kernels;
@@ -16,6 +17,7 @@ mod own_kernels;
 #[path = "../../../device/tests/gpu/support/rig.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod rig;
+mod screen;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;

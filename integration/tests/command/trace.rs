@@ -2,9 +2,9 @@
 
 //! Timelines for Perfetto, read back with Perfetto's own definition of its format.
 
+use crate::support::python::python_with;
 use crate::support::{
-    Daemon, TIMEOUT, await_that, bellhop, client, client_of, guest, is_here, report, run, skip,
-    submit_once, text,
+    Daemon, TIMEOUT, await_that, bellhop, client, client_of, guest, report, run, submit_once, text,
 };
 use bellhop_guest::client::Shape;
 use bellhop_guest_umd::CommandBuffer;
@@ -112,31 +112,9 @@ impl Decoded {
 
 /// A Python with Perfetto's classes, in the target folder; the first test makes it.
 static PYTHON: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
-    let loss = "timelines are not read back";
-    if !is_here("python3", loss) {
-        return None;
-    }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto");
-    let python = folder.join("bin/python");
-    let run = |command: &mut Command| match command.output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(text(&output.stderr)),
-        Err(error) => Err(error.to_string()),
-    };
-    let has_it = || {
-        let import = "from perfetto.protos.perfetto.trace import perfetto_trace_pb2";
-        run(Command::new(&python).args(["-c", import]))
-    };
-    let make = || {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        let install = ["-m", "pip", "install", "--quiet", "perfetto==0.59.1"];
-        run(Command::new(&python).args(install))
-    };
-    if let Err(error) = has_it().or_else(|_| make()) {
-        skip(&format!("python3 cannot be given the package perfetto: {}", error.trim()), loss);
-        return None;
-    }
-    Some(python)
+    let import = "from perfetto.protos.perfetto.trace import perfetto_trace_pb2";
+    let folder = python_with("perfetto==0.59.1", import, "timelines are not read back")?;
+    Some(folder.join("bin/python"))
 });
 
 fn begin(daemon: &Daemon) -> anyhow::Result<Trace<Vec<u8>>> {

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The begin of a connection. Source: RFC 6143, sections 7.1 to 7.3, and its appendix on earlier versions.
+
+use super::auth::{CHALLENGE, Password};
+use super::{PixelFormat, RfbError};
+use std::io::{Read, Write};
+
+const VERSION: &[u8; 12] = b"RFB 003.008\n";
+/// Kinds of security.
+const NONE: u8 = 1;
+const VNC: u8 = 2;
+const REFUSED: &str = "wrong password";
+
+/// What a viewer is told of the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Pixels of a row.
+    pub width: u16,
+    /// Rows.
+    pub height: u16,
+    /// The screen's name.
+    pub name: String,
+}
+
+/// The minor versions that differ.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Version {
+    V3,
+    V7,
+    V8,
+}
+
+/// Agrees on a version, asks for the password if there is one, and tells of the screen.
+///
+/// # Errors
+/// If the viewer does not speak RFB, or does not know the password.
+pub fn shake_hands(
+    viewer: &mut (impl Read + Write),
+    password: Option<&Password>,
+    hello: impl FnOnce() -> Hello,
+) -> Result<(), RfbError> {
+    viewer.write_all(VERSION)?;
+    let mut version = [0; VERSION.len()];
+    viewer.read_exact(&mut version)?;
+    let version = match &version {
+        b"RFB 003.003\n" => Version::V3,
+        b"RFB 003.007\n" => Version::V7,
+        b"RFB 003.008\n" => Version::V8,
+        // "any other should be treated as 3.3", as long as it is one of 3.
+        [b'R', b'F', b'B', b' ', b'0', b'0', b'3', b'.', ..] => Version::V3,
+        _ => return Err(RfbError::Version),
+    };
+    let security = if password.is_some() { VNC } else { NONE };
+    if version == Version::V3 {
+        viewer.write_all(&u32::from(security).to_be_bytes())?;
+    } else {
+        viewer.write_all(&[1, security])?;
+        let mut chosen = [0];
+        viewer.read_exact(&mut chosen)?;
+        if chosen != [security] {
+            return Err(RfbError::Security(chosen[0]));
+        }
+    }
+    let mut is_let_in = true;
+    if let Some(password) = password {
+        let challenge = Password::challenge()?;
+        viewer.write_all(&challenge)?;
+        let mut answer = [0; CHALLENGE];
+        viewer.read_exact(&mut answer)?;
+        is_let_in = password.is_answer(&challenge, &answer);
+    }
+    if password.is_some() || version == Version::V8 {
+        viewer.write_all(&u32::from(!is_let_in).to_be_bytes())?;
+    }
+    if !is_let_in {
+        if version == Version::V8 {
+            viewer.write_all(&(REFUSED.len() as u32).to_be_bytes())?;
+            viewer.write_all(REFUSED.as_bytes())?;
+        }
+        return Err(RfbError::Password);
+    }
+    // Whether it shares the screen: all viewers do.
+    viewer.read_exact(&mut [0])?;
+    let Hello { width, height, name } = hello();
+    let mut told = Vec::new();
+    told.extend(width.to_be_bytes());
+    told.extend(height.to_be_bytes());
+    told.extend(PixelFormat::OWN.encode());
+    told.extend((name.len() as u32).to_be_bytes());
+    told.extend(name.as_bytes());
+    Ok(viewer.write_all(&told)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::screen::rfb::read_message;
+    use rand::{Rng, RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256StarStar;
+    use std::io;
+
+    /// A viewer that says these bytes, whatever it hears.
+    struct Says<'a>(&'a [u8], Vec<u8>);
+
+    impl Read for Says<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.0.read(to)
+        }
+    }
+
+    impl Write for Says<'_> {
+        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+            self.1.extend_from_slice(from);
+            Ok(from.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn hello() -> Hello {
+        Hello { width: 3, height: 2, name: "one".into() }
+    }
+
+    fn hears(says: &[u8], password: Option<&Password>) -> (Result<(), RfbError>, Vec<u8>) {
+        let mut viewer = Says(says, Vec::new());
+        (shake_hands(&mut viewer, password, hello), viewer.1)
+    }
+
+    const SCREEN: &[u8] =
+        b"\0\x03\0\x02\x20\x18\0\x01\0\xff\0\xff\0\xff\x10\x08\0\0\0\0\0\0\0\x03one";
+
+    #[test]
+    fn each_version_is_let_in_as_it_expects() {
+        let (result, heard) = hears(b"RFB 003.008\n\x01\x01", None);
+        result.unwrap();
+        assert_eq!(heard, [b"RFB 003.008\n\x01\x01\0\0\0\0", SCREEN].concat());
+        let (result, heard) = hears(b"RFB 003.007\n\x01\x01", None);
+        result.unwrap();
+        assert_eq!(heard, [b"RFB 003.008\n\x01\x01", SCREEN].concat());
+        let (result, heard) = hears(b"RFB 003.003\n\x01", None);
+        result.unwrap();
+        assert_eq!(heard, [b"RFB 003.008\n\0\0\0\x01", SCREEN].concat());
+    }
+
+    #[test]
+    fn nobody_is_let_in_without_the_password() {
+        let password = Password::new("secret").unwrap();
+        let (result, heard) = hears(b"RFB 003.008\n\x02aaaaaaaaaaaaaaaa\x01", Some(&password));
+        assert!(matches!(result, Err(RfbError::Password)));
+        assert!(heard.ends_with(b"\0\0\0\x01\0\0\0\x0ewrong password"));
+        let (result, _) = hears(b"RFB 003.008\n\x01\x01", Some(&password));
+        assert!(matches!(result, Err(RfbError::Security(1))));
+        let (result, _) = hears(b"RFB 004.001\n\x01\x01", Some(&password));
+        assert!(matches!(result, Err(RfbError::Version)));
+    }
+
+    #[test]
+    fn no_bytes_of_a_viewer_are_more_than_an_error() {
+        let mut random = Xoshiro256StarStar::seed_from_u64(1);
+        for _ in 0..20_000 {
+            let mut bytes = vec![0; random.random_range(0..100)];
+            random.fill_bytes(&mut bytes);
+            let begin: &[u8] = if random.random() { b"RFB 003.008\n\x01\x01" } else { b"" };
+            let _ = hears(&[begin, &bytes].concat(), None);
+            // Types that exist, most of the time.
+            if let Some(first) = bytes.first_mut() {
+                *first %= 8;
+            }
+            let mut rest = &*bytes;
+            while read_message(&mut rest).is_ok() {}
+        }
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop screen`, before a daemon that shows what the test draws.
+
+use crate::support::python::python_with;
+use crate::support::{TIMEOUT, bellhop, run, text};
+use bellhop_protocol::screen::{
+    Connector, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
+};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use tempfile::TempDir;
+
+const WIDTH: u32 = 200;
+const HEIGHT: u32 = 150;
+
+/// A picture with many colours above, few in the middle, and one below, so that each kind of tile is there.
+fn pixels(frame: u32) -> Vec<u32> {
+    let pixel = |at: u32| {
+        let (x, y) = (at % WIDTH, at / WIDTH);
+        match y / 50 {
+            0 => ((x * 0x0001_0203) ^ (y * 0x0003_0100)) & 0x00ff_ffff,
+            1 => [0x00ff_0000, 0x0000_ff00, 0x0000_00ff, frame][(x / 3 + y) as usize % 4],
+            _ => 0x0012_3456 + frame,
+        }
+    };
+    (0..WIDTH * HEIGHT).map(pixel).collect()
+}
+
+/// A control socket that shows frames.
+struct Shows {
+    folder: TempDir,
+    /// What viewers did.
+    viewed: Receiver<Viewed>,
+}
+
+fn tell(stream: &UnixStream, what: &impl serde::Serialize, files: &[File]) {
+    let line = serde_json::to_string(what).unwrap() + "\n";
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    if !files.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+    }
+    let sent = sendmsg(stream, &[IoSlice::new(line.as_bytes())], &mut control, SendFlags::NOSIGNAL);
+    // A client that has what it wanted goes.
+    let _ = sent;
+}
+
+impl Shows {
+    /// Shows this many frames, and then the last one.
+    fn frames(frames: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("control")).unwrap();
+        let (sender, viewed) = channel();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, sender) = (stream.unwrap(), sender.clone());
+                thread::spawn(move || {
+                    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                    let request = lines.next().unwrap().unwrap();
+                    let request: ScreenRequest = serde_json::from_str(&request).unwrap();
+                    let wanted = Connector { guest: 3, name: "one".into() };
+                    if request.screen != ScreenAction::View(wanted) {
+                        return tell(
+                            &stream,
+                            &ScreenReply::Error("there is no such thing".into()),
+                            &[],
+                        );
+                    }
+                    tell(&stream, &ScreenReply::Done, &[]);
+                    let file = || File::from(memfd_create("frame", MemfdFlags::CLOEXEC).unwrap());
+                    let files = [file(), file()];
+                    for file in &files {
+                        file.set_len(u64::from(WIDTH * HEIGHT) * 4).unwrap();
+                    }
+                    tell(&stream, &Shown::Buffers { width: WIDTH, height: HEIGHT }, &files);
+                    let mut shown = 0;
+                    let mut show = |buffer: u32| {
+                        if shown == frames {
+                            return;
+                        }
+                        shown += 1;
+                        let bytes: Vec<u8> =
+                            pixels(shown).into_iter().flat_map(u32::to_le_bytes).collect();
+                        files[buffer as usize].write_all_at(&bytes, 0).unwrap();
+                        let (flip, vsync, time) =
+                            (shown.into(), shown.into(), u64::from(shown) * 1000);
+                        tell(&stream, &Shown::Frame { buffer, flip, vsync, time, torn_at: 0 }, &[]);
+                    };
+                    show(0);
+                    for line in lines.map_while(Result::ok) {
+                        let viewed = serde_json::from_str(&line).unwrap();
+                        if let Viewed::GiveBack(buffer) = viewed {
+                            show(buffer);
+                        }
+                        let _ = sender.send(viewed);
+                    }
+                });
+            }
+        });
+        Self { folder, viewed }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn screen(&self, command: &str) -> Command {
+        let mut screen = bellhop();
+        screen.args(["screen", command, "--guest", "3", "--connector", "one", "--socket"]);
+        screen.arg(self.file("control"));
+        screen
+    }
+}
+
+/// The pixels of a PNG.
+fn read(path: &Path) -> Vec<u32> {
+    let mut reader =
+        png::Decoder::new(BufReader::new(File::open(path).unwrap())).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    assert_eq!((info.width, info.height), (WIDTH, HEIGHT));
+    let words = bytes[..info.buffer_size()].chunks_exact(info.color_type.samples());
+    words.map(|rgb| u32::from(rgb[0]) << 16 | u32::from(rgb[1]) << 8 | u32::from(rgb[2])).collect()
+}
+
+#[test]
+fn a_picture_has_the_pixels_of_the_frame() {
+    let shows = Shows::frames(1);
+    let png = shows.file("screen.png");
+    run(shows.screen("capture").arg("--png").arg(&png));
+    assert_eq!(read(&png), pixels(1));
+}
+
+#[test]
+fn a_recording_has_each_frame_and_its_time() {
+    let shows = Shows::frames(4);
+    let out = shows.file("recording");
+    let said = run(shows.screen("record").args(["--frames", "4", "--out"]).arg(&out));
+    assert!(said.starts_with("4 frames in"), "{said}");
+    for frame in 1..=4 {
+        assert_eq!(read(&out.join(format!("frame-{frame:06}.png"))), pixels(frame));
+    }
+    let times = std::fs::read_to_string(out.join("frames.csv")).unwrap();
+    assert_eq!(times.lines().nth(2), Some("frame-000002.png,2,2,2000,0"));
+    let again = shows.screen("record").args(["--frames", "1", "--out"]).arg(&out).output().unwrap();
+    assert!(text(&again.stderr).contains("has a recording already"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn what_the_daemon_refuses_is_said() {
+    let shows = Shows::frames(1);
+    let refused =
+        bellhop().args(["screen", "list", "--socket"]).arg(shows.file("control")).output();
+    let said = text(&refused.unwrap().stderr);
+    assert!(said.contains("there is no such thing"), "{said}");
+}
+
+/// A server for viewers, and the address that it said.
+struct Serves(Child, String);
+
+impl Serves {
+    fn start(shows: &Shows, arguments: &[&str]) -> Self {
+        let password = shows.file("password");
+        std::fs::write(&password, "secret\n").unwrap();
+        let mut command = shows.screen("serve");
+        command.args(arguments).arg("--password-file").arg(password).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().rsplit(' ').next().unwrap().to_owned();
+        Self(child, address)
+    }
+}
+
+impl Drop for Serves {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The folder of a Python with an independent viewer.
+fn vncdotool() -> Option<PathBuf> {
+    python_with("vncdotool==1.4.2", "import vncdotool", "no independent viewer takes the screen")
+}
+
+#[test]
+fn an_independent_viewer_takes_the_screen_and_types() {
+    let Some(python) = vncdotool() else { return };
+    let shows = Shows::frames(3);
+    let serves = Serves::start(&shows, &["--listen", "127.0.0.1:0"]);
+    let png = shows.file("taken.png");
+    let server = serves.1.replace(':', "::");
+    let mut take = Command::new(python.join("bin/vncdo"));
+    take.args(["--server", &server, "--password", "secret"]);
+    take.args(["type", "a", "move", "17", "23", "pause", "1", "capture"]).arg(&png);
+    run(&mut take);
+    // What was last shown.
+    assert_eq!(read(&png), pixels(3));
+    let mut viewed = Vec::new();
+    while !viewed.iter().any(|viewed| matches!(viewed, Viewed::Pointer { x: 17, y: 23, .. })) {
+        viewed.push(shows.viewed.recv_timeout(TIMEOUT).unwrap());
+    }
+    assert!(viewed.contains(&Viewed::Key { keysym: 0x61, down: true }), "{viewed:?}");
+    let mut wrong = Command::new(python.join("bin/vncdo"));
+    wrong.args(["--server", &server, "--password", "Secret", "capture"]).arg(&png);
+    let wrong = wrong.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(!wrong.success(), "a wrong password takes nothing");
+}
+
+#[test]
+fn a_port_is_of_this_machine_and_has_a_password() {
+    let shows = Shows::frames(1);
+    let said = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let everywhere = said(shows.screen("serve").args(["--listen", "0.0.0.0:0"]));
+    assert!(everywhere.contains("not of this machine alone"), "{everywhere}");
+    let open = said(shows.screen("serve").args(["--listen", "127.0.0.1:0"]));
+    assert!(open.contains("--password-file"), "{open}");
+}
+
+#[test]
+fn a_viewer_that_sends_nonsense_disturbs_no_other() {
+    let shows = Shows::frames(1);
+    let path = shows.file("screen.sock");
+    let serves = Serves::start(&shows, &["--unix", path.to_str().unwrap()]);
+    assert_eq!(serves.1, path.to_str().unwrap());
+    for nonsense in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], b"RFB 003.008\n\x05", b"RFB 003.008\n\x02aaaaaaaaaaaaaaaa"]
+    {
+        let mut viewer = UnixStream::connect(&path).unwrap();
+        viewer.write_all(nonsense).unwrap();
+        // The server says its own words, and ends the connection.
+        let mut said = Vec::new();
+        viewer.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let _ = std::io::Read::read_to_end(&mut viewer, &mut said);
+        assert!(said.starts_with(b"RFB 003.008\n"), "{said:?}");
+    }
+}
