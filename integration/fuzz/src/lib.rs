@@ -9,6 +9,7 @@
 mod bar;
 mod burst;
 mod control_queue;
+mod edid;
 mod host;
 mod neighbour;
 mod packets;
@@ -38,6 +39,7 @@ use arbitrary::{Arbitrary, Unstructured};
 pub use bar::bar;
 pub use burst::burst;
 pub use control_queue::control_queue;
+pub use edid::edid;
 pub use page_tables::page_tables;
 pub use ring::ring;
 pub use vhost_user::vhost_user;
@@ -48,10 +50,11 @@ pub use worker::worker;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("bar", bar),
     ("burst", burst),
     ("control_queue", control_queue),
+    ("edid", edid),
     ("page_tables", page_tables),
     ("ring", ring),
     ("vhost_user", vhost_user),
