@@ -128,7 +128,8 @@ pub(super) async fn show(
         tokio::select! {
             told = told.readable() => {
                 told?;
-                for update in viewer.take() {
+                let Some(updates) = viewer.take() else { return Ok(()) };
+                for update in updates {
                     timeout(patience, send(stream.get_ref(), &update)).await??;
                 }
             }

@@ -243,7 +243,7 @@ impl GuestDisplay {
     }
 
     fn close(&self) {
-        self.change(|state, _| state.is_closed = true);
+        self.change(|state, _| state.close());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!(guest = self.guest().0, "a display panicked");
@@ -388,8 +388,13 @@ impl GuestDisplay {
             return Err(ScreenError::NoConnector(target));
         }
         let told = Arc::new(Event::new().map_err(|_| ScreenError::NoDescriptor)?);
-        let id = self.change(|state, _| state.add_viewer(target, Arc::clone(&told)));
-        let id = id.ok_or(ScreenError::Full)?;
+        let gone = ScreenError::NoGuest(self.guest().0);
+        let id = self.change(|state, _| {
+            if state.is_closed {
+                return Err(gone);
+            }
+            state.add_viewer(target, Arc::clone(&told)).ok_or(ScreenError::Full)
+        })?;
         Ok(Viewer { display: Arc::clone(self), id, target, told })
     }
 }
@@ -404,12 +409,13 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Takes what the viewer was told. [`AsFd`] is readable while there is something.
-    pub fn take(&self) -> Vec<Update> {
+    /// Takes what the viewer was told; `None` if the guest has gone. [`AsFd`] is readable while there is something. A
+    /// viewer keeps the memory of a guest that has gone, so drop it then.
+    pub fn take(&self) -> Option<Vec<Update>> {
         // First: what is told afterwards makes it readable again.
         self.told.clear();
         let mut state = self.display.lock();
-        state.viewer(self.id).map(viewer::Viewing::take).unwrap_or_default()
+        state.viewer(self.id).map(viewer::Viewing::take)
     }
 
     /// Gives a buffer back, for another frame.

@@ -200,6 +200,12 @@ impl State {
         }
     }
 
+    /// The guest is gone, and nobody sees it any more.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+        self.viewers.drain(..).for_each(|viewer| viewer.told.signal());
+    }
+
     /// Adds a viewer of a target; `None` if there are too many.
     pub fn add_viewer(&mut self, target: u32, told: Arc<Event>) -> Option<ViewerId> {
         if self.viewers.len() >= MAX_VIEWERS {

@@ -145,7 +145,7 @@ impl Eyes {
         loop {
             if self.told.is_empty() {
                 wait(&self.viewer);
-                self.told = self.viewer.take();
+                self.told = self.viewer.take().expect("a guest");
                 self.told.reverse();
             }
             match self.told.pop() {
@@ -339,6 +339,20 @@ fn a_screen_that_nobody_watches_wakes_nobody() {
     screens.draw(2);
     screens.flip(0, 2, false);
     assert!(screens.vsync_of(2) > first + 20, "its VSYNCs were counted all the same");
+}
+
+#[test]
+fn a_viewer_learns_that_the_guest_has_gone() {
+    let screens = Screens::start();
+    screens.gpu.commit_vidpn(screens.guest, &[path(0, 0, 100)]).unwrap();
+    let mut eyes = screens.view(0);
+    eyes.see();
+    let display = screens.gpu.displays().get(screens.guest).unwrap();
+    let guest = screens.guest.0;
+    drop(screens);
+    wait(&eyes.viewer);
+    assert!(eyes.viewer.take().is_none());
+    assert_eq!(display.view(0).unwrap_err(), ScreenError::NoGuest(guest));
 }
 
 #[test]
