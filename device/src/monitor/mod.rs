@@ -16,7 +16,7 @@ use bellhop_host_kmd::hardware::Monitor;
 use bellhop_protocol::control::display::{
     ConnectorKind, TARGET_MODE_PREFERRED, TARGET_MODE_VARIABLE_REFRESH, TargetMode,
 };
-use edid::Edid;
+use edid::content::Edid;
 
 /// A monitor to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,16 +41,10 @@ pub enum MonitorError {
     /// A mode has no signal.
     #[error("{0} is not possible: its rate leaves no time for the blank of its lines")]
     NoSignal(Mode),
-    /// Too many modes.
-    #[error("at most {0} modes fit into an EDID")]
-    TooMany(usize),
     /// An EDID that was given.
     #[error(transparent)]
     Edid(#[from] edid::EdidError),
 }
-
-/// The mode that every monitor has, so that something is seen in any case: CTA-861, format 1.
-const FAIL_SAFE: Mode = Mode { width: 640, height: 480, numerator: 60_000, denominator: 1001 };
 
 impl Description {
     /// The monitor with its EDID.
@@ -59,7 +53,7 @@ impl Description {
     /// If a mode is impossible, or there are too many.
     pub fn make(&self) -> Result<Monitor, MonitorError> {
         let mut modes = self.modes.clone();
-        modes.push(FAIL_SAFE);
+        modes.push(Mode::FAIL_SAFE);
         let mut seen = Vec::new();
         modes.retain(|mode| {
             !seen.contains(mode) && {

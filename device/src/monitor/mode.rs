@@ -26,6 +26,10 @@ const SIDES: std::ops::RangeInclusive<u32> = 16..=16_384;
 const RATES: std::ops::RangeInclusive<u32> = 23_000..=1_000_000;
 
 impl Mode {
+    /// The mode that every monitor has, so that something is seen in any case: CTA-861, format 1.
+    pub const FAIL_SAFE: Self =
+        Self { width: 640, height: 480, numerator: 60_000, denominator: 1001 };
+
     /// Reads a mode; `None` if the text is none. `59.94`, `23.976` and their like are the exact rates of television.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

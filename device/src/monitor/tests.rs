@@ -58,7 +58,7 @@ fn variable_refresh_is_of_modes_that_are_faster() {
 fn what_cannot_be_is_refused() {
     let many: Vec<_> = (0..=MAX_MODES).map(|more| format!("{}x600@60", 800 + more)).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    assert_eq!(description(&many).make(), Err(MonitorError::TooMany(16)));
+    assert_eq!(description(&many).make(), Err(EdidError::TooMany(16).into()));
     assert!(description(&many[1..]).make().is_ok());
     let mut impossible = description(&[]);
     impossible.modes.push(Mode { width: 640, height: 480, numerator: 3000, denominator: 1 });

@@ -2,9 +2,9 @@
 
 //! The base block. Source: E-EDID 1.4, section 3; and E-EDID 1.3 for HDMI, which asks for that version.
 
+use super::content::{BLOCK, Block, Edid};
 use super::timing::{self, SIZE};
-use super::{BLOCK, Block, Edid};
-use crate::monitor::FAIL_SAFE;
+use crate::monitor::mode::Mode;
 use crate::monitor::signal::Signal;
 use bellhop_protocol::control::display::ConnectorKind;
 
@@ -136,5 +136,5 @@ pub fn parse(block: &Block) -> Vec<Signal> {
 
 /// The signal that a bit stands for.
 pub fn established(block: &Block) -> Option<Signal> {
-    (block[35] & ESTABLISHED_640_480_60 != 0).then(|| Signal::of(&FAIL_SAFE)).flatten()
+    (block[35] & ESTABLISHED_640_480_60 != 0).then(|| Signal::of(&Mode::FAIL_SAFE)).flatten()
 }

@@ -4,8 +4,8 @@
 //!
 //! Source: CTA-861-H, section 7.
 
+use super::content::{BLOCK, Block, Edid};
 use super::timing::{self, SIZE};
-use super::{BLOCK, Block, Edid};
 use crate::monitor::mode::lowest;
 use crate::monitor::signal::Signal;
 use bellhop_protocol::control::display::ConnectorKind;

@@ -4,7 +4,7 @@
 //!
 //! Source: DisplayID 1.3, sections 2 ("Section") and 4.4.2 ("Video Timing Modes Type I - Detailed").
 
-use super::{BLOCK, Block, Edid};
+use super::content::{BLOCK, Block, Edid};
 use crate::monitor::signal::{Axis, Signal};
 use bellhop_protocol::control::display::ConnectorKind;
 

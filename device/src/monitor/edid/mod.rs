@@ -6,18 +6,16 @@
 //! and high dynamic range need, and signals that are too fast for both in blocks of DisplayID.
 
 mod base;
+pub(super) mod content;
 mod cta;
 mod display_id;
 mod timing;
 
+use super::mode::Mode;
 use super::signal::Signal;
-use super::{FAIL_SAFE, MonitorError};
 use bellhop_protocol::control::display::ConnectorKind;
-
-/// Bytes of a block.
-pub const BLOCK: usize = 128;
-/// A block whose last byte makes the sum of all a multiple of 256.
-type Block = [u8; BLOCK];
+pub use content::BLOCK;
+use content::{Block, Edid};
 
 /// Most modes of a monitor that is made here.
 pub const MAX_MODES: usize = 16;
@@ -36,22 +34,12 @@ pub enum EdidError {
     /// A block is damaged.
     #[error("the checksum of block {0} is wrong")]
     Checksum(usize),
+    /// Too many modes.
+    #[error("at most {0} modes fit into an EDID")]
+    TooMany(usize),
     /// It has no mode that can be read.
     #[error("it has no detailed timing that can be scanned")]
     NoMode,
-}
-
-/// What an EDID tells.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Edid<'a> {
-    pub name: &'a str,
-    pub connector: ConnectorKind,
-    /// The preferred one first.
-    pub signals: &'a [Signal],
-    pub size_mm: (u32, u32),
-    pub hdr: bool,
-    /// In Hz; 0 if the rate is constant.
-    pub min_refresh: u32,
 }
 
 /// Which block tells of which signal.
@@ -62,10 +50,10 @@ struct Placement<'a> {
 }
 
 impl Edid<'_> {
-    pub(super) fn encode(&self) -> Result<Vec<u8>, MonitorError> {
+    pub(super) fn encode(&self) -> Result<Vec<u8>, EdidError> {
         // The one that every monitor has is among them.
         if self.signals.len() > MAX_MODES + 1 {
-            return Err(MonitorError::TooMany(MAX_MODES));
+            return Err(EdidError::TooMany(MAX_MODES));
         }
         let placement = self.place();
         let needs_cta = self.connector == ConnectorKind::HDMI || self.hdr;
@@ -81,7 +69,7 @@ impl Edid<'_> {
     }
 
     fn place(&self) -> Placement<'_> {
-        let fail_safe = Signal::of(&FAIL_SAFE);
+        let fail_safe = Signal::of(&Mode::FAIL_SAFE);
         let is_fail_safe = |signal: &&Signal| Some(**signal) == fail_safe;
         // That one is said with a bit, unless it is needed as the one that is preferred.
         let (fits, display_id): (Vec<&Signal>, Vec<&Signal>) =

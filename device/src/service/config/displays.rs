@@ -2,11 +2,9 @@
 
 //! The displays of an adapter: `[[adapter.displays]]`.
 
-use super::bounded::Count;
+use super::bounded::{Count, at};
 use super::declare::{Kind, Setting, choices};
 use super::place::KeyPath;
-use super::rules::Fault;
-use super::{AdapterConfig, at};
 use crate::gpu::display::config::{ConnectorConfig, DisplayConfig};
 use crate::monitor::{self, Description, Mode};
 use crate::section;
@@ -198,43 +196,58 @@ macro_rules! text_setting {
 
 text_setting!(ModeSetting Size);
 
-impl AdapterConfig {
-    /// The displays of the adapter with this name. Reads the files of EDIDs.
-    ///
-    /// # Errors
-    /// For the first display that cannot be.
-    pub fn displays(&self, name: &str) -> Result<DisplayConfig, Fault> {
-        let all = KeyPath::of_adapter(name).child("displays");
-        if self.displays.len() > MAX_PATHS as usize {
-            let count = format!("{} displays", self.displays.len());
-            return Err(Fault::new(all, count, format!("0 to {MAX_PATHS}")));
-        }
-        let mut connectors: Vec<ConnectorConfig> = Vec::new();
-        for (settings, place) in self.displays.iter().zip(0..) {
-            let key = all.child(place);
-            let connector = settings.connector(place, &key)?;
-            if connectors.iter().any(|other| other.name == connector.name) {
-                let name = format!("{:?}", connector.name);
-                return Err(Fault::new(key.child("name"), name, "another display's name no more"));
-            }
-            connectors.push(connector);
-        }
-        let total_pixel_rate = match u64::from(self.display_megapixels.get()) {
-            0 => u64::MAX,
-            megapixels => megapixels * MEGA,
-        };
-        Ok(DisplayConfig { connectors, total_pixel_rate })
+/// Why a display cannot be: its key, the value, and what would be allowed.
+pub(super) struct Refused {
+    pub key: KeyPath,
+    pub value: String,
+    pub expected: String,
+}
+
+impl Refused {
+    fn new(key: KeyPath, value: impl ToString, expected: impl Into<String>) -> Self {
+        Self { key, value: value.to_string(), expected: expected.into() }
     }
 }
 
+/// The displays of an adapter whose key of displays this is. 0 megapixels are any number. Reads the files of EDIDs.
+pub(super) fn displays(
+    all: &KeyPath,
+    displays: &[DisplaySettings],
+    megapixels: u32,
+) -> Result<DisplayConfig, Refused> {
+    if displays.len() > MAX_PATHS as usize {
+        let count = format!("{} displays", displays.len());
+        return Err(Refused::new(all.clone(), count, format!("0 to {MAX_PATHS}")));
+    }
+    let mut connectors: Vec<ConnectorConfig> = Vec::new();
+    for (settings, place) in displays.iter().zip(0..) {
+        let key = all.child(place);
+        let connector = settings.connector(place, &key)?;
+        if connectors.iter().any(|other| other.name == connector.name) {
+            let name = format!("{:?}", connector.name);
+            return Err(Refused::new(
+                key.child("name"),
+                name,
+                "another than that of another display",
+            ));
+        }
+        connectors.push(connector);
+    }
+    let total_pixel_rate = match u64::from(megapixels) {
+        0 => u64::MAX,
+        megapixels => megapixels * MEGA,
+    };
+    Ok(DisplayConfig { connectors, total_pixel_rate })
+}
+
 impl DisplaySettings {
-    fn connector(&self, place: usize, key: &KeyPath) -> Result<ConnectorConfig, Fault> {
+    fn connector(&self, place: usize, key: &KeyPath) -> Result<ConnectorConfig, Refused> {
         let name = match self.name.as_str() {
             "" => format!("{}-{}", self.connector.prefix(), place + 1),
             name => name.to_owned(),
         };
         if name.chars().any(char::is_control) {
-            return Err(Fault::new(
+            return Err(Refused::new(
                 key.child("name"),
                 format!("{name:?}"),
                 "without control characters",
@@ -244,10 +257,10 @@ impl DisplaySettings {
         let monitor = if self.edid.as_os_str().is_empty() {
             let wrong = |why: monitor::MonitorError| {
                 let modes: Vec<_> = self.modes.iter().map(ToString::to_string).collect();
-                Fault::new(key.child("modes"), format!("{modes:?}"), format!("possible: {why}"))
+                Refused::new(key.child("modes"), format!("{modes:?}"), format!("possible: {why}"))
             };
             if self.modes.is_empty() {
-                return Err(Fault::new(key.child("modes"), "[]", "1 to 16 modes"));
+                return Err(Refused::new(key.child("modes"), "[]", "1 to 16 modes"));
             }
             let description = Description {
                 name: name.clone(),
@@ -261,7 +274,7 @@ impl DisplaySettings {
         } else {
             let wrong = |why: String| {
                 let file = format!("\"{}\"", self.edid.display());
-                Fault::new(key.child("edid"), file, format!("a file with an EDID: {why}"))
+                Refused::new(key.child("edid"), file, format!("a file with an EDID: {why}"))
             };
             let bytes = std::fs::read(&self.edid).map_err(|error| wrong(error.to_string()))?;
             monitor::of_edid(&bytes, variable_refresh).map_err(|error| wrong(error.to_string()))?
@@ -281,83 +294,8 @@ impl DisplaySettings {
                 needed.div_ceil(MEGA)
             );
             let has = max_pixel_rate / MEGA;
-            return Err(Fault::new(key.child("max_megapixels"), has, expected));
+            return Err(Refused::new(key.child("max_megapixels"), has, expected));
         }
         Ok(connector)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Config;
-    use super::*;
-
-    fn displays(text: &str) -> Result<DisplayConfig, String> {
-        let config: Config = super::super::read(text).map_err(|flaw| flaw.to_string())?;
-        config.adapter.displays("").map_err(|fault| fault.to_string())
-    }
-
-    #[test]
-    fn there_is_no_display_unless_one_is_configured() {
-        assert_eq!(displays("").unwrap().connectors, []);
-        let one = displays("[[adapter.displays]]\n").unwrap();
-        let [connector] = &*one.connectors else { panic!("{one:?}") };
-        assert_eq!(
-            (connector.name.as_str(), connector.kind),
-            ("VIRTUAL-1", ConnectorKind::VIRTUAL)
-        );
-        assert!(connector.plugged && connector.monitor.edid.len() == 128);
-        let mode = connector.monitor.modes[0];
-        assert_eq!((mode.width, mode.height, mode.refresh_numerator), (1920, 1080, 60));
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_with_its_key() {
-        for (text, why) in [
-            (
-                "modes = [\"1920x1080\"]",
-                "adapter.displays[0].modes[0] is \"1920x1080\"; it must be WIDTHxHEIGHT@RATE",
-            ),
-            ("modes = []", "adapter.displays[0].modes is []; it must be 1 to 16 modes"),
-            (
-                "size_mm = \"0x1\"",
-                "adapter.displays[0].size_mm is \"0x1\"; it must be WIDTHxHEIGHT in millimetres",
-            ),
-            (
-                "connector = \"vga\"",
-                "adapter.displays[0].connector is \"vga\"; it must be virtual or hdmi or displayport",
-            ),
-            (
-                "edid = \"/nonexistent\"",
-                "adapter.displays[0].edid is \"/nonexistent\"; it must be a file with an EDID: No such file",
-            ),
-            (
-                "connector = \"hdmi\"\nmodes = [\"3840x2160@120\"]",
-                "adapter.displays[0].max_megapixels is 600; it must be at least 1188",
-            ),
-            (
-                "name = \"a\"\n[[adapter.displays]]\nname = \"a\"",
-                "adapter.displays[1].name is \"a\"; it must be another",
-            ),
-        ] {
-            let error = displays(&format!("[[adapter.displays]]\n{text}\n")).unwrap_err();
-            assert!(error.contains(why), "{error}\n{why}");
-        }
-        let error = displays(&"[[adapter.displays]]\n".repeat(17)).unwrap_err();
-        assert!(error.contains("adapter.displays is 17 displays; it must be 0 to 16"), "{error}");
-    }
-
-    #[test]
-    fn an_edid_can_be_a_file() {
-        let made = displays("[[adapter.displays]]\nmodes = [\"1280x1024@75\"]\n").unwrap();
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), &made.connectors[0].monitor.edid).unwrap();
-        let read = displays(&format!("[[adapter.displays]]\nedid = {:?}\n", file.path())).unwrap();
-        let mode = read.connectors[0].monitor.modes[0];
-        assert_eq!((mode.width, mode.height), (1280, 1024));
-        std::fs::write(file.path(), [0; 128]).unwrap();
-        let error =
-            displays(&format!("[[adapter.displays]]\nedid = {:?}\n", file.path())).unwrap_err();
-        assert!(error.contains("it is no EDID"), "{error}");
     }
 }

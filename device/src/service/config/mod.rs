@@ -70,6 +70,16 @@ impl AdapterConfig {
         }
     }
 
+    /// The displays of the adapter with this name. Reads the files of EDIDs.
+    ///
+    /// # Errors
+    /// For the first display that cannot be.
+    pub fn displays(&self, name: &str) -> Result<DisplayConfig, Fault> {
+        let all = KeyPath::of_adapter(name).child("displays");
+        displays::displays(&all, &self.displays, self.display_megapixels.get())
+            .map_err(|refused| Fault::new(refused.key, refused.value, refused.expected))
+    }
+
     /// The number of its nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {

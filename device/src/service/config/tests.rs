@@ -3,6 +3,7 @@
 //! Tests of reading and checking configurations.
 
 use super::*;
+use bellhop_protocol::control::display::ConnectorKind;
 
 fn file(text: &str) -> Result<ConfigFile, ConfigError> {
     let directory = tempfile::tempdir().unwrap();
@@ -254,4 +255,69 @@ fn guests_have_the_usual_limits_unless_others_are_set() {
 fn a_missing_file_says_how_to_name_one() {
     let error = ConfigFile::read(Path::new("/nonexistent/bellhopd.toml")).unwrap_err();
     assert!(error.to_string().contains("--config"));
+}
+
+fn displays(text: &str) -> Result<DisplayConfig, String> {
+    let config: Config = super::read(text).map_err(|flaw| flaw.to_string())?;
+    config.adapter.displays("").map_err(|fault| fault.to_string())
+}
+
+#[test]
+fn there_is_no_display_unless_one_is_configured() {
+    assert_eq!(displays("").unwrap().connectors, []);
+    let one = displays("[[adapter.displays]]\n").unwrap();
+    let [connector] = &*one.connectors else { panic!("{one:?}") };
+    assert_eq!((connector.name.as_str(), connector.kind), ("VIRTUAL-1", ConnectorKind::VIRTUAL));
+    assert!(connector.plugged && connector.monitor.edid.len() == 128);
+    let mode = connector.monitor.modes[0];
+    assert_eq!((mode.width, mode.height, mode.refresh_numerator), (1920, 1080, 60));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_key() {
+    for (text, why) in [
+        (
+            "modes = [\"1920x1080\"]",
+            "adapter.displays[0].modes[0] is \"1920x1080\"; it must be WIDTHxHEIGHT@RATE",
+        ),
+        ("modes = []", "adapter.displays[0].modes is []; it must be 1 to 16 modes"),
+        (
+            "size_mm = \"0x1\"",
+            "adapter.displays[0].size_mm is \"0x1\"; it must be WIDTHxHEIGHT in millimetres",
+        ),
+        (
+            "connector = \"vga\"",
+            "adapter.displays[0].connector is \"vga\"; it must be virtual or hdmi or displayport",
+        ),
+        (
+            "edid = \"/nonexistent\"",
+            "adapter.displays[0].edid is \"/nonexistent\"; it must be a file with an EDID: No such file",
+        ),
+        (
+            "connector = \"hdmi\"\nmodes = [\"3840x2160@120\"]",
+            "adapter.displays[0].max_megapixels is 600; it must be at least 1188",
+        ),
+        (
+            "name = \"a\"\n[[adapter.displays]]\nname = \"a\"",
+            "adapter.displays[1].name is \"a\"; it must be another than",
+        ),
+    ] {
+        let error = displays(&format!("[[adapter.displays]]\n{text}\n")).unwrap_err();
+        assert!(error.contains(why), "{error}\n{why}");
+    }
+    let error = displays(&"[[adapter.displays]]\n".repeat(17)).unwrap_err();
+    assert!(error.contains("adapter.displays is 17 displays; it must be 0 to 16"), "{error}");
+}
+
+#[test]
+fn an_edid_can_be_a_file() {
+    let made = displays("[[adapter.displays]]\nmodes = [\"1280x1024@75\"]\n").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &made.connectors[0].monitor.edid).unwrap();
+    let read = displays(&format!("[[adapter.displays]]\nedid = {:?}\n", file.path())).unwrap();
+    let mode = read.connectors[0].monitor.modes[0];
+    assert_eq!((mode.width, mode.height), (1280, 1024));
+    std::fs::write(file.path(), [0; 128]).unwrap();
+    let error = displays(&format!("[[adapter.displays]]\nedid = {:?}\n", file.path())).unwrap_err();
+    assert!(error.contains("it is no EDID"), "{error}");
 }
