@@ -3,7 +3,7 @@
 //! Displays: each guest has all connectors of its adapter for itself.
 //!
 //! A guest that shows nothing has no thread and no timer. Once a VidPN is committed, one thread scans all of the guest's
-//! sources out ([`scan_out`]). The control plane, viewers and that thread share one [`State`] under one lock, which
+//! sources out (`scan_out`). The control plane, viewers and that thread share one `State` under one lock, which
 //! nobody holds while frames are copied. Whoever changes the state signals the thread's event after it; the thread
 //! clears the event before it looks. None of this is on the way from a doorbell to a fence.
 //!
