@@ -3,11 +3,13 @@
 //! A simulated GPU that keeps its state in maps. It logs the kernel's calls, so that tests can assert their order,
 //! and panics when the kernel breaks the rules of `Hardware`.
 
+pub mod displays;
 mod engines;
 mod hardware;
 
+use displays::Displays;
 pub use engines::{Engines, Work};
-pub use hardware::{Displays, ModelKernel};
+pub use hardware::ModelKernel;
 
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;

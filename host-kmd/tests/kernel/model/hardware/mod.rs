@@ -13,7 +13,6 @@ mod observe;
 mod page_tables;
 mod queues;
 
-pub use display::Displays;
 pub use kernels::ModelKernel;
 
 use bellhop_host_kmd::hardware::NodeDescription;
