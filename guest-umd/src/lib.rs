@@ -27,6 +27,7 @@
 //! | [`Allocation`] | memory that the GPU can access | [`Device::create_allocation`], [`Device::allocation`] |
 //! | [`Fence`] | a 64-bit value that engines and CPUs signal and wait for | [`Device::create_fence`], [`Device::fence`] |
 //! | [`Kernel`] | a program in SPIR-V or WGSL that the device compiled | [`Kernel::from_spirv`], `Kernel::from_wgsl` |
+//! | [`Display`](display::Display) | monitors, flips and VSYNC, where the guest has a display | [`Adapter::display`] |
 //! | [`CommandBuffer`] | packets for an engine | [`CommandBuffer::new`] |
 //! | [`Context`] | the unit of scheduling, on one node | [`Device::create_context`] |
 //! | [`UserModeQueue`] | a ring and its doorbell | [`Context::create_user_mode_queue`], [`Context::user_mode_queue`] |
@@ -63,6 +64,14 @@
 #![doc = include_str!("../doc/square.rs")]
 //! ```
 //!
+//! # Display
+//!
+//! A guest to which its host has given a display shows pictures: see [`display`].
+//!
+//! ```
+#![doc = include_str!("../doc/animate.rs")]
+//! ```
+//!
 //! # Raw access
 //!
 //! Programs that test a device enable the feature `raw`, which adds a module of that name with ways around the
@@ -80,6 +89,7 @@ mod adapter;
 mod commands;
 mod context;
 mod device;
+pub mod display;
 mod error;
 mod fence;
 mod kernel;

@@ -5,7 +5,7 @@
 use crate::fence::object::Fence;
 use bellhop_protocol::control::fence::FenceValue;
 
-pub(super) fn entries(fences: &[(&Fence, u64)]) -> Vec<FenceValue> {
+pub(crate) fn entries(fences: &[(&Fence, u64)]) -> Vec<FenceValue> {
     fences
         .iter()
         .map(|(fence, value)| FenceValue { fence: fence.handle(), value: *value })

@@ -6,12 +6,16 @@
 //! When the leader has its own event, another thread takes over.
 
 use crate::error::{Error, QueueFault};
+use crate::link::display_events::Inbox;
 use crate::transport::{Transport, TransportError};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Most events that are read without waiting.
+const MOST_DRAINED: usize = 4096;
 
 /// A queue, by its process and its handle.
 type QueueKey = (u32, Handle);
@@ -31,6 +35,8 @@ struct State {
     faults: HashMap<QueueKey, QueueFault>,
     /// Bytes that each process should evict, as last reported by the device.
     trims: HashMap<u32, u64>,
+    /// What the displays of processes that have one opened have said.
+    displays: HashMap<u32, Inbox>,
 }
 
 /// A wait that an event will satisfy. Removed on drop.
@@ -63,7 +69,7 @@ impl EventPump {
         let state = self.lock();
         // The device sends the event right after it stores the status.
         let until = Instant::now() + Duration::from_millis(500);
-        let done = |state: &State| state.faults.contains_key(&(process, queue)).then_some(());
+        let done = |state: &mut State| state.faults.contains_key(&(process, queue)).then_some(());
         let (state, _) = self.read_events(state, until, done).ok()?;
         state.faults.get(&(process, queue)).copied()
     }
@@ -84,15 +90,60 @@ impl EventPump {
         process: u32,
         timeout: Duration,
     ) -> Result<Option<u64>, Error> {
-        let done = |state: &State| state.trims.contains_key(&process).then_some(());
+        let done = |state: &mut State| state.trims.remove(&process);
         let state = self.lock();
-        let (mut state, _) = self.read_events(state, deadline(timeout), done)?;
-        Ok(state.trims.remove(&process))
+        Ok(self.read_events(state, deadline(timeout), done)?.1)
+    }
+
+    /// From now on, keeps the events of a process's display.
+    pub(crate) fn open_display(&self, process: u32) {
+        self.lock().displays.entry(process).or_default();
+    }
+
+    /// Acts on what a process's display has said so far.
+    pub(crate) fn with_display<R>(&self, process: u32, act: impl FnOnce(&mut Inbox) -> R) -> R {
+        act(self.lock().displays.entry(process).or_default())
+    }
+
+    /// Waits until `take` finds what it looks for in what a process's display says. `None` if it never does.
+    pub(crate) fn wait_for_display<R>(
+        &self,
+        process: u32,
+        timeout: Duration,
+        take: impl Fn(&mut Inbox) -> Option<R>,
+    ) -> Result<Option<R>, Error> {
+        let done = |state: &mut State| take(state.displays.get_mut(&process)?);
+        let state = self.lock();
+        Ok(self.read_events(state, deadline(timeout), done)?.1)
+    }
+
+    /// Reads the events that are there, without waiting, unless another thread reads them.
+    pub(crate) fn drain(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        // The bound holds a device that never stops.
+        for _ in 0..MOST_DRAINED {
+            if state.has_leader {
+                break;
+            }
+            state.has_leader = true;
+            drop(state);
+            let event = self.transport.next_event(Some(Duration::ZERO));
+            state = self.lock();
+            state.has_leader = false;
+            self.changed.notify_all();
+            match event? {
+                Some(event) => state.take(&event),
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     /// Removes a process that ended.
     pub(crate) fn forget_process(&self, process: u32) {
-        self.lock().trims.remove(&process);
+        let mut state = self.lock();
+        state.trims.remove(&process);
+        state.displays.remove(&process);
     }
 
     /// Reads events, or waits for the leader, until `done` returns a result or the deadline passes.
@@ -100,10 +151,10 @@ impl EventPump {
         &'a self,
         mut state: MutexGuard<'a, State>,
         deadline: Instant,
-        done: impl Fn(&State) -> Option<R>,
+        done: impl Fn(&mut State) -> Option<R>,
     ) -> Result<(MutexGuard<'a, State>, Option<R>), TransportError> {
         loop {
-            if let Some(result) = done(&state) {
+            if let Some(result) = done(&mut state) {
                 return Ok((state, Some(result)));
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -144,6 +195,14 @@ impl State {
             EventKind::TRIM_RESIDENCY => {
                 self.trims.insert(event.process, event.value);
             }
+            EventKind::VSYNC | EventKind::FLIPPED | EventKind::INPUT => {
+                if let Some(inbox) = self.displays.get_mut(&event.process) {
+                    inbox.put(event);
+                }
+            }
+            EventKind::CHILD_STATUS_CHANGED => {
+                self.displays.values_mut().for_each(|inbox| inbox.put(event));
+            }
             // A later minor version may send events that this driver does not need.
             _ => {}
         }
@@ -171,7 +230,7 @@ impl Wait<'_> {
         are_there: impl Fn() -> bool,
     ) -> Result<(), Error> {
         let deadline = deadline(timeout);
-        let done = |state: &State| {
+        let done = |state: &mut State| {
             if state.waits.get(&self.cookie) == Some(&true) || are_there() {
                 return Some(Ok(()));
             }

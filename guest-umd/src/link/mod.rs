@@ -4,6 +4,7 @@
 //! device share.
 
 pub(crate) mod areas;
+pub(crate) mod display_events;
 pub(crate) mod donation;
 pub(crate) mod events;
 pub(crate) mod placement;

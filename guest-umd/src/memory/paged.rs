@@ -79,6 +79,12 @@ impl AllocationBuilder {
         self
     }
 
+    /// Lets a display show it. It is then in CPU-visible local memory only, in one piece. Excludes [`Self::own_pages`].
+    pub fn primary(mut self) -> Self {
+        self.flags |= AllocationFlags::PRIMARY;
+        self.segments(SegmentSet::LOCAL)
+    }
+
     /// Uses the guest's own pages for its system memory.
     pub fn own_pages(mut self) -> Self {
         self.own_pages = true;

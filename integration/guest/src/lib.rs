@@ -23,6 +23,7 @@ pub mod jobs;
 pub mod machine;
 pub mod output;
 mod own_kernels;
+pub mod present;
 pub mod probe;
 pub mod processors;
 mod stream;

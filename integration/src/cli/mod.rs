@@ -100,6 +100,11 @@ enum Command {
     /// Starts a bellhopd and a guest. The guest has a kernel in WGSL march along the ray of each pixel, and computes
     /// the same on its processor. Exits with 1 if the pictures differ by more than rounding.
     Picture(PictureArguments),
+    /// Show an animation on a guest's display, and report what became of its frames
+    ///
+    /// Starts a bellhopd and a guest. Needs a configuration with a display (--config). To see the screen, start
+    /// bellhopd yourself and watch it with `bellhop screen`.
+    Present(PresentArguments),
     /// Measure what a submission costs, beside the least that it could cost
     ///
     /// Starts guests, and a bellhopd for each suite that needs its own. With --socket-path or
@@ -236,6 +241,14 @@ struct PictureArguments {
 }
 
 #[derive(Debug, Clone, Args)]
+struct PresentArguments {
+    #[command(flatten)]
+    present: bellhop_guest::cli::PresentArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
 struct BenchArguments {
     #[command(flatten)]
     bench: bellhop_guest::cli::BenchArguments,
@@ -343,6 +356,9 @@ pub fn main() -> ExitCode {
         }
         Command::Picture(PictureArguments { picture, host }) => {
             hosted(&host, None, picture.to_command_line())
+        }
+        Command::Present(PresentArguments { present, host }) => {
+            hosted(&host, None, present.to_command_line())
         }
         Command::Vm(arguments) => arguments.run(),
         Command::Container(arguments) => arguments.run(),

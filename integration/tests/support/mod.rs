@@ -91,6 +91,13 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
     file
 }
 
+/// Two monitors, of which one has the rates that behaviours look at.
+pub const DISPLAYS: &str = "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"640x480@240\", \"640x480@24\"]\n\
+     [[adapter.displays]]\nmodes = [\"800x600@75\"]\n";
+
+/// Areas of behaviours that a device may not offer, and how many of each are seen even then.
+const OPTIONAL: [(&str, usize); 2] = [("kernel.", 1), ("display.", 0)];
+
 /// Behaviours that the device does not offer with [`quick`] alone.
 pub const NOT_OFFERED: &[&str] =
     &["um.node.not-supported", "fence.cross.policy", "tdr.disabled.runs-on", "tdr.disabled.ends"];
@@ -129,19 +136,23 @@ pub fn conformance(command: &mut Command) -> Value {
 }
 
 /// Asserts that a conformance report has every behaviour, and that all are seen except those that are not offered,
-/// which must be exactly these. Of kernels, what is offered depends on the host's Vulkan: either all of them are seen, or
-/// only what is said where there are none.
+/// which must be exactly these. Of kernels and displays, what is offered depends on the host's Vulkan and configuration:
+/// either all of an area are seen, or only what is said where there are none.
 #[track_caller]
 pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
     let failed: Vec<_> = outcomes(report, "failed").collect();
     let checks = report["checks"].as_array().unwrap();
     assert!(!checks.is_empty() && failed.is_empty(), "{failed:#?}");
     let ids = outcomes(report, "not-offered").map(|check| check["id"].as_str().unwrap());
-    let (kernels, absent): (Vec<_>, Vec<_>) = ids.partition(|id| id.starts_with("kernel."));
+    let (optional, absent): (Vec<_>, Vec<_>) =
+        ids.partition(|id| OPTIONAL.iter().any(|(area, _)| id.starts_with(area)));
     assert_eq!(absent, not_offered);
-    let is_of_kernels = |check: &&Value| check["id"].as_str().unwrap().starts_with("kernel.");
-    let all = checks.iter().filter(is_of_kernels).count();
-    assert!(kernels.is_empty() || kernels.len() + 1 == all, "{kernels:?}");
+    for (area, always) in OPTIONAL {
+        let is_of_area = |check: &&Value| check["id"].as_str().unwrap().starts_with(area);
+        let all = checks.iter().filter(is_of_area).count();
+        let missing = optional.iter().filter(|id| id.starts_with(area)).count();
+        assert!(missing == 0 || missing + always == all, "{optional:?}");
+    }
 }
 
 /// The checks of a conformance report that had this outcome.

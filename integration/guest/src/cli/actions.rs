@@ -15,6 +15,7 @@ use crate::jobs;
 use crate::machine::Watch;
 use crate::output::{note, put, put_line};
 use crate::own_kernels;
+use crate::present;
 use crate::probe;
 use crate::processors;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
@@ -101,6 +102,15 @@ pub(super) fn work_on(
                 }
             }
             Ok(Ending::of(rendered.is_right()))
+        }
+        Work::Present(arguments) => {
+            let report = present::show(guest, placement, &arguments.animation())?;
+            if arguments.is_json() {
+                put_line(serde_json::to_string(&report)?)?;
+            } else {
+                put(&report)?;
+            }
+            Ok(Ending::of(report.is_whole()))
         }
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);

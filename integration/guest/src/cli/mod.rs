@@ -7,11 +7,13 @@ mod arguments;
 mod carried;
 mod kernels;
 mod place;
+mod present;
 
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
 pub use carried::{Carried, CarriedFile, FOLDER};
 pub use kernels::{KernelArguments, PictureArguments};
 pub use place::PlaceArguments;
+pub use present::PresentArguments;
 
 use crate::bench;
 use crate::inspect;
@@ -57,6 +59,8 @@ enum Work {
     Kernel(KernelArguments),
     /// Draw a picture with a kernel, compare it with the processor's, and write it as PNG
     Picture(PictureArguments),
+    /// Show an animation on the guest's display, and report what became of its frames
+    Present(PresentArguments),
     /// Keep everything in use that a guest can have in use, until the program is ended
     ///
     /// Prints "working" once everything is in use. With --resets, it instead resets the device that
@@ -218,6 +222,17 @@ mod tests {
                 panic!("another command")
             };
             let Work::Picture(back) = parse(first.to_command_line()) else {
+                panic!("another command")
+            };
+            assert_eq!(format!("{first:?}"), format!("{back:?}"));
+        }
+        for line in
+            [&["present"][..], &["present", "--mode=640x480@60", "--sync=mailbox", "--json"]]
+        {
+            let Work::Present(first) = parse(line.iter().map(OsString::from).collect()) else {
+                panic!("another command")
+            };
+            let Work::Present(back) = parse(first.to_command_line()) else {
                 panic!("another command")
             };
             assert_eq!(format!("{first:?}"), format!("{back:?}"));

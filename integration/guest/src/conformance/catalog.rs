@@ -4,7 +4,7 @@
 
 use super::behaviour::Behaviour;
 use super::{
-    adapter, fence, handle, kernel, km, memory, packet, power, process, queue, scheduling,
+    adapter, display, fence, handle, kernel, km, memory, packet, power, process, queue, scheduling,
     virtqueue,
 };
 
@@ -34,6 +34,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         fence::rewind::BEHAVIOURS,
         km::BEHAVIOURS,
         kernel::BEHAVIOURS,
+        display::BEHAVIOURS,
         queue::fault::BEHAVIOURS,
         scheduling::tdr::BEHAVIOURS,
         virtqueue::BEHAVIOURS,

@@ -11,6 +11,7 @@ mod adapter;
 mod behaviour;
 mod catalog;
 mod desk;
+mod display;
 mod fence;
 mod handle;
 mod kernel;

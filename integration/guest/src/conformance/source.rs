@@ -44,6 +44,8 @@ pub(super) const FENCE_ALWAYS_SIGNALED: &str = "Native GPU fence object: AlwaysS
 pub(super) const FENCE_PROGRESS: &str = "Native GPU fence object: Native HWQueueProgressFence";
 pub(super) const FENCE_HANDLES: &str =
     "Native GPU fence object: Global and local handles for shared fences";
+pub(super) const KMD_DISPLAY: &str = "Windows KMD overview: Display";
+pub(super) const KMD_FLIP: &str = "Windows KMD overview: Flip/Present";
 pub(super) const KMD_DMA: &str = "Windows KMD overview: DMA buffers";
 pub(super) const KMD_INTERRUPT: &str = "Windows KMD overview: Interrupt";
 pub(super) const KMD_ENGINES: &str = "Windows KMD overview: Engines, nodes, contexts, etc.";

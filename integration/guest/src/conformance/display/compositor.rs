@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The four ways in which a program's picture comes to a screen, with a small compositor: full-screen exclusive, classic
+//! windowed, DirectFlip and IndependentFlip.
+
+use super::lab::{Lab, expect_picture, pixels, refusal, surface};
+use crate::conformance::behaviour::{Mismatch, require};
+use crate::conformance::scene::{Scene, TIMEOUT};
+use bellhop_guest_umd::CommandBuffer;
+use bellhop_guest_umd::display::{
+    Constraint, DisplayError, Flip, FlipOutcome, Path, Primary, Topology,
+};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::gpu_va::Protection;
+
+/// A compositor that has the first screen, and a program beside it: two processes of one guest.
+struct Desktop {
+    program: Lab,
+    compositor: Lab,
+}
+
+impl Desktop {
+    fn new(scene: &Scene) -> Result<Self, Mismatch> {
+        Ok(Self { program: Lab::new(scene)?, compositor: Lab::new(scene)? })
+    }
+
+    /// Asserts that a process may not flip the screen.
+    fn expect_no_flips(lab: &Lab, primary: &Primary) -> Result<(), Mismatch> {
+        match lab.display.flip(0, Flip::to(primary)) {
+            Err(DisplayError::NotInTopology { .. }) => Ok(()),
+            other => Err(Mismatch::Seen(format!("a flip without the right to it: {other:?}"))),
+        }
+    }
+}
+
+pub(super) fn exclusive(scene: &Scene) -> Result<(), Mismatch> {
+    let Desktop { program, compositor } = Desktop::new(scene)?;
+    let screen = compositor.show()?;
+    let desktop = compositor.picture(screen, 0)?;
+    compositor.flip_to(&desktop)?;
+    let child = compositor.monitors(1)?.first().copied().unwrap_or(0);
+    let refused = refusal(program.display.check(&Topology::new().path(Path::new(0, child))))?;
+    require!(refused.constraint == Constraint::IN_USE, "{refused}");
+    // The compositor gives the screen up, and the program has it to itself, in a mode of its own.
+    compositor.display.commit(&Topology::new())?;
+    Desktop::expect_no_flips(&compositor, &desktop)?;
+    let own = program.show()?;
+    let pictures = program.pictures(own, 3)?;
+    let mut last = 0;
+    for turn in 0..9 {
+        let ended = program.flip_to(&pictures[turn % 3])?;
+        require!(ended.count > last, "VSYNC {} after VSYNC {last}", ended.count);
+        last = ended.count;
+    }
+    program.display.commit(&Topology::new())?;
+    compositor.show()?;
+    compositor.flip_to(&desktop)?;
+    expect_picture(&desktop, 0)
+}
+
+pub(super) fn windowed(scene: &Scene) -> Result<(), Mismatch> {
+    let Desktop { program, compositor } = Desktop::new(scene)?;
+    let screen = compositor.show()?;
+    let window = surface(200, 120);
+    let place = (37usize, 21usize);
+    // The program draws on a surface of its own, which the compositor opens.
+    let drawn = program.device.allocation(window.size()?).cpu_visible().shared().create()?;
+    let opened = compositor.device.open_shared_allocation(drawn.share()?)?;
+    opened.make_resident()?;
+    let from = opened.map(Protection::empty())?;
+    let node = scene.node(EngineType::COPY)?;
+    let mut queue = compositor.device.create_context(node)?.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(&compositor.device, 16 << 10)?;
+    let back = [compositor.picture(screen, 7)?, compositor.picture(screen, 7)?];
+    let (pitch, line) = (screen.pitch()?, window.width as usize * 4);
+    for frame in 0..4u64 {
+        let contents = pixels(window, 100 + frame)?;
+        let lines = drawn.lock_bytes()?;
+        for (row, pixels) in contents.chunks_exact(line).enumerate() {
+            lines.write(row * window.pitch()? as usize, pixels)?;
+        }
+        drop(lines);
+        let to = &back[(frame % 2) as usize];
+        commands.reset();
+        for row in 0..window.height {
+            let source = from.gpu_va() + u64::from(row * window.pitch()?);
+            let offset = (place.1 + row as usize) * pitch as usize + place.0 * 4;
+            commands.copy(source, to.gpu_va() + offset as u64, line as u64)?;
+        }
+        let value = queue.submit(&mut commands)?;
+        let fences = [(queue.progress_fence(), value)];
+        let flip = compositor.display.flip(0, Flip::to(to).after(&fences))?;
+        compositor.expect(flip, FlipOutcome::SHOWN)?;
+        let mut expected = pixels(screen, 7)?;
+        let width = screen.width as usize * 4;
+        for (row, pixels) in contents.chunks_exact(line).enumerate() {
+            let begin = (place.1 + row) * width + place.0 * 4;
+            expected[begin..begin + line].copy_from_slice(pixels);
+        }
+        require!(to.pixels()? == expected, "frame {frame} is not the desktop with its window");
+    }
+    Ok(())
+}
+
+pub(super) fn direct_flip(scene: &Scene) -> Result<(), Mismatch> {
+    let Desktop { program, compositor } = Desktop::new(scene)?;
+    let screen = compositor.show()?;
+    let desktop = compositor.picture(screen, 0)?;
+    compositor.flip_to(&desktop)?;
+    // The program's own buffers, which the compositor shows as they are: nothing is copied.
+    for number in 1..4 {
+        let drawn = program.device.create_shared_primary(screen)?;
+        drawn.set_pixels(&pixels(screen, number)?)?;
+        let name = drawn.allocation().share()?;
+        let opened = compositor.device.open_shared_primary(name, screen)?;
+        compositor.flip_to(&opened)?;
+        expect_picture(&opened, number)?;
+        Desktop::expect_no_flips(&program, &drawn)?;
+        // The program may end its own use of it while it is shown.
+        drop(drawn);
+        let shown = compositor.pass_vsyncs(2)?;
+        require!(shown != 0, "the picture went with the program's handle");
+        compositor.flip_to(&desktop)?;
+    }
+    Ok(())
+}
+
+pub(super) fn independent_flip(scene: &Scene) -> Result<(), Mismatch> {
+    let Desktop { program, compositor } = Desktop::new(scene)?;
+    let screen = compositor.show()?;
+    let desktop = compositor.picture(screen, 0)?;
+    compositor.flip_to(&desktop)?;
+    let pictures = program.pictures(screen, 2)?;
+    Desktop::expect_no_flips(&program, &pictures[0])?;
+    compositor.display.lend(0, Some(&program.process))?;
+    // The program flips without the compositor, and learns of it itself.
+    for turn in 0..8 {
+        program.flip_to(&pictures[turn % 2])?;
+    }
+    expect_picture(&pictures[1], 1)?;
+    let theirs = program.display.set_visible(0, false);
+    require!(theirs.is_err(), "whoever may flip a source may not blank it");
+    compositor.display.lend(0, None)?;
+    Desktop::expect_no_flips(&program, &pictures[0])?;
+    compositor.flip_to(&desktop)?;
+    // A program that ends while it flips leaves the screen to the compositor.
+    compositor.display.lend(0, Some(&program.process))?;
+    let flip = program.display.flip(0, Flip::to(&pictures[0]))?;
+    let ended = program.display.wait_for_flip(0, flip, TIMEOUT)?;
+    require!(ended.outcome == FlipOutcome::SHOWN, "it ended {}", ended.outcome);
+    drop((pictures, program));
+    compositor.flip_to(&desktop).map(|_| ())
+}

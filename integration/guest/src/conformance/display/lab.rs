@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A process with a display to try behaviours with, and where there is none, why.
+
+use crate::conformance::behaviour::{Mismatch, require};
+use crate::conformance::scene::{Scene, TIMEOUT};
+use bellhop_guest_umd::display::{
+    Display, DisplayError, Flip, FlipOutcome, Flipped, Path, PixelFormat, Primary, Refusal,
+    Surface, TargetMode, Topology,
+};
+use bellhop_guest_umd::{Adapter, Device};
+use bellhop_protocol::packet::dispatch::xor_stream;
+
+impl From<DisplayError> for Mismatch {
+    fn from(error: DisplayError) -> Self {
+        match error {
+            DisplayError::NoDisplay => Self::NotOffered("this guest has no display".into()),
+            DisplayError::Device(error) => error.into(),
+            error => Self::Seen(error.to_string()),
+        }
+    }
+}
+
+/// A process with the display and a device. Its end takes its sources away.
+pub(super) struct Lab {
+    // Dropped in this order.
+    pub(super) device: Device,
+    pub(super) display: Display,
+    pub(super) process: Adapter,
+}
+
+impl Lab {
+    pub(super) fn new(scene: &Scene) -> Result<Self, Mismatch> {
+        let process = scene.adapter().open_process()?;
+        let display = process.display()?;
+        let device = process.create_device()?;
+        Ok(Self { device, display, process })
+    }
+
+    /// The connectors with a monitor: as many as a behaviour needs.
+    pub(super) fn monitors(&self, needed: usize) -> Result<Vec<u32>, Mismatch> {
+        let mut connected = Vec::new();
+        for child in 0..self.display.children().len() as u32 {
+            if self.display.child_status(child)?.connected == 1 {
+                connected.push(child);
+            }
+        }
+        if connected.len() < needed {
+            let few = format!("{} monitors are plugged in, {needed} needed", connected.len());
+            return Err(Mismatch::NotOffered(few));
+        }
+        Ok(connected)
+    }
+
+    /// A path from a source to a monitor in its smallest mode, and of these the fastest: behaviours are about flips, not
+    /// about pixels.
+    pub(super) fn small_path(&self, source: u32, child: u32) -> Result<Path, Mismatch> {
+        let path = Path::new(source, child);
+        let modes = self.display.target_modes(&Topology::new().path(path), 0)?;
+        let order = |mode: &&TargetMode| {
+            let area = u64::from(mode.width) * u64::from(mode.height);
+            (area, u64::MAX - mode.pixel_rate())
+        };
+        let smallest = modes.iter().min_by_key(order);
+        let smallest = smallest.ok_or(Mismatch::Seen("the monitor has no mode".into()))?;
+        Ok(path.target_mode(*smallest))
+    }
+
+    /// Shows source 0 on the first monitor.
+    pub(super) fn show(&self) -> Result<Surface, Mismatch> {
+        let child = self.monitors(1)?;
+        let path = self.small_path(0, child.first().copied().unwrap_or(0))?;
+        Ok(self.commit(&Topology::new().path(path))?[0])
+    }
+
+    /// Completes a topology and commits it. Returns the surfaces of its paths.
+    pub(super) fn commit(&self, topology: &Topology) -> Result<Vec<Surface>, Mismatch> {
+        let complete = self.display.complete(topology)?;
+        self.display.commit(&complete)?;
+        Ok(complete.paths().iter().map(|path| path.get().source_mode.into()).collect())
+    }
+
+    /// A primary with a picture of its own for each number.
+    pub(super) fn picture(&self, surface: Surface, number: u64) -> Result<Primary, Mismatch> {
+        let primary = self.device.create_primary(surface)?;
+        primary.set_pixels(&pixels(surface, number)?)?;
+        Ok(primary)
+    }
+
+    /// Primaries with pictures.
+    pub(super) fn pictures(&self, surface: Surface, count: u64) -> Result<Vec<Primary>, Mismatch> {
+        (0..count).map(|number| self.picture(surface, number)).collect()
+    }
+
+    /// Waits until a flip of source 0 has ended like this.
+    pub(super) fn expect(&self, flip: u64, outcome: FlipOutcome) -> Result<Flipped, Mismatch> {
+        let ended = self.display.wait_for_flip(0, flip, TIMEOUT)?;
+        require!(ended.outcome == outcome, "flip {flip} ended {}, not {outcome}", ended.outcome);
+        Ok(ended)
+    }
+
+    /// Flips source 0 to a primary at a VSYNC, and waits until it is shown.
+    pub(super) fn flip_to(&self, primary: &Primary) -> Result<Flipped, Mismatch> {
+        let flip = self.display.flip(0, Flip::to(primary))?;
+        self.expect(flip, FlipOutcome::SHOWN)
+    }
+
+    /// Lets VSYNCs pass, and returns the flip that the last of them showed.
+    pub(super) fn pass_vsyncs(&self, count: u64) -> Result<u64, Mismatch> {
+        self.display.set_vsync_events(0, true)?;
+        self.display.skip_vsyncs(0)?;
+        let mut shown = 0;
+        for _ in 0..count {
+            shown = self.display.wait_for_vsync(0, TIMEOUT)?.flip;
+        }
+        self.display.set_vsync_events(0, false)?;
+        Ok(shown)
+    }
+}
+
+/// The bytes of a picture: another one for each number.
+pub(super) fn pixels(surface: Surface, number: u64) -> Result<Vec<u8>, Mismatch> {
+    let bytes = surface.width * surface.height * surface.pixel()?;
+    let words = (0..u64::from(bytes.div_ceil(8))).map(|index| xor_stream(number, index));
+    let mut pixels: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    pixels.truncate(bytes as usize);
+    Ok(pixels)
+}
+
+/// Asserts that a primary has this picture.
+pub(super) fn expect_picture(primary: &Primary, number: u64) -> Result<(), Mismatch> {
+    let expected = pixels(primary.surface(), number)?;
+    require!(primary.pixels()? == expected, "the primary does not hold picture {number}");
+    Ok(())
+}
+
+/// The refusal of a topology.
+pub(super) fn refusal(checked: Result<(), DisplayError>) -> Result<Refusal, Mismatch> {
+    match checked {
+        Err(DisplayError::Topology(refusal)) => Ok(refusal),
+        Err(error) => Err(error.into()),
+        Ok(()) => Err(Mismatch::Seen("the topology was accepted".into())),
+    }
+}
+
+/// A surface of 32-bit pixels.
+pub(super) fn surface(width: u32, height: u32) -> Surface {
+    Surface { width, height, format: PixelFormat::X8R8G8B8 }
+}
