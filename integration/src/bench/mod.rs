@@ -61,7 +61,7 @@ struct Stage {
     measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
 }
 
-const STAGES: [Stage; 10] = [
+const STAGES: [Stage; 11] = [
     Stage {
         suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
         config: "",
@@ -104,6 +104,13 @@ const STAGES: [Stage; 10] = [
         guests: 1,
         processors: Processors::Apart,
         measure: in_guest_once,
+    },
+    Stage {
+        suites: &[Suite::Display],
+        config: "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"1280x720@240\"]\n",
+        guests: 1,
+        processors: Processors::Apart,
+        measure: in_guest,
     },
     Stage {
         suites: &[Suite::Idle],

@@ -31,9 +31,9 @@ const fn headline(name: &'static str, aim: Aim, suite: Suite) -> Headline {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 28] = {
+pub const HEADLINES: [Headline; 34] = {
     use Aim::{AtLeast, AtMost};
-    use Suite::{Batch, Copy, Fence, OneProcessor, Oversubscription, RoundTrip};
+    use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
         headline("doorbell_rtt_over_kernel_mode_path", AtMost(0.02), RoundTrip),
         headline("doorbell_rtt_over_cacheline_rtt", AtMost(1.25), RoundTrip),
@@ -62,6 +62,12 @@ pub const HEADLINES: [Headline; 28] = {
         headline("idle_wakeups_per_second", AtMost(0.0), Suite::Idle),
         headline("oversubscribed_4to1_over_1to1_throughput", AtLeast(0.9), Oversubscription),
         headline("oversubscribed_16to1_over_1to1_throughput", AtLeast(0.9), Oversubscription),
+        headline("display_flips_missed_60_hz", AtMost(0.0), Display),
+        headline("display_flips_missed_240_hz", AtMost(0.0), Display),
+        headline("display_submit_to_scan_out_60_hz_over_frame_and_1_ms", AtMost(1.0), Display),
+        headline("display_submit_to_scan_out_240_hz_over_frame_and_1_ms", AtMost(1.0), Display),
+        headline("display_vsync_jitter_over_timerfd_jitter", AtMost(1.5), Display),
+        headline("display_still_wakeups_per_second", AtMost(0.0), Display),
         headline("neighbour_share_beside_hostile_guest", Aim::None, Suite::Hostile),
     ]
 };

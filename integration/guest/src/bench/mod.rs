@@ -9,6 +9,7 @@ mod batch;
 mod compare;
 mod copy;
 mod delivery;
+mod display;
 mod doorbells;
 mod fence;
 mod floor;
@@ -92,6 +93,9 @@ pub fn run(
                 Suite::Doorbells => doorbells::run(&adapter, samples, measured)?,
                 Suite::Queues => queues::run(&adapter, measured)?,
                 Suite::Kernel => kernel::measure(&adapter, samples, None, measured)?,
+                Suite::Display => {
+                    display::run(&adapter, options.repetitions, options.daemon, measured)?;
+                }
                 // Only the program that started the daemon knows that it is on this processor.
                 Suite::OneProcessor if options.daemon.is_some() => {
                     one_processor::run(&adapter, samples, measured)?;

@@ -12,8 +12,16 @@ const RATIOS: [&str; 3] = [
     "submissions_wait_last_per_cacheline_rtt",
 ];
 /// Prefixes of the machine's own figures: other mechanisms that the service is measured beside.
-const OF_THE_MACHINE: [&str; 7] =
-    ["cacheline", "minimal_path", "io_uring", "eventfd", "memcpy", "guest_verification", "native"];
+const OF_THE_MACHINE: [&str; 8] = [
+    "cacheline",
+    "minimal_path",
+    "io_uring",
+    "eventfd",
+    "memcpy",
+    "guest_verification",
+    "native",
+    "timerfd",
+];
 
 /// Which of two values of a figure is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +84,17 @@ pub(super) fn better(name: &str) -> Option<Better> {
     ]) || (name.ends_with("_per_second") && !name.contains("wakeups"))
     {
         Some(Better::More)
-    } else if is(&["_ns", "over_native", "rtt", "wake", "fraction", "lost", "interrupts"]) {
+    } else if is(&[
+        "_ns",
+        "over_native",
+        "rtt",
+        "wake",
+        "fraction",
+        "lost",
+        "interrupts",
+        "jitter",
+        "missed",
+    ]) {
         Some(Better::Less)
     } else {
         None

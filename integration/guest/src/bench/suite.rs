@@ -28,6 +28,8 @@ pub enum Suite {
     Doorbells,
     /// 10,000 queues that share the physical doorbells
     Queues,
+    /// 1,000 flips at 60 and at 240 Hz, VSYNCs beside a timer, and a still screen; needs a display
+    Display,
     /// The processor time of a daemon that has guests and no work; only from the host
     Idle,
     /// One engine, shared by more and more guests; only from the host

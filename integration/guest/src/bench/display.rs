@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Flips and VSYNCs, beside a timer of the machine's own.
+
+use super::report::Measured;
+use super::set_up::TIMEOUT;
+use super::usage::Usage;
+use crate::timing::{Latency, times};
+use anyhow::Context as _;
+use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::display::{
+    Display, DisplayError, Flip, FlipOutcome, Path, PresentMode, Surface, SwapChain, TargetMode,
+    Topology,
+};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Flips at each rate, in all repetitions together.
+const FLIPS: u64 = 1000;
+/// Frames a second.
+const RATES: [u64; 2] = [60, 240];
+/// VSYNCs of a repetition whose times are taken, and expirations of the timer.
+const VSYNCS: u64 = 480;
+/// The rate at which they are.
+const JITTER_RATE: u64 = 240;
+/// Time for the engines to go to sleep, and how long a screen on which nothing happens is looked at.
+const SETTLE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(3);
+
+pub(super) fn run(
+    adapter: &Adapter,
+    repetitions: u64,
+    daemon: Option<u32>,
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    let display = match adapter.open_process()?.display() {
+        Err(DisplayError::NoDisplay) => anyhow::bail!("{}", DisplayError::NoDisplay),
+        opened => opened?,
+    };
+    for rate in RATES {
+        let Some(mode) = mode(&display, rate)? else {
+            let why = format!("the first monitor has no mode of {rate} Hz");
+            measured.absent(format!("display_flips_missed_{rate}_hz"), why);
+            continue;
+        };
+        flips(adapter, mode, rate, FLIPS.div_ceil(repetitions), measured)?;
+        if rate == JITTER_RATE {
+            jitter(adapter, mode, measured)?;
+        }
+    }
+    match daemon {
+        Some(daemon) => still(adapter, daemon, measured)?,
+        None => {
+            let why = "a guest cannot see its daemon; run this on the host";
+            measured.absent("display_still_wakeups_per_second", why);
+        }
+    }
+    Ok(())
+}
+
+/// The smallest mode of the first monitor with this rate.
+fn mode(display: &Display, rate: u64) -> anyhow::Result<Option<TargetMode>> {
+    let modes = display.monitor_modes(0)?;
+    let has_rate = |mode: &&TargetMode| {
+        let (frames, seconds) = (mode.refresh_numerator, mode.refresh_denominator);
+        u64::from(frames) == rate * u64::from(seconds)
+    };
+    let area = |mode: &&TargetMode| u64::from(mode.width) * u64::from(mode.height);
+    Ok(modes.iter().filter(has_rate).min_by_key(area).copied())
+}
+
+/// A process that shows source 0 in a mode.
+fn show(adapter: &Adapter, mode: TargetMode) -> anyhow::Result<(Adapter, Display, Surface)> {
+    let process = adapter.open_process()?;
+    let display = process.display()?;
+    let path = Path::new(0, 0).target_mode(mode);
+    let topology = display.complete(&Topology::new().path(path))?;
+    display.commit(&topology)?;
+    let path = topology.paths().first().context("a topology lost its path")?;
+    let surface = Surface::from(path.get().source_mode);
+    Ok((process, display, surface))
+}
+
+fn flips(
+    adapter: &Adapter,
+    mode: TargetMode,
+    rate: u64,
+    flips: u64,
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    let (process, display, surface) = show(adapter, mode)?;
+    let device = process.create_device()?;
+    let clock = process.gpu_clock()?;
+    let mut chain = SwapChain::new(&display, &device, 0, surface, 3)?;
+    for _ in 0..flips {
+        let image = chain.acquire(TIMEOUT)?;
+        chain.present(image, PresentMode::Vsync, &[])?;
+    }
+    chain.finish(TIMEOUT)?;
+    let totals = chain.statistics()?;
+    anyhow::ensure!(totals.shown == flips, "of {flips} flips: {totals:?}");
+    measured.figure(format!("display_flips_missed_{rate}_hz"), totals.missed as f64);
+    // One at a time, so that no flip waits for one before it.
+    let mut taken = times()?;
+    for _ in 0..flips {
+        let image = chain.acquire(TIMEOUT)?;
+        chain.present(image, PresentMode::Vsync, &[])?;
+        chain.finish(TIMEOUT)?;
+        for frame in chain.take_frames()? {
+            let time = clock.between(clock.ticks(frame.presented), frame.time);
+            taken.record((time.as_nanos() as u64).max(1))?;
+        }
+    }
+    let latency = Latency::of(&taken);
+    let name = format!("display_submit_to_scan_out_{rate}_hz");
+    measured.figure(format!("{name}_ns_p50"), latency.p50 as f64);
+    measured.figure(format!("{name}_ns_p99"), latency.p99 as f64);
+    let most = 1e9 / rate as f64 + 1e6;
+    measured.ratio(format!("{name}_over_frame_and_1_ms"), latency.p99 as f64, most);
+    measured.distribution(&name, &latency);
+    Ok(())
+}
+
+/// How far ticks are from where they should be, the earliest of them being on time.
+struct Jitter {
+    period: f64,
+    first: Option<Instant>,
+    offsets: Vec<f64>,
+}
+
+impl Jitter {
+    fn new(rate: u64) -> Self {
+        Self { period: 1e9 / rate as f64, first: None, offsets: Vec::new() }
+    }
+
+    /// Notes that tick `count` has come now.
+    fn tick(&mut self, count: u64) {
+        let now = Instant::now();
+        let first = *self.first.get_or_insert(now);
+        self.offsets.push((now - first).as_nanos() as f64 - count as f64 * self.period);
+    }
+
+    fn latency(&self) -> anyhow::Result<Latency> {
+        let least = self.offsets.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut taken = times()?;
+        for offset in &self.offsets {
+            taken.record(((offset - least) as u64).max(1))?;
+        }
+        Ok(Latency::of(&taken))
+    }
+}
+
+fn jitter(adapter: &Adapter, mode: TargetMode, measured: &mut Measured) -> anyhow::Result<()> {
+    let (_process, display, _) = show(adapter, mode)?;
+    display.set_vsync_events(0, true)?;
+    let first = display.wait_for_vsync(0, TIMEOUT)?.count;
+    let mut vsyncs = Jitter::new(JITTER_RATE);
+    for _ in 0..VSYNCS {
+        let vsync = display.wait_for_vsync(0, TIMEOUT)?;
+        vsyncs.tick(vsync.count - first);
+    }
+    display.set_vsync_events(0, false)?;
+    let (vsyncs, timer) = (vsyncs.latency()?, timer()?);
+    measured.figure("display_vsync_jitter_ns_p99", vsyncs.p99 as f64);
+    measured.figure("timerfd_jitter_ns_p99", timer.p99 as f64);
+    let timer = timer.p99.max(1) as f64;
+    measured.ratio("display_vsync_jitter_over_timerfd_jitter", vsyncs.p99 as f64, timer);
+    Ok(())
+}
+
+/// The same with a timer of this thread's own.
+fn timer() -> anyhow::Result<Latency> {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty())?;
+    let period = Timespec { tv_sec: 0, tv_nsec: (1_000_000_000 / JITTER_RATE).try_into()? };
+    let setting = Itimerspec { it_interval: period, it_value: period };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
+    let mut ticks = Jitter::new(JITTER_RATE);
+    // The timer's period is whole nanoseconds.
+    ticks.period = period.tv_nsec as f64;
+    let mut count = 0;
+    while count < VSYNCS {
+        let mut expired = [0; 8];
+        rustix::io::read(&timer, &mut expired)?;
+        count += u64::from_ne_bytes(expired);
+        ticks.tick(count);
+    }
+    ticks.latency()
+}
+
+/// What a screen costs on which nothing happens.
+fn still(adapter: &Adapter, daemon: u32, measured: &mut Measured) -> anyhow::Result<()> {
+    let process = adapter.open_process()?;
+    let display = process.display()?;
+    let mode = display.monitor_modes(0)?.first().copied().context("the monitor has no mode")?;
+    drop((display, process));
+    let (process, display, surface) = show(adapter, mode)?;
+    let picture = process.create_device()?.create_primary(surface)?;
+    let flip = display.flip(0, Flip::to(&picture))?;
+    let ended = display.wait_for_flip(0, flip, TIMEOUT)?;
+    anyhow::ensure!(ended.outcome == FlipOutcome::SHOWN, "the flip ended {}", ended.outcome);
+    thread::sleep(SETTLE);
+    let (before, start) = (Usage::of(daemon)?, Instant::now());
+    thread::sleep(LOOK);
+    let used = Usage::of(daemon)?.since(before);
+    let time = start.elapsed();
+    let share = used.cpu_ns as f64 / time.as_nanos() as f64;
+    measured.figure("display_still_daemon_cpu_fraction", share);
+    let wakeups = used.wakeups as f64 / time.as_secs_f64();
+    measured.figure("display_still_wakeups_per_second", wakeups);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_counted_from_the_tick_that_came_first() {
+        let offsets = vec![3000.0, 1000.0, 1000.0, 9000.0];
+        let jitter = Jitter { period: 1.0, first: None, offsets };
+        let latency = jitter.latency().unwrap();
+        assert_eq!(latency.samples, 4);
+        // Within the histogram's three digits.
+        assert!(latency.max.abs_diff(8000) <= 8, "{}", latency.max);
+    }
+}
