@@ -2,8 +2,9 @@
 
 //! The examples in the driver's documentation, run against a real daemon.
 
-use crate::support::{self, Daemon};
+use crate::support::{self, DISPLAYS, Daemon};
 use bellhop_guest_umd::KernelError;
+use bellhop_guest_umd::display::DisplayError;
 
 mod copy {
     include!("../../../guest-umd/doc/copy.rs");
@@ -11,6 +12,10 @@ mod copy {
 
 mod square {
     include!("../../../guest-umd/doc/square.rs");
+}
+
+mod animate {
+    include!("../../../guest-umd/doc/animate.rs");
 }
 
 #[test]
@@ -35,4 +40,14 @@ fn the_documented_kernel_says_what_is_missing() {
         Err(KernelError::NotOffered { missing }) => assert!(!missing.is_empty()),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn the_documented_animation_works_as_it_stands_or_says_that_there_is_no_display() {
+    let daemon = Daemon::start_with(1, DISPLAYS);
+    let statistics = animate::animate(support::guest(&daemon, 0), 30).unwrap();
+    assert_eq!((statistics.presented, statistics.shown), (30, 30));
+    let without = Daemon::start(1);
+    let none = animate::animate(support::guest(&without, 0), 1);
+    assert!(matches!(none, Err(DisplayError::NoDisplay)), "{none:?}");
 }

@@ -3,8 +3,8 @@
 //! The conformance suite, as a driver author runs it.
 
 use crate::support::{
-    DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance, outcomes,
-    report, run, text,
+    DEFAULT_NOT_OFFERED, DISPLAYS, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
+    outcomes, report, run, text,
 };
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -51,6 +51,39 @@ fn every_behaviour_of_a_guest_s_own_kernels_is_seen() {
     let seen = daemon.selftest(&["kernel."]);
     assert_every_behaviour_is_seen(&seen, &[]);
     assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+}
+
+#[test]
+fn every_behaviour_of_a_display_is_seen() {
+    let daemon = Daemon::start_with(1, &format!("{DISPLAYS}[debug]\npower_control = true\n"));
+    let before = daemon.resources();
+    let seen = daemon.selftest(&["display."]);
+    assert_every_behaviour_is_seen(&seen, &[]);
+    assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+    daemon.await_log("front end disconnected");
+    daemon.await_resources(before);
+}
+
+/// Each way to show frames ends all of them, and a mode that the monitor does not have is refused with those that it has.
+#[test]
+fn an_animation_tells_what_became_of_its_frames() {
+    let daemon = Daemon::start_with(1, DISPLAYS);
+    for sync in ["vsync", "immediate", "mailbox"] {
+        let sync = format!("--sync={sync}");
+        let line = ["present", "--frames=60", "--mode=640x480@240", &sync, "--json"];
+        let report = report(&mut daemon.work(&line));
+        let of = |name: &str| report[name].as_u64().unwrap();
+        assert_eq!((of("presented"), of("lost")), (60, 0), "{report}");
+        assert_eq!(of("shown") + of("dropped"), 60, "{report}");
+        assert!(sync.contains("mailbox") || of("dropped") == 0, "{report}");
+    }
+    let output = daemon.work(&["present", "--mode=1024x768"]).output().unwrap();
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("it has 1280x720@60.00, 640x480@240.00"), "{said}");
+    let without = Daemon::start(1);
+    let output = without.work(&["present"]).output().unwrap();
+    assert!(text(&output.stderr).contains("this guest has no display"));
 }
 
 #[test]
