@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The four ways in which a program's picture comes to a screen, with a small compositor: full-screen exclusive, classic
-//! windowed, DirectFlip and IndependentFlip.
+//! The ways in which a program's picture comes to a screen without a copy, with a small compositor: full-screen exclusive,
+//! DirectFlip and IndependentFlip. Classic windowed is among what `PRESENT` draws.
 
-use super::lab::{Lab, expect_picture, pixels, refusal, surface};
+use super::lab::{Lab, expect_picture, pixels, refusal};
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Scene, TIMEOUT};
-use bellhop_guest_umd::CommandBuffer;
 use bellhop_guest_umd::display::{
     Constraint, DisplayError, Flip, FlipOutcome, Path, Primary, Topology,
 };
-use bellhop_protocol::control::adapter::EngineType;
-use bellhop_protocol::control::gpu_va::Protection;
 
 /// A compositor that has the first screen, and a program beside it: two processes of one guest.
 struct Desktop {
@@ -56,50 +53,6 @@ pub(super) fn exclusive(scene: &Scene) -> Result<(), Mismatch> {
     compositor.show()?;
     compositor.flip_to(&desktop)?;
     expect_picture(&desktop, 0)
-}
-
-pub(super) fn windowed(scene: &Scene) -> Result<(), Mismatch> {
-    let Desktop { program, compositor } = Desktop::new(scene)?;
-    let screen = compositor.show()?;
-    let window = surface(200, 120);
-    let place = (37usize, 21usize);
-    // The program draws on a surface of its own, which the compositor opens.
-    let drawn = program.device.allocation(window.size()?).cpu_visible().shared().create()?;
-    let opened = compositor.device.open_shared_allocation(drawn.share()?)?;
-    opened.make_resident()?;
-    let from = opened.map(Protection::empty())?;
-    let node = scene.node(EngineType::COPY)?;
-    let mut queue = compositor.device.create_context(node)?.create_user_mode_queue(4096)?;
-    let mut commands = CommandBuffer::new(&compositor.device, 16 << 10)?;
-    let back = [compositor.picture(screen, 7)?, compositor.picture(screen, 7)?];
-    let (pitch, line) = (screen.pitch()?, window.width as usize * 4);
-    for frame in 0..4u64 {
-        let contents = pixels(window, 100 + frame)?;
-        let lines = drawn.lock_bytes()?;
-        for (row, pixels) in contents.chunks_exact(line).enumerate() {
-            lines.write(row * window.pitch()? as usize, pixels)?;
-        }
-        drop(lines);
-        let to = &back[(frame % 2) as usize];
-        commands.reset();
-        for row in 0..window.height {
-            let source = from.gpu_va() + u64::from(row * window.pitch()?);
-            let offset = (place.1 + row as usize) * pitch as usize + place.0 * 4;
-            commands.copy(source, to.gpu_va() + offset as u64, line as u64)?;
-        }
-        let value = queue.submit(&mut commands)?;
-        let fences = [(queue.progress_fence(), value)];
-        let flip = compositor.display.flip(0, Flip::to(to).after(&fences))?;
-        compositor.expect(flip, FlipOutcome::SHOWN)?;
-        let mut expected = pixels(screen, 7)?;
-        let width = screen.width as usize * 4;
-        for (row, pixels) in contents.chunks_exact(line).enumerate() {
-            let begin = (place.1 + row) * width + place.0 * 4;
-            expected[begin..begin + line].copy_from_slice(pixels);
-        }
-        require!(to.pixels()? == expected, "frame {frame} is not the desktop with its window");
-    }
-    Ok(())
 }
 
 pub(super) fn direct_flip(scene: &Scene) -> Result<(), Mismatch> {

@@ -7,6 +7,7 @@ mod flips;
 mod lab;
 mod lifetime;
 mod monitors;
+mod present;
 mod topology;
 mod vsync;
 
@@ -65,12 +66,22 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         .shows("a pointer has at most 64 pixels each way, and only the owner moves it"),
     Behaviour::new("display.exclusive", KMD_FLIP, compositor::exclusive)
         .shows("full-screen exclusive: a program has the screen that the compositor gave up"),
-    Behaviour::new("display.windowed", KMD_FLIP, compositor::windowed)
+    Behaviour::new("display.windowed", KMD_FLIP, present::windowed)
         .shows("classic windowed: the compositor copies a program's surface into its own frame"),
     Behaviour::new("display.direct-flip", KMD_FLIP, compositor::direct_flip)
         .shows("DirectFlip: the compositor shows a program's buffer without a copy"),
     Behaviour::new("display.independent-flip", KMD_FLIP, compositor::independent_flip)
         .shows("IndependentFlip: a program flips the compositor's source itself, while it may"),
+    Behaviour::new("display.present.fill", KMD_FLIP, present::fill)
+        .shows("PRESENT fills a rectangle in each pixel format, or the dirty parts of it"),
+    Behaviour::new("display.present.copy", KMD_FLIP, present::copy)
+        .shows("PRESENT copies a rectangle in each pixel format, or the dirty parts of it"),
+    Behaviour::new("display.present.stretch-nearest", KMD_FLIP, present::stretch_nearest)
+        .shows("PRESENT scales a rectangle up and down by the nearest pixels"),
+    Behaviour::new("display.present.stretch-bilinear", KMD_FLIP, present::stretch_bilinear)
+        .shows("PRESENT scales a rectangle up and down between pixels, channel by channel"),
+    Behaviour::new("display.present.refused", KMD_FLIP, present::refused)
+        .shows("what PRESENT cannot draw is refused, and nothing of it is drawn"),
     Behaviour::new("display.primary.destroyed", KMD_FLIP, lifetime::primary_destroyed).shows(
         "a primary can be destroyed while it is shown or waits; nothing is shown of it then",
     ),
