@@ -2,7 +2,7 @@
 
 //! `bellhop screen`, before a daemon that shows what the test draws.
 
-use crate::support::python::python_with;
+use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{TIMEOUT, bellhop, run, text};
 use bellhop_protocol::screen::{
     Connector, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use tempfile::TempDir;
@@ -124,15 +124,11 @@ impl Shows {
     }
 }
 
-/// The pixels of a PNG.
+/// The pixels of a PNG of the screen's size.
 fn read(path: &Path) -> Vec<u32> {
-    let mut reader =
-        png::Decoder::new(BufReader::new(File::open(path).unwrap())).read_info().unwrap();
-    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut bytes).unwrap();
-    assert_eq!((info.width, info.height), (WIDTH, HEIGHT));
-    let words = bytes[..info.buffer_size()].chunks_exact(info.color_type.samples());
-    words.map(|rgb| u32::from(rgb[0]) << 16 | u32::from(rgb[1]) << 8 | u32::from(rgb[2])).collect()
+    let (size, pixels) = read_png(path);
+    assert_eq!(size, (WIDTH, HEIGHT));
+    pixels
 }
 
 #[test]
@@ -167,44 +163,20 @@ fn what_the_daemon_refuses_is_said() {
     assert!(said.contains("there is no such thing"), "{said}");
 }
 
-/// A server for viewers, and the address that it said.
-struct Serves(Child, String);
-
-impl Serves {
-    fn start(shows: &Shows, arguments: &[&str]) -> Self {
-        let password = shows.file("password");
-        std::fs::write(&password, "secret\n").unwrap();
-        let mut command = shows.screen("serve");
-        command.args(arguments).arg("--password-file").arg(password).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().rsplit(' ').next().unwrap().to_owned();
-        Self(child, address)
-    }
-}
-
-impl Drop for Serves {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The folder of a Python with an independent viewer.
-fn vncdotool() -> Option<PathBuf> {
-    python_with("vncdotool==1.4.2", "import vncdotool", "no independent viewer takes the screen")
+/// Starts `screen serve` with these arguments.
+fn serve(shows: &Shows, arguments: &[&str]) -> Serves {
+    let mut command = shows.screen("serve");
+    command.args(arguments);
+    Serves::start(command, shows.folder.path())
 }
 
 #[test]
 fn an_independent_viewer_takes_the_screen_and_types() {
     let Some(python) = vncdotool() else { return };
     let shows = Shows::frames(3);
-    let serves = Serves::start(&shows, &["--listen", "127.0.0.1:0"]);
+    let serves = serve(&shows, &["--listen", "127.0.0.1:0"]);
     let png = shows.file("taken.png");
-    let server = serves.1.replace(':', "::");
-    let mut take = Command::new(python.join("bin/vncdo"));
-    take.args(["--server", &server, "--password", "secret"]);
+    let mut take = viewer(&python, &serves, "secret");
     take.args(["type", "a", "move", "17", "23", "pause", "1", "capture"]).arg(&png);
     run(&mut take);
     // What was last shown.
@@ -214,8 +186,8 @@ fn an_independent_viewer_takes_the_screen_and_types() {
         viewed.push(shows.viewed.recv_timeout(TIMEOUT).unwrap());
     }
     assert!(viewed.contains(&Viewed::Key { keysym: 0x61, down: true }), "{viewed:?}");
-    let mut wrong = Command::new(python.join("bin/vncdo"));
-    wrong.args(["--server", &server, "--password", "Secret", "capture"]).arg(&png);
+    let mut wrong = viewer(&python, &serves, "Secret");
+    wrong.arg("capture").arg(&png);
     let wrong = wrong.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
     assert!(!wrong.success(), "a wrong password takes nothing");
 }
@@ -238,7 +210,7 @@ fn a_port_is_of_this_machine_and_has_a_password() {
 fn a_viewer_that_sends_nonsense_disturbs_no_other() {
     let shows = Shows::frames(1);
     let path = shows.file("screen.sock");
-    let serves = Serves::start(&shows, &["--unix", path.to_str().unwrap()]);
+    let serves = serve(&shows, &["--unix", path.to_str().unwrap()]);
     assert_eq!(serves.1, path.to_str().unwrap());
     for nonsense in
         [&b"GET / HTTP/1.1\r\n\r\n"[..], b"RFB 003.008\n\x05", b"RFB 003.008\n\x02aaaaaaaaaaaaaaaa"]

@@ -5,6 +5,7 @@
 
 mod adapters;
 mod broken_devices;
+mod displays;
 mod doorbell_models;
 mod endings;
 mod example;

@@ -7,6 +7,7 @@ pub mod independent;
 pub mod kernels;
 pub mod python;
 pub mod qmp;
+pub mod screens;
 pub mod typed;
 
 use bellhop_guest::client::{Client, Shape};
