@@ -5,6 +5,7 @@
 //! These tests have podman keep everything in temporary folders.
 
 use crate::support::kernels::{Doubling, worker};
+use crate::support::screens::see_every_behaviour;
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
     report, run, succeed, text,
@@ -56,6 +57,12 @@ fn a_kernel_s_files_go_into_the_container_and_its_output_comes_back() {
     let mut container = container();
     run(doubling.ask(container.args(["--vulkan", "debian-13", "--"])));
     doubling.assert_done();
+}
+
+#[test]
+fn every_behaviour_of_a_display_is_seen_in_a_container() {
+    let Some(container) = containers() else { return };
+    see_every_behaviour(&mut container());
 }
 
 /// A guest that streams without end, in a container.

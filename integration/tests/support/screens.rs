@@ -2,12 +2,24 @@
 
 //! What a person or a program sees of a screen.
 
-use super::TIMEOUT;
 use super::python::python_with;
+use super::{DISPLAYS, TIMEOUT, assert_every_behaviour_is_seen, conformance, outcomes};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tempfile::NamedTempFile;
+
+/// Sees every behaviour of a display in a guest that this command starts, with two monitors.
+#[track_caller]
+pub fn see_every_behaviour(command: &mut Command) {
+    let mut file = NamedTempFile::new().unwrap();
+    write!(file, "{DISPLAYS}[debug]\npower_control = true\n").unwrap();
+    command.arg("--config").arg(file.path()).args(["--", "selftest", "display.", "--json"]);
+    let seen = conformance(command);
+    assert_every_behaviour_is_seen(&seen, &[]);
+    assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+}
 
 /// The size and the pixels (`0x00RRGGBB`) of a PNG.
 pub fn read_png(path: &Path) -> ((u32, u32), Vec<u32>) {

@@ -3,6 +3,7 @@
 //! `bellhop vm`: real guests in real VMs.
 
 mod cloud_hypervisor;
+mod displays;
 mod kernels;
 #[path = "../support/mod.rs"]
 mod support;
