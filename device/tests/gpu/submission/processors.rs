@@ -31,6 +31,8 @@ fn a_guests_statistics_tell_nothing_of_its_neighbours() {
     let (mut queue, mut of_idle) = (busy.queue(COMPUTE), idle.queue(COMPUTE));
     wait_until_asleep(&gpu);
     idle.run(&mut of_idle, Packets::new());
+    // A turn is counted when it is over, which is after its fence is signaled.
+    wait_until_asleep(&gpu);
     let before = gpu.statistics(idle.id).unwrap();
     assert_eq!(before.engine_wakeups, 1);
     for round in 0..20 {
