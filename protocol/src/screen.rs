@@ -137,6 +137,14 @@ pub enum Viewed {
     GiveBack(u32),
     /// It wants a frame of the next VSYNC, even if nothing is flipped.
     Refresh,
+    /// It types or points.
+    Input(Input),
+}
+
+/// What somebody who watches a screen does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Input {
     /// A key.
     Key {
         /// Its keysym of X11.
@@ -144,7 +152,7 @@ pub enum Viewed {
         /// Whether it went down.
         down: bool,
     },
-    /// The pointer.
+    /// The pointer is at a pixel of the target.
     Pointer {
         /// Pixels from the left.
         x: u32,

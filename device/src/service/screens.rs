@@ -6,7 +6,7 @@
 //! line for some time is dropped. What it sends is bounded, and a guest that is too slow for it misses keys.
 
 use crate::gpu::Gpu;
-use crate::gpu::display::{FrameBuffer, GuestDisplay, Input, Update, Viewer};
+use crate::gpu::display::{FrameBuffer, GuestDisplay, Update, Viewer};
 use bellhop_host_kmd::hardware::{GuestId, Observe};
 use bellhop_protocol::screen::{
     Connector, MAX_VIEW_LINE, Screen, ScreenAction, ScreenMode, ScreenReply, Shown, Viewed,
@@ -149,11 +149,8 @@ fn act(viewer: &Viewer, viewed: Viewed) {
     match viewed {
         Viewed::GiveBack(buffer) => viewer.give_back(buffer),
         Viewed::Refresh => viewer.refresh(),
-        Viewed::Key { keysym, down } => {
-            viewer.input(Input::Key { keysym, down });
-        }
-        Viewed::Pointer { x, y, buttons } => {
-            viewer.input(Input::Pointer { x, y, buttons });
+        Viewed::Input(input) => {
+            viewer.input(input);
         }
     }
 }

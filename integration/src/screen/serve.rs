@@ -12,7 +12,7 @@ use super::rfb::{
 use super::view::Sender;
 use super::{Event, Picture, View};
 use anyhow::{Context, bail};
-use bellhop_protocol::screen::{Connector, Viewed};
+use bellhop_protocol::screen::{Connector, Input, Viewed};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, Read, Write};
@@ -287,9 +287,9 @@ fn receive(
 ) -> Result<(), RfbError> {
     loop {
         let viewed = match read_message(reader)? {
-            Message::Key { down, keysym } => Viewed::Key { keysym, down },
+            Message::Key { down, keysym } => Viewed::Input(Input::Key { keysym, down }),
             Message::Pointer { buttons, x, y } => {
-                Viewed::Pointer { x: x.into(), y: y.into(), buttons: buttons.into() }
+                Viewed::Input(Input::Pointer { x: x.into(), y: y.into(), buttons: buttons.into() })
             }
             Message::CutText => continue,
             message => {

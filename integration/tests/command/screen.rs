@@ -5,7 +5,7 @@
 use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{TIMEOUT, bellhop, run, text};
 use bellhop_protocol::screen::{
-    Connector, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
+    Connector, Input, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -182,10 +182,13 @@ fn an_independent_viewer_takes_the_screen_and_types() {
     // What was last shown.
     assert_eq!(read(&png), pixels(3));
     let mut viewed = Vec::new();
-    while !viewed.iter().any(|viewed| matches!(viewed, Viewed::Pointer { x: 17, y: 23, .. })) {
+    while !viewed
+        .iter()
+        .any(|viewed| matches!(viewed, Viewed::Input(Input::Pointer { x: 17, y: 23, .. })))
+    {
         viewed.push(shows.viewed.recv_timeout(TIMEOUT).unwrap());
     }
-    assert!(viewed.contains(&Viewed::Key { keysym: 0x61, down: true }), "{viewed:?}");
+    assert!(viewed.contains(&Viewed::Input(Input::Key { keysym: 0x61, down: true })), "{viewed:?}");
     let mut wrong = viewer(&python, &serves, "Secret");
     wrong.arg("capture").arg(&png);
     let wrong = wrong.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();

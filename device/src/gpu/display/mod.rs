@@ -29,12 +29,13 @@ use bellhop_host_kmd::hardware::{
 };
 use bellhop_protocol::control::flip::ScanLine;
 use bellhop_protocol::pixel_format::PixelFormat;
+use bellhop_protocol::screen::Input;
 use config::DisplayConfig;
 pub use frame_buffer::FrameBuffer;
 use scan_out::Timer;
 use source::{Shape, Source};
+pub use state::MAX_VIEWERS;
 use state::State;
-pub use state::{Input, MAX_VIEWERS};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

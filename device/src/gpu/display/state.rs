@@ -13,6 +13,7 @@ use super::viewer::{Filling, Frame, ViewerId, Viewing};
 use crate::gpu::shared::event::Event;
 use bellhop_host_kmd::hardware::{DisplayPath, DisplayTicket, GuestId, Interrupt};
 use bellhop_protocol::event::InputKind;
+use bellhop_protocol::screen::Input;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -354,27 +355,6 @@ impl State {
         }
         self.report_ticket();
     }
-}
-
-/// What a viewer did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// A key.
-    Key {
-        /// Its keysym of X11.
-        keysym: u32,
-        /// Whether it went down.
-        down: bool,
-    },
-    /// The pointer is at a pixel of the target, with these buttons pressed.
-    Pointer {
-        /// From the left.
-        x: u32,
-        /// From above.
-        y: u32,
-        /// Pressed buttons, as RFB numbers them.
-        buttons: u16,
-    },
 }
 
 fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {

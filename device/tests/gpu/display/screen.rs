@@ -4,7 +4,7 @@
 
 use crate::support::rig::{LAYOUT, SEGMENTS, guest_memory};
 use bellhop_device::gpu::display::config::{ConnectorConfig, DisplayConfig};
-use bellhop_device::gpu::display::{Frame, FrameBuffer, Input, ScreenError, Update, Viewer};
+use bellhop_device::gpu::display::{Frame, FrameBuffer, ScreenError, Update, Viewer};
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::hardware::{
     Display as _, DisplayPath, GuestId, Interrupt, Interrupts as _, Monitor, PhysicalAddress,
@@ -15,6 +15,7 @@ use bellhop_protocol::control::display::{
 };
 use bellhop_protocol::event::InputKind;
 use bellhop_protocol::pixel_format::PixelFormat;
+use bellhop_protocol::screen::Input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use std::fs::File;
