@@ -31,7 +31,7 @@ pub struct Daemon {
 pub struct Options<'a> {
     /// Its configuration; without one, its guest may change power states.
     pub config: Option<&'a Path>,
-    /// The path of its control socket, which exists once the daemon listens.
+    /// The path of its control socket, which can be connected to once the daemon listens.
     pub control: Option<&'a Path>,
     /// The words of the command line of workers, as `bellhopd --worker` takes them; if empty, workers are this
     /// executable, with this machine's Vulkan.

@@ -18,6 +18,7 @@ use bellhop_protocol::trace::{TraceReply, TraceRequest};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{BufWriter, IntoInnerError, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use timeline::Timeline;
@@ -215,8 +216,8 @@ pub fn record_run(
 /// Begins once a daemon that was just started serves its control socket.
 async fn begin_soon<W: Write>(control: &Path, what: What, output: W) -> anyhow::Result<Trace<W>> {
     let begun = async {
-        // The daemon makes the file when it listens.
-        while !control.exists() {
+        // The kernel makes the file a moment before the daemon listens, so only a connection tells.
+        while UnixStream::connect(control).is_err() {
             tokio::time::sleep(INTERVAL).await;
         }
         Trace::begin(control, what, output)
