@@ -3,7 +3,7 @@
 //! Kernels of guests' own, as people run them and see them.
 
 use crate::support::kernels::{Doubling, worker};
-use crate::support::{self, Daemon, bellhop, quick_configuration, report, run, text};
+use crate::support::{self, Daemon, TIMEOUT, bellhop, quick_configuration, report, run, text};
 use bellhop_guest::inspect;
 use bellhop_guest_umd::{Arguments, CommandBuffer, Kernel};
 use bellhop_protocol::control::adapter::EngineType;
@@ -11,7 +11,6 @@ use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 /// The command with a Vulkan that computes correctly. `None` if there is none: then `loss` is not tested.
 fn with_vulkan(loss: &str) -> Option<impl Fn(&str) -> Command> {
@@ -106,7 +105,7 @@ fn a_tool_sees_kernels_and_the_workers_that_run_them() {
     let node = adapter.least_used_node(EngineType::THREE_D).unwrap();
     let mut queue = device.create_context(node).unwrap().create_user_mode_queue(4096).unwrap();
     let value = queue.submit(&mut commands).unwrap();
-    queue.progress_fence().wait(value, Duration::from_secs(10)).unwrap();
+    queue.progress_fence().wait(value, TIMEOUT).unwrap();
 
     let has_run = |worker: &&bellhop_protocol::snapshot::Worker| worker.node.is_some();
     let mut seen = daemon.snapshot();

@@ -30,7 +30,7 @@ const TRANSFORM: &[u8] = include_bytes!("../../../device/worker/kernels/transfor
 const SPIN: &[u8] = include_bytes!("../../../device/worker/kernels/spin.spv");
 
 /// How long a step may take before the test fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = crate::support::TIMEOUT;
 
 /// Returns the command that starts a worker with a correct Vulkan, or `None` if there is no such Vulkan.
 fn command() -> Option<Command> {
