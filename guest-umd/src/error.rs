@@ -36,7 +36,26 @@ impl From<&Event> for QueueFault {
 impl std::fmt::Display for QueueFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { reason, opcode, address, read_pointer } = self;
-        write!(f, "{reason} at {address:#x} in packet {opcode}, ring position {read_pointer}")
+        write!(f, "{reason}")?;
+        match *reason {
+            FaultReason::DEVICE_IN_ERROR | FaultReason::ADAPTER_RESET => {}
+            FaultReason::ENGINE_TIMEOUT => write!(f, " after {address} ms")?,
+            FaultReason::FENCE_NOT_OWNED | FaultReason::FENCE_NOT_NATIVE => {
+                write!(f, " of fence slot {address}")?;
+            }
+            FaultReason::NO_SUCH_KERNEL | FaultReason::KERNEL_FAILED | FaultReason::KERNEL_LOST => {
+                write!(f, " of kernel {address}")?
+            }
+            FaultReason::BAD_PACKET_LENGTH | FaultReason::BAD_INDIRECT_BUFFER => {
+                write!(f, " of {address} bytes")?;
+            }
+            reason if reason.is_page_fault() => write!(f, " at {address:#x}")?,
+            FaultReason::INDIRECT_BUFFER_TOO_DEEP | FaultReason::ADDRESS_OUT_OF_RANGE => {
+                write!(f, " at {address:#x}")?;
+            }
+            _ => write!(f, ", value {address:#x}")?,
+        }
+        write!(f, " in packet {opcode}, ring position {read_pointer}")
     }
 }
 
@@ -179,6 +198,31 @@ impl Error {
             Self::Transport(TransportError::Disconnected(_) | TransportError::Replaced) => true,
             Self::NotRung { reason, .. } => reason.is_device_gone(),
             _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_what_its_reason_says_of_the_address() {
+        let shown = |reason, address| {
+            let opcode = Opcode::DISPATCH;
+            QueueFault { reason, opcode, address, read_pointer: 64 }.to_string()
+        };
+        let place = " in packet DISPATCH, ring position 64";
+        for (reason, address, expected) in [
+            (FaultReason::ENGINE_TIMEOUT, 2000, "ENGINE_TIMEOUT after 2000 ms"),
+            (FaultReason::WRITE_PAGE_FAULT, 0x7d000, "WRITE_PAGE_FAULT at 0x7d000"),
+            (FaultReason::FENCE_NOT_OWNED, 12, "FENCE_NOT_OWNED of fence slot 12"),
+            (FaultReason::KERNEL_LOST, 3, "KERNEL_LOST of kernel 3"),
+            (FaultReason::BAD_PACKET_LENGTH, 24, "BAD_PACKET_LENGTH of 24 bytes"),
+            (FaultReason::MISALIGNED, 0x1001, "MISALIGNED, value 0x1001"),
+            (FaultReason::ADAPTER_RESET, 0, "ADAPTER_RESET"),
+        ] {
+            assert_eq!(shown(reason, address), format!("{expected}{place}"));
         }
     }
 }
