@@ -2,6 +2,9 @@
 
 //! Requests in the control queue, as sequences.
 
+#[cfg(test)]
+mod seeds;
+
 use crate::any_guest::{KINDS, Scene, Step};
 use arbitrary::{Arbitrary, Unstructured};
 use bellhop_protocol::control::{RequestCode, RequestHeader};
@@ -65,53 +68,4 @@ fn play(data: &[u8]) -> Scene {
         }
     }
     scene
-}
-
-#[cfg(test)]
-mod seeds {
-    //! First inputs with guests' own kernels.
-
-    use super::{RequestCode, play};
-    use crate::seeds::is_in_corpus;
-
-    /// Steps of `any_guest`, each with its four choices.
-    const QUERY: [u8; 5] = [62, 1, 0, 0, 0];
-    /// A page of memory, mapped; then a kernel that is there.
-    const ALLOCATE: [u8; 5] = [11, 1, 0, 0, 0];
-    const MAP: [u8; 5] = [15, 1, 0, 0, 7];
-    const CREATE: [u8; 5] = [60, 1, 1, 2, 7];
-    const COMPILED: [u8; 5] = [63, 0, 1, 1, 0];
-    const REFUSED: [u8; 5] = [63, 0, 4, 1, 0];
-    const DESTROY: [u8; 5] = [62, 1, 0, 0, 1];
-    const DESTROY_DEVICE: [u8; 5] = [4, 1, 0, 0, 0];
-    const DESTROY_PROCESS: [u8; 5] = [1, 1, 65, 0, 0];
-
-    #[test]
-    fn seeds_are_in_the_corpus_and_have_kernels_created() {
-        for (name, steps, lives) in [
-            ("kernel-and-its-end", &[QUERY, CREATE, COMPILED, DESTROY, DESTROY][..], true),
-            ("kernel-refused", &[CREATE, REFUSED, DESTROY], false),
-            (
-                "kernels-compiled-together",
-                &[CREATE, CREATE, CREATE, COMPILED, COMPILED, REFUSED, DESTROY],
-                true,
-            ),
-            ("kernel-whose-device-ends", &[CREATE, DESTROY_DEVICE, COMPILED], false),
-            ("kernel-whose-process-ends", &[CREATE, DESTROY_PROCESS, COMPILED], false),
-            ("kernel-that-outlives-nothing", &[CREATE, COMPILED, DESTROY_PROCESS, DESTROY], true),
-        ] {
-            // Each of both guests in its turn. The last byte is left over: input that is used up ends the sequence.
-            let steps =
-                [ALLOCATE, MAP].iter().chain(steps).flat_map(|step| [0, 1].map(|who| (who, step)));
-            let mut bytes: Vec<_> =
-                steps.flat_map(|(who, step)| [&[who], &step[..]].concat()).collect();
-            bytes.push(0);
-            is_in_corpus("control_queue", name, &bytes);
-            let scene = play(&bytes);
-            for guest in [0, 1] {
-                assert_eq!(scene.has_seen(guest, RequestCode::CREATE_KERNEL), lives, "{name}");
-            }
-            scene.end();
-        }
-    }
 }

@@ -22,7 +22,7 @@ mod vhost_user;
 mod virtqueue;
 mod worker;
 
-#[path = "../../../host-kmd/tests/kernel/any_guest.rs"]
+#[path = "../../../host-kmd/tests/kernel/any_guest/mod.rs"]
 #[allow(dead_code, reason = "each user takes a part")]
 mod any_guest;
 #[path = "../../../host-kmd/tests/kernel/bench.rs"]

@@ -9,72 +9,20 @@ mod topology;
 
 use crate::bench::{Bench, Client, Refused, bytes_with_list, fence_values};
 use crate::model::Model;
+pub(crate) use crate::model::monitors::{caps, monitor, path, source_mode, target_mode};
 use bellhop_host_kmd::dxgkrnl::Limits;
-use bellhop_host_kmd::hardware::{ConnectorCaps, DisplayCaps, GuestId, Monitor};
+use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::RequestToken;
 use bellhop_protocol::control::allocation::{
     AllocationFlags, AllocationKind, CreateAllocation, SegmentSet,
 };
-use bellhop_protocol::control::display::{
-    CommitVidPn, ConnectorKind, Constraint, Pinned, Rotation, Scaling, SourceMode, TargetMode,
-    VidPnPath,
-};
+use bellhop_protocol::control::display::{CommitVidPn, Constraint, VidPnPath};
 use bellhop_protocol::control::flip::{FlipFlags, SetVidPnSourceAddress};
 use bellhop_protocol::control::{Handle, ReplyHeader};
 use bellhop_protocol::event::{Event, EventKind, FlipOutcome};
-use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
 use zerocopy::FromBytes;
-
-/// 60 Hz, with a tenth of blanking in each direction.
-pub(crate) fn target_mode(width: u32, height: u32) -> TargetMode {
-    TargetMode {
-        width,
-        height,
-        total_width: width + width / 10,
-        total_height: height + height / 10,
-        refresh_numerator: 60,
-        refresh_denominator: 1,
-        flags: 0,
-        min_refresh: 0,
-    }
-}
-
-pub(crate) fn source_mode(width: u32, height: u32) -> SourceMode {
-    SourceMode { width, height, format: PixelFormat::X8R8G8B8, reserved: 0 }
-}
-
-/// Two connectors for a display that tests can hold in memory.
-pub(crate) fn caps() -> DisplayCaps {
-    let connector = ConnectorCaps { kind: ConnectorKind::VIRTUAL, max_pixel_rate: 1_000_000 };
-    DisplayCaps {
-        sources: 2,
-        connectors: vec![connector; 2],
-        total_pixel_rate: 2_000_000,
-        max_width: 256,
-        max_height: 256,
-    }
-}
-
-/// A monitor of two modes: 64 x 32, and 32 x 32.
-pub(crate) fn monitor() -> Monitor {
-    Monitor { edid: vec![7; 256], modes: vec![target_mode(64, 32), target_mode(32, 32)] }
-}
-
-/// A path with everything pinned: 64 x 32, neither scaled nor turned.
-pub(crate) fn path(source: u32, target: u32) -> VidPnPath {
-    VidPnPath {
-        source,
-        target,
-        flags: Pinned::all().bits(),
-        scaling: Scaling::IDENTITY,
-        rotation: Rotation::IDENTITY,
-        reserved: 0,
-        source_mode: source_mode(64, 32),
-        target_mode: target_mode(64, 32),
-    }
-}
 
 /// A host with displays, a guest with a monitor at each connector, and a client.
 pub(crate) fn world() -> (Bench, Client) {

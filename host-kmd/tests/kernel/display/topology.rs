@@ -3,11 +3,13 @@
 //! Children, monitors, and which VidPNs are functional.
 
 use super::*;
+use bellhop_host_kmd::hardware::DisplayCaps;
 use bellhop_protocol::control::display::{
-    ChildStatus, CofuncModality, EnumVidPnCofuncModality, IsSupportedVidPn, Pivot,
-    QueryChildRelations, QueryChildStatus, QueryDeviceDescriptor, RecommendMonitorModes,
-    VidPnSupport,
+    ChildStatus, CofuncModality, ConnectorKind, EnumVidPnCofuncModality, IsSupportedVidPn, Pinned,
+    Pivot, QueryChildRelations, QueryChildStatus, QueryDeviceDescriptor, RecommendMonitorModes,
+    Rotation, Scaling, SourceMode, TargetMode, VidPnSupport,
 };
+use bellhop_protocol::pixel_format::PixelFormat;
 use proptest::prelude::*;
 
 fn supported(bench: &mut Bench, client: Client, paths: &[VidPnPath]) -> VidPnSupport {

@@ -32,7 +32,7 @@ proptest! {
     /// Bytes behind a plausible header.
     #[test]
     fn any_bytes_are_answered_once(
-        code in 0..0x70u32,
+        code in 0..0x90u32,
         length in proptest::option::of(any::<u32>()),
         body in proptest::collection::vec(any::<u8>(), 0..100),
         cut in 0..20usize,

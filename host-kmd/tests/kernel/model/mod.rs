@@ -6,6 +6,7 @@
 pub mod displays;
 mod engines;
 mod hardware;
+pub mod monitors;
 
 use displays::Displays;
 pub use engines::{Engines, Work};

@@ -4,6 +4,7 @@
 
 use super::displays::displays;
 use super::lists::*;
+use super::presents::presents;
 use super::row::*;
 use super::world::*;
 use crate::bench::FEATURES;
@@ -468,7 +469,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let kernel = world.kernel;
             vec![row(process, &DestroyKernel { kernel }, vec![handle("kernel", kernel)])]
         }
-        RequestCode::PRESENT => Vec::new(),
+        RequestCode::PRESENT => presents(world),
         code if code >= RequestCode::QUERY_CHILD_RELATIONS => displays(code, world),
         code => panic!("{code} has no row"),
     }

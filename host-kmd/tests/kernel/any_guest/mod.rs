@@ -2,7 +2,12 @@
 
 //! Guests that send arbitrary requests: random numbers choose the requests and their objects.
 
+mod displays;
+
 use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
+use crate::model::Model;
+use crate::model::monitors::caps;
+use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, EngineState, Fault, GuestId, HwQueueId, Interrupt, KernelNumber, KernelOutcome,
 };
@@ -43,9 +48,11 @@ use bellhop_protocol::control::power::{
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
 use bellhop_protocol::doorbell::DoorbellPrivateData;
-use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::event::{Event, EventKind, FaultReason, FlipOutcome};
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::transfer::Fill;
+use bellhop_protocol::status::Status;
+use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -62,7 +69,7 @@ pub struct Step {
 }
 
 /// Number of kinds of steps.
-pub const KINDS: u8 = 64;
+pub const KINDS: u8 = 74;
 
 /// The objects that a guest has: the code of the request that returned each, its process and its handle (or address).
 #[derive(Default)]
@@ -403,6 +410,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                 bytes(process, &DestroyKernel { kernel })
             }
         }
+        displays::FIRST..displays::HAPPEN => return displays::request(step, seen),
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })
@@ -422,6 +430,7 @@ fn send(bench: &mut Bench, guest: GuestId, request: Vec<u8>, seen: &mut Seen) ->
 fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
     let guest = bench.guest(id);
     let (client, doorbell) = bench.connected(guest);
+    displays::light(bench, client);
     let process = client.process;
     let seen = Seen(vec![
         (RequestCode::CREATE_PROCESS, process, Handle(0)),
@@ -434,19 +443,28 @@ fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
     (guest, seen)
 }
 
+/// A request, as its header said it.
+struct Sent {
+    guest: GuestId,
+    token: RequestToken,
+    code: Option<RequestCode>,
+}
+
 /// A kernel with two guests that are in the middle of their work.
 pub struct Scene {
     bench: Bench,
     guests: [GuestId; 2],
     seen: [Seen; 2],
-    sent: Vec<(GuestId, RequestToken)>,
+    sent: Vec<Sent>,
     /// Requests for kernels that are not answered, each with its process.
     compiling: Vec<(GuestId, (u32, RequestToken))>,
 }
 
 impl Scene {
     pub fn new() -> Self {
-        let mut bench = Bench::new(1);
+        let mut model = Model::new(1);
+        model.display_caps = caps();
+        let mut bench = Bench::of(vec![Arc::new(model)], Limits::default());
         let (one, seen_by_one) = settled(&mut bench, 1);
         let (two, seen_by_two) = settled(&mut bench, 2);
         let seen = [seen_by_one, seen_by_two];
@@ -494,6 +512,8 @@ impl Scene {
                 bench.interrupt();
             }
             self.learn_of_kernels();
+        } else if step.kind == displays::HAPPEN {
+            displays::happen(bench, guest, step.choice);
         } else if step.kind >= 44 {
             // The fence may or may not have been submitted.
             let fence = step.choice[0] as u64 % 16;
@@ -562,11 +582,30 @@ impl Scene {
         self.seen[guest].0.iter().any(|(other, _, handle)| *other == code && handle.0 != 0)
     }
 
+    /// The statuses of the replies to such requests, in the order of the requests.
+    #[allow(dead_code, reason = "the fuzz targets' tests use it")]
+    pub fn answers(&self, guest: usize, code: RequestCode) -> Vec<Status> {
+        let of = |sent: &&Sent| sent.guest == self.guests[guest] && sent.code == Some(code);
+        let replies = self.sent.iter().filter(of);
+        let replies = replies.filter_map(|sent| self.bench.reply(sent.guest, sent.token));
+        replies.map(|(header, _)| header.status).collect()
+    }
+
+    /// How flips of a guest have ended.
+    #[allow(dead_code, reason = "the fuzz targets' tests use it")]
+    pub fn flips(&self, guest: usize) -> Vec<FlipOutcome> {
+        let guest = self.guests[guest];
+        let events = self.bench.events.iter();
+        let of = |(to, event): &&(GuestId, Event)| *to == guest && event.kind == EventKind::FLIPPED;
+        events.filter(of).map(|(_, event)| event.outcome).collect()
+    }
+
     /// Sends these bytes for a guest.
     pub fn send(&mut self, guest: usize, request: Vec<u8>) {
         let header = RequestHeader::read_from_prefix(&request).ok().map(|(header, _)| header);
         let token = send(&mut self.bench, self.guests[guest], request, &mut self.seen[guest]);
-        self.sent.push((self.guests[guest], token));
+        let code = header.map(|header| header.code);
+        self.sent.push(Sent { guest: self.guests[guest], token, code });
         if let Some(header) = header.filter(|header| header.code == RequestCode::CREATE_KERNEL) {
             self.compiling.push((self.guests[guest], (header.process, token)));
         }
@@ -574,11 +613,16 @@ impl Scene {
 
     /// Checks that every request is answered exactly once when engines come round, and that nothing is left after the
     /// guests have detached. The model checks the kernel's calls.
-    pub fn end(self) {
-        let Self { mut bench, guests, sent, .. } = self;
-        for guest in guests {
-            bench.command(Command::ResumeGuest(guest));
+    pub fn end(mut self) {
+        for place in [0, 1] {
+            self.bench.command(Command::ResumeGuest(self.guests[place]));
+            // Immediate flips may wait for fences that nobody signals, and end with their sources.
+            for request in displays::darken(&self.seen[place]) {
+                self.send(place, request);
+            }
         }
+        let Self { mut bench, guests, sent, .. } = self;
+        displays::let_go(&mut bench, guests);
         // Waits for queues without progress time out, and then engines pass their tickets.
         for _ in 0..4 {
             bench.later(TIMEOUT);
@@ -589,7 +633,7 @@ impl Scene {
             bench.model.end_compiling(kernel, KernelOutcome::Compiled);
         }
         bench.interrupt();
-        for (guest, token) in &sent {
+        for Sent { guest, token, .. } in &sent {
             assert!(
                 bench.reply(*guest, *token).is_some(),
                 "{token:?} of {guest:?} is not answered"
