@@ -19,6 +19,7 @@ mod ring;
 #[cfg(test)]
 mod seeds;
 mod vhost_user;
+mod viewer;
 mod virtqueue;
 mod worker;
 
@@ -43,6 +44,7 @@ pub use edid::edid;
 pub use page_tables::page_tables;
 pub use ring::ring;
 pub use vhost_user::vhost_user;
+pub use viewer::viewer;
 pub use virtqueue::virtqueue;
 pub use worker::worker;
 
@@ -50,7 +52,7 @@ pub use worker::worker;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("bar", bar),
     ("burst", burst),
     ("control_queue", control_queue),
@@ -58,6 +60,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("page_tables", page_tables),
     ("ring", ring),
     ("vhost_user", vhost_user),
+    ("viewer", viewer),
     ("virtqueue", virtqueue),
     ("worker", worker),
 ];

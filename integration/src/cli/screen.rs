@@ -3,11 +3,11 @@
 //! `bellhop screen`.
 
 use crate::inspect::CONTROL_SOCKET;
-use crate::screen::rfb::Password;
-use crate::screen::{self, Listen, Recording, View};
+use crate::screen::{self, Listen, Recording, View, write_png};
 use anyhow::{Context, bail};
 use bellhop_guest::output;
 use bellhop_protocol::screen::{Connector, Screen};
+use bellhop_rfb::Password;
 use clap::{ArgGroup, Args, Subcommand};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -114,7 +114,8 @@ impl ScreenArguments {
             ScreenCommand::Unplug(which) => screen::plug(&which.socket, which.connector(), false),
             ScreenCommand::Capture { which, png, timeout } => {
                 let patience = Duration::from_secs(timeout);
-                screen::capture(&which.socket, &which.connector(), patience)?.write_png(&png)
+                let picture = screen::capture(&which.socket, &which.connector(), patience)?;
+                write_png(&picture, &png)
             }
             ScreenCommand::Record { which, out, frames, seconds } => {
                 let mut view = View::open(&which.socket, &which.connector())?;

@@ -2,13 +2,12 @@
 
 //! What a person sees of guests' displays: pictures, recordings, and a server for VNC viewers.
 
-mod picture;
+mod files;
 mod record;
-pub mod rfb;
 mod serve;
 mod view;
 
-pub use picture::Picture;
+pub use files::write_png;
 pub use record::Recording;
 pub use serve::{Listen, serve};
 pub use view::{Event, View};
@@ -16,6 +15,7 @@ pub use view::{Event, View};
 use crate::inspect::ControlClient;
 use anyhow::{Context, bail};
 use bellhop_protocol::screen::{Connector, Screen, ScreenAction, ScreenReply};
+use bellhop_rfb::Picture;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

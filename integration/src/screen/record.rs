@@ -2,7 +2,7 @@
 
 //! A recording: a folder with a PNG for each frame, and a table of their times.
 
-use super::{Event, View};
+use super::{Event, View, write_png};
 use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::io::Write;
@@ -57,7 +57,7 @@ impl Recording {
             view.give_back(frame.buffer)?;
             self.frames += 1;
             let name = format!("frame-{:06}.png", self.frames);
-            picture.write_png(&self.folder.join(&name))?;
+            write_png(&picture, &self.folder.join(&name))?;
             let (flip, vsync, time, torn) = (frame.flip, frame.vsync, frame.time, frame.torn_at);
             writeln!(self.times, "{name},{flip},{vsync},{time},{torn}")
                 .context("cannot write the times of frames")?;

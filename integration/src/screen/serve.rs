@@ -6,13 +6,13 @@
 //! one reads what the viewer sends, one compares the latest frame with what the viewer has and sends what differs. So a
 //! viewer that is slow gets fewer frames, and neither the guest nor another viewer waits for it.
 
-use super::rfb::{
-    Encoder, Hello, Message, Password, Rectangle, RfbError, read_message, shake_hands,
-};
 use super::view::Sender;
-use super::{Event, Picture, View};
+use super::{Event, View};
 use anyhow::{Context, bail};
 use bellhop_protocol::screen::{Connector, Input, Viewed};
+use bellhop_rfb::{
+    Encoder, Hello, Message, Password, Picture, RfbError, Wanted, read_message, shake_hands,
+};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, Read, Write};
@@ -56,17 +56,16 @@ struct State {
     picture: Arc<Picture>,
     /// Grows with each frame.
     generation: u64,
-    viewers: BTreeMap<u64, Wanted>,
+    viewers: BTreeMap<u64, Viewer>,
     last_viewer: u64,
     /// The daemon has ended.
     is_over: bool,
 }
 
-/// What a viewer waits for.
+/// A viewer, as its two threads share it.
 #[derive(Default)]
-struct Wanted {
-    request: Option<(Rectangle, bool)>,
-    messages: Vec<Message>,
+struct Viewer {
+    wanted: Wanted,
     is_gone: bool,
 }
 
@@ -224,7 +223,7 @@ fn accept<C: Connection>(
             }
             state.last_viewer += 1;
             let viewer = state.last_viewer;
-            state.viewers.insert(viewer, Wanted::default());
+            state.viewers.insert(viewer, Viewer::default());
             viewer
         };
         shared.changed.notify_all();
@@ -265,8 +264,8 @@ fn converse<C: Connection>(
     });
     let mut reader = BufReader::new(connection.duplicate()?);
     let read = receive(shared, viewer, &mut reader, sender);
-    if let Some(wanted) = shared.lock().viewers.get_mut(&viewer) {
-        wanted.is_gone = true;
+    if let Some(viewer) = shared.lock().viewers.get_mut(&viewer) {
+        viewer.is_gone = true;
     }
     shared.changed.notify_all();
     connection.end();
@@ -286,29 +285,19 @@ fn receive(
     sender: &Mutex<Sender>,
 ) -> Result<(), RfbError> {
     loop {
-        let viewed = match read_message(reader)? {
-            Message::Key { down, keysym } => Viewed::Input(Input::Key { keysym, down }),
-            Message::Pointer { buttons, x, y } => {
+        let message = read_message(reader)?;
+        let done = {
+            let mut state = shared.lock();
+            let Some(viewer) = state.viewers.get_mut(&viewer) else { return Ok(()) };
+            viewer.wanted.add(message)
+        };
+        let viewed = match done {
+            Some(Message::Key { down, keysym }) => Viewed::Input(Input::Key { keysym, down }),
+            Some(Message::Pointer { buttons, x, y }) => {
                 Viewed::Input(Input::Pointer { x: x.into(), y: y.into(), buttons: buttons.into() })
             }
-            Message::CutText => continue,
-            message => {
-                let mut state = shared.lock();
-                let Some(wanted) = state.viewers.get_mut(&viewer) else { return Ok(()) };
-                match message {
-                    // Of several requests the latest counts; all of the screen once is all of it.
-                    Message::Request { incremental, part } => {
-                        let whole = wanted.request.is_some_and(|(_, incremental)| !incremental);
-                        wanted.request = Some((part, incremental && !whole));
-                    }
-                    message => {
-                        let same = |other: &Message| {
-                            std::mem::discriminant(other) != std::mem::discriminant(&message)
-                        };
-                        wanted.messages.retain(same);
-                        wanted.messages.push(message);
-                    }
-                }
+            Some(_) => continue,
+            None => {
                 shared.changed.notify_all();
                 continue;
             }
@@ -333,21 +322,12 @@ fn send(
             loop {
                 let (generation, is_over) = (state.generation, state.is_over);
                 let picture = Arc::clone(&state.picture);
-                let Some(wanted) = state.viewers.get_mut(&viewer) else { return Ok(()) };
-                if wanted.is_gone || is_over {
+                let Some(viewer) = state.viewers.get_mut(&viewer) else { return Ok(()) };
+                if viewer.is_gone || is_over {
                     return Ok(());
                 }
-                for message in wanted.messages.drain(..) {
-                    match message {
-                        Message::PixelFormat(format) => encoder.format = format,
-                        Message::Encodings(encodings) => encoder.set_encodings(&encodings),
-                        _ => {}
-                    }
-                }
-                // What was asked for whole is sent even if it was seen.
-                let is_due =
-                    |request: &mut (Rectangle, bool)| !request.1 || seen != Some(generation);
-                if let Some(request) = wanted.request.take_if(is_due) {
+                let is_changed = seen != Some(generation);
+                if let Some(request) = viewer.wanted.take(&mut encoder, is_changed) {
                     seen = Some(generation);
                     break (picture, request);
                 }
@@ -356,10 +336,10 @@ fn send(
         };
         match encoder.update(&picture, part, incremental)? {
             Some(update) => writer.write_all(&update)?,
-            // It waits for a change, unless the viewer has asked for something else meanwhile.
+            // It waits for a change.
             None if incremental => {
-                if let Some(wanted) = shared.lock().viewers.get_mut(&viewer) {
-                    wanted.request.get_or_insert((part, incremental));
+                if let Some(viewer) = shared.lock().viewers.get_mut(&viewer) {
+                    viewer.wanted.keep(part);
                 }
             }
             None => {}

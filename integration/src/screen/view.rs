@@ -2,13 +2,13 @@
 
 //! A connection to a control socket that shows a connector.
 
-use super::Picture;
 use crate::inspect::connect;
 use anyhow::{Context, bail};
 use bellhop_protocol::screen::{
     Connector, MAX_VIEW_LINE, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
 use bellhop_protocol::snapshot::SNAPSHOT_VERSION;
+use bellhop_rfb::Picture;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::collections::VecDeque;
 use std::fs::File;

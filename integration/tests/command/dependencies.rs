@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-guest-umd", &["bellhop-protocol"]),
     ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
     ("bellhop-processes", &[]),
+    ("bellhop-rfb", &[]),
     ("bellhop-vm", &["bellhop-device", "bellhop-guest", "bellhop-processes", "bellhop-protocol"]),
     (
         "bellhop-integration",
@@ -23,12 +24,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bellhop-guest-umd",
             "bellhop-processes",
             "bellhop-protocol",
+            "bellhop-rfb",
             "bellhop-vm",
             "bellhop-worker",
         ],
     ),
     ("bellhop-cost", &["bellhop-device", "bellhop-guest", "bellhop-guest-umd"]),
-    ("bellhop-fuzz", &["bellhop-device", "bellhop-host-kmd", "bellhop-protocol", "bellhop-worker"]),
+    (
+        "bellhop-fuzz",
+        &[
+            "bellhop-device",
+            "bellhop-host-kmd",
+            "bellhop-protocol",
+            "bellhop-rfb",
+            "bellhop-worker",
+        ],
+    ),
     ("bellhop-package", &["bellhop-device", "bellhop-guest", "bellhop-integration"]),
     ("bellhop-xtask", &[]),
 ];

@@ -2,6 +2,9 @@
 
 //! What a guest shows, as people and programs beside the daemon see it.
 
+mod modes;
+mod resets;
+
 use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{Daemon, TIMEOUT, adapter_of, guest, report, run};
 use bellhop_guest_umd::display::{
@@ -25,7 +28,10 @@ struct Shows {
 
 impl Shows {
     fn new(daemon: &Daemon) -> Self {
-        let adapter = adapter_of(&guest(daemon, 0));
+        Self::of(adapter_of(&guest(daemon, 0)))
+    }
+
+    fn of(adapter: Adapter) -> Self {
         let (display, device) = (adapter.display().unwrap(), adapter.create_device().unwrap());
         Self { adapter, display, device }
     }
@@ -45,14 +51,27 @@ impl Shows {
     }
 
     fn show(&self, primary: &Primary) {
-        let flip = self.display.flip(0, Flip::to(primary)).unwrap();
-        let ended = self.display.wait_for_flip(0, flip, TIMEOUT).unwrap();
+        self.show_on(0, primary);
+    }
+
+    fn show_on(&self, source: u32, primary: &Primary) {
+        let flip = self.display.flip(source, Flip::to(primary)).unwrap();
+        let ended = self.display.wait_for_flip(source, flip, TIMEOUT).unwrap();
         assert_eq!(ended.outcome, FlipOutcome::SHOWN);
     }
 }
 
 fn capture(daemon: &Daemon, png: &std::path::Path) {
     run(&mut daemon.tool(&["screen", "capture", "--png", png.to_str().unwrap()]));
+}
+
+/// What a connector of the first guest shows.
+fn captured(daemon: &Daemon, connector: &str, folder: &std::path::Path) -> ((u32, u32), Vec<u32>) {
+    let png = folder.join("captured.png");
+    let guest = daemon.snapshot().guests[0].id.to_string();
+    let which = ["screen", "capture", "--guest", &guest, "--connector", connector];
+    run(daemon.tool(&which).arg("--png").arg(&png));
+    read_png(&png)
 }
 
 /// Tells a thread that a test is over, however it ends.

@@ -3,11 +3,11 @@
 //! What a person or a program sees of a screen.
 
 use super::python::python_with;
-use super::{DISPLAYS, TIMEOUT, assert_every_behaviour_is_seen, conformance, outcomes};
+use super::{DISPLAYS, TIMEOUT, assert_every_behaviour_is_seen, await_that, conformance, outcomes};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::NamedTempFile;
 
 /// Sees every behaviour of a display in a guest that this command starts, with two monitors.
@@ -67,4 +67,57 @@ pub fn viewer(python: &Path, serves: &Serves, password: &str) -> Command {
     viewer.args(["--timeout", &TIMEOUT.as_secs().to_string()]);
     viewer.args(["--server", &serves.1.replace(':', "::"), "--password", password]);
     viewer
+}
+
+/// An independent viewer that stays, and takes the screen when it is told to.
+pub struct Watches {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+/// Takes the screen to each file that it is told.
+const WATCH: &str = "
+import sys
+from vncdotool import api
+client = api.connect(sys.argv[1], password=sys.argv[2])
+for line in sys.stdin:
+    client.captureScreen(line.strip())
+    # Of a screen of another size, this viewer goes on asking for the part that it had.
+    client.protocol.width, client.protocol.height = client.protocol.screen.size
+    print(line.strip(), flush=True)
+client.disconnect()
+api.shutdown()
+";
+
+impl Watches {
+    /// A viewer of a server, which knows the password.
+    pub fn start(python: &Path, serves: &Serves) -> Self {
+        let mut watch = Command::new(python.join("bin/python"));
+        watch.args(["-c", WATCH, &serves.1.replace(':', "::"), "secret"]);
+        let mut child = watch.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Self { child, said }
+    }
+
+    /// The screen as the viewer has it now.
+    pub fn take(&mut self, png: &Path) -> ((u32, u32), Vec<u32>) {
+        writeln!(self.child.stdin.as_ref().unwrap(), "{}", png.display()).unwrap();
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), png.to_str().unwrap(), "the viewer has ended");
+        read_png(png)
+    }
+
+    /// Takes the screen until the viewer sees this.
+    #[track_caller]
+    pub fn await_picture(&mut self, png: &Path, size: (u32, u32), pixels: &[u32]) {
+        await_that("the viewer sees the picture", || self.take(png) == (size, pixels.to_vec()));
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -1,23 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The protocol of VNC viewers, from the server's side: RFB 3.3, 3.7 and 3.8.
-//!
-//! What a viewer sends is not trusted: each message is of bounded length and read whole before it is used, and what is
-//! not known ends the connection.
-//!
-//! Source: RFC 6143.
-
-mod auth;
-mod encode;
-mod handshake;
-mod messages;
-mod pixel_format;
-
-pub use auth::Password;
-pub use encode::Encoder;
-pub use handshake::{Hello, shake_hands};
-pub use messages::{Message, Rectangle, read_message};
-pub use pixel_format::PixelFormat;
+//! Why a conversation ends.
 
 /// Why a viewer's connection ends.
 #[derive(Debug, thiserror::Error)]

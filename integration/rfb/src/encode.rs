@@ -4,20 +4,23 @@
 //!
 //! Source: RFC 6143, sections 7.6.1 and 7.7.
 
-use super::{PixelFormat, Rectangle, RfbError};
-use crate::screen::Picture;
+use super::{Picture, PixelFormat, Rectangle, RfbError};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use std::io;
 
-/// Encodings.
-const RAW: i32 = 0;
-const ZRLE: i32 = 16;
-const DESKTOP_SIZE: i32 = -223;
+/// The encoding of plain pixels, which every viewer knows.
+pub const RAW: i32 = 0;
+/// The encoding of compressed tiles.
+pub const ZRLE: i32 = 16;
+/// The encoding of no pixels: the screen has another size from now on.
+pub const DESKTOP_SIZE: i32 = -223;
 
 /// Pixels of a side of a tile, of damage and of ZRLE alike.
 const TILE: u16 = 64;
 /// Most colours of a tile that is sent with a palette.
 const PALETTE: usize = 16;
+/// What a viewer shows where nothing was sent yet: no pixel has this value.
+const UNKNOWN: u32 = u32::MAX;
 
 /// A viewer's picture, and how it wants what changes.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl Encoder {
             format: PixelFormat::OWN,
             knows_zrle: false,
             follows_size: false,
-            sent: Picture::black(width.into(), height.into()),
+            sent: unknown(width.into(), height.into()),
             stream: Compress::new(Compression::fast(), true),
         }
     }
@@ -66,12 +69,12 @@ impl Encoder {
             if !self.follows_size {
                 return Err(RfbError::Size);
             }
-            self.sent = Picture::black(picture.width, picture.height);
+            self.sent = unknown(picture.width, picture.height);
             let size = |side: u32| u16::try_from(side).unwrap_or(u16::MAX);
             let (width, height) = (size(picture.width), size(picture.height));
             let mut update = head(1);
             put_rectangle(Rectangle { x: 0, y: 0, width, height }, DESKTOP_SIZE, &mut update);
-            // The viewer asks for all of it then.
+            // The next update has all of it, even if the viewer asks for changes alone, as noVNC does.
             return Ok(Some(update));
         }
         let rectangles = self.damage(picture, part, incremental);
@@ -155,6 +158,12 @@ impl Encoder {
             }
         }
     }
+}
+
+fn unknown(width: u32, height: u32) -> Picture {
+    let mut picture = Picture::black(width, height);
+    picture.pixels.fill(UNKNOWN);
+    picture
 }
 
 /// Rows of a part of a picture that is inside of it.
@@ -255,9 +264,12 @@ mod tests {
     #[test]
     fn only_what_differs_is_sent_and_neighbours_together() {
         let mut encoder = Encoder::new(130, 70);
+        // Of the first update nothing is known to the viewer, not even what is black.
+        for incremental in [true, false] {
+            let update = encoder.update(&picture(|_, _| 0), ALL, incremental).unwrap().unwrap();
+            assert_eq!(rectangles(&update, true).len(), 2, "two rows of tiles");
+        }
         assert_eq!(encoder.update(&picture(|_, _| 0), ALL, true).unwrap(), None);
-        let update = encoder.update(&picture(|_, _| 0), ALL, false).unwrap().unwrap();
-        assert_eq!(rectangles(&update, true).len(), 2, "two rows of tiles");
         // The last pixel of the first tile, and the first of the second.
         let changed =
             picture(|x, y| if y == 63 && (63..65).contains(&x) { 0x0001_0203 } else { 0 });
@@ -275,6 +287,10 @@ mod tests {
         encoder.set_encodings(&[DESKTOP_SIZE]);
         let update = encoder.update(&picture(|_, _| 0), ALL, true).unwrap().unwrap();
         assert_eq!(update, [0, 0, 0, 1, 0, 0, 0, 0, 0, 130, 0, 70, 0xff, 0xff, 0xff, 0x21]);
+        // What the viewer shows now is not defined: all is sent, the black too.
+        let update = encoder.update(&picture(|_, _| 0), ALL, true).unwrap().unwrap();
+        let sent = rectangles(&update, true).into_iter().map(|(_, pixels)| pixels.len());
+        assert_eq!(sent.sum::<usize>(), 130 * 70 * 4);
     }
 
     /// The pixels of tiles, as a viewer reads them.

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The protocol of VNC viewers, from the server's side: RFB 3.3, 3.7 and 3.8.
+//!
+//! What a viewer sends is not trusted: each message is of bounded length and read whole before it is used, and what is
+//! not known ends the connection.
+//!
+//! Source: RFC 6143.
+
+mod auth;
+mod encode;
+mod error;
+mod handshake;
+mod messages;
+mod picture;
+mod pixel_format;
+mod wanted;
+
+pub use auth::Password;
+pub use encode::{DESKTOP_SIZE, Encoder, RAW, ZRLE};
+pub use error::RfbError;
+pub use handshake::{Hello, shake_hands};
+pub use messages::{Message, Rectangle, read_message};
+pub use picture::Picture;
+pub use pixel_format::PixelFormat;
+pub use wanted::Wanted;
