@@ -133,8 +133,78 @@ pub struct Guest {
     pub quotas: Vec<Quota>,
     /// The guest's memory, by segment.
     pub memory: Vec<SegmentUse>,
+    /// The guest's displays, by connector.
+    pub displays: Vec<Display>,
     /// The guest's processes, by id.
     pub processes: Vec<Process>,
+}
+
+/// A connector of a guest's, and what it shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Display {
+    /// The connector's number.
+    pub connector: u32,
+    /// Its name in the host's configuration. No guest is told.
+    pub name: Option<String>,
+    /// `virtual`, `hdmi` or `displayport`.
+    pub kind: String,
+    /// Whether a monitor is plugged in.
+    pub plugged: bool,
+    /// How often a monitor was plugged in or unplugged.
+    pub plugs: u32,
+    /// Number of viewers. No guest is told.
+    pub viewers: Option<u64>,
+    /// How often the guest's displays were reset.
+    pub resets: u64,
+    /// The committed path to it.
+    pub path: Option<DisplayPath>,
+}
+
+/// A path from a source to a connector. Connectors that show one source have the same of what is about the source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DisplayPath {
+    /// The process that committed it.
+    pub process: u32,
+    /// Another process that may flip the source.
+    pub lent_to: Option<u32>,
+    /// The source.
+    pub source: u32,
+    /// Pixels of a row of the source's picture.
+    pub width: u32,
+    /// Rows of the source's picture.
+    pub height: u32,
+    /// Its pixel format, as [`PixelFormat`](crate::pixel_format::PixelFormat) names it.
+    pub format: String,
+    /// Pixels of a row of the monitor.
+    pub monitor_width: u32,
+    /// Rows of the monitor.
+    pub monitor_height: u32,
+    /// VSYNCs in `refresh_denominator` seconds.
+    pub refresh_numerator: u32,
+    /// See `refresh_numerator`.
+    pub refresh_denominator: u32,
+    /// `identity`, `centered`, `stretched` or `aspect-ratio-centered-max`.
+    pub scaling: String,
+    /// How far the picture is turned, counter-clockwise: 0, 90, 180 or 270 degrees.
+    pub rotation: u32,
+    /// Whether the source is visible.
+    pub visible: bool,
+    /// The flip that is shown, by the driver's number; 0 for none.
+    pub flip: u64,
+    /// The flips that wait, by the driver's numbers, in order.
+    pub pending: Vec<u64>,
+    /// VSYNCs of the source up to the last that somebody wanted.
+    pub vsyncs: u64,
+    /// Flips of the source that were shown since the guest was attached.
+    pub shown: u64,
+    /// VSYNCs between them at which the picture before was shown once more.
+    pub missed: u64,
+    /// Flips that were dropped for newer ones.
+    pub dropped: u64,
+    /// Flips that were lost.
+    pub lost: u64,
 }
 
 /// Counters of a guest.

@@ -95,6 +95,15 @@ pub struct PointerShape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DisplayTicket(pub u64);
 
+/// What people made of a connector.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConnectorUse {
+    /// Its name in the host's configuration.
+    pub name: String,
+    /// Number of viewers.
+    pub viewers: u64,
+}
+
 /// The displays of guests. No call waits for a VSYNC or a viewer. A guest that leaves takes its display with it: its
 /// last VidPN is empty, and a ticket after it has passed.
 ///
@@ -107,6 +116,9 @@ pub trait Display {
 
     /// The monitor that is plugged into a guest's connector, if one is.
     fn monitor(&self, guest: GuestId, child: u32) -> Option<Monitor>;
+
+    /// What people made of a guest's connector.
+    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId>;
 
     /// `DxgkDdiCommitVidPn`: programs all CRTCs of a guest. A path that stays as it was goes on without a break, and a
     /// source whose mode stays keeps its address, its visibility and its count of VSYNCs. Any other source begins

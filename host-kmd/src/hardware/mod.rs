@@ -28,8 +28,8 @@ mod system_context;
 pub use adapter::{Adapter, DoorbellModel, NodeDescription};
 pub use addressing::{PageSize, VirtualAddressingModel};
 pub use display::{
-    ConnectorCaps, Display, DisplayCaps, DisplayPath, DisplayTicket, Monitor, PointerShape,
-    SourceAddress,
+    ConnectorCaps, ConnectorUse, Display, DisplayCaps, DisplayPath, DisplayTicket, Monitor,
+    PointerShape, SourceAddress,
 };
 pub use doorbell::{Doorbells, RingBinding, RotationOutcome, RotationProgress};
 pub use engine::{EngineProgress, EngineState, Engines};

@@ -33,6 +33,8 @@ open_enum! {
         KERNELS = 10;
         /// [`Worker`](crate::snapshot::Worker)s of the adapter; a request from within a guest sees only that guest's.
         WORKERS = 11;
+        /// [`Display`](crate::snapshot::Display)s of a guest: its connectors.
+        DISPLAYS = 12;
     }
 }
 

@@ -24,8 +24,8 @@ use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::event::Event;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    ConnectorCaps, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Interrupt, Monitor,
-    PointerShape, SourceAddress,
+    ConnectorCaps, ConnectorUse, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Interrupt,
+    Monitor, PointerShape, SourceAddress,
 };
 use bellhop_protocol::control::flip::ScanLine;
 use bellhop_protocol::pixel_format::PixelFormat;
@@ -255,6 +255,13 @@ impl GuestDisplay {
     pub fn monitor(&self, child: u32) -> Option<Monitor> {
         let connector = self.config.connectors.get(child as usize)?;
         self.lock().is_plugged(child).then(|| connector.monitor.clone())
+    }
+
+    /// What people made of a connector.
+    pub fn connector_use(&self, child: u32) -> ConnectorUse {
+        let connector = self.config.connectors.get(child as usize);
+        let name = connector.map(|connector| connector.name.clone()).unwrap_or_default();
+        ConnectorUse { name, viewers: self.lock().viewers_of(child) as u64 }
     }
 
     /// See [`Display::commit_vidpn`](bellhop_host_kmd::hardware::Display::commit_vidpn). Starts the thread if this is the

@@ -23,6 +23,12 @@ impl Paths {
         others.flat_map(|(_, paths)| paths).copied().collect()
     }
 
+    /// The path to a target, and whose it is.
+    pub(crate) fn to(&self, target: u32) -> Option<(u32, &DisplayPath)> {
+        let mut paths = self.0.iter().flat_map(|(of, paths)| paths.iter().map(|path| (*of, path)));
+        paths.find(|(_, path)| path.target == target)
+    }
+
     /// All paths.
     pub(crate) fn all(&self) -> Vec<DisplayPath> {
         self.0.values().flatten().copied().collect()

@@ -165,6 +165,17 @@ impl Source {
         self.shown.map_or(0, |primary| primary.number)
     }
 
+    /// The driver's numbers of the flips that have not ended, in order.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = u64> {
+        let given = self.given.iter().map(|given| &given.flip);
+        given.chain(&self.queue).map(|flip| flip.primary.number)
+    }
+
+    /// VSYNCs by the last that was reported.
+    pub(crate) fn vsyncs(&self) -> u64 {
+        self.last.0
+    }
+
     /// Whether another flip has room.
     pub(crate) fn has_room(&self) -> bool {
         self.queue.len() + self.given.len() < MAX_FLIPS as usize

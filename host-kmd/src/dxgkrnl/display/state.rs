@@ -6,7 +6,8 @@
 //! hardware says that it has passed a ticket drawn after that.
 
 use crate::ddi::display::DisplayDdi;
-use crate::dxgkrnl::display::flip::{Flip, FlipId, Outcomes, Surface};
+use crate::dxgkrnl::display::counts::FlipCounts;
+use crate::dxgkrnl::display::flip::{Ended, Flip, FlipId, Outcomes, Surface};
 use crate::dxgkrnl::display::paths::Paths;
 use crate::dxgkrnl::display::source::{Shown, Source, UnexpectedFlip};
 use crate::hardware::{DisplayPath, DisplayTicket, GuestId};
@@ -31,6 +32,8 @@ pub(crate) struct Display {
     closed: BTreeSet<u32>,
     /// How often the display was reset.
     resets: u64,
+    /// What became of flips, by source.
+    counts: BTreeMap<u32, FlipCounts>,
 }
 
 impl Display {
@@ -46,6 +49,7 @@ impl Display {
             waiting: VecDeque::new(),
             closed: BTreeSet::new(),
             resets: 0,
+            counts: BTreeMap::new(),
         }
     }
 
@@ -211,6 +215,16 @@ impl Display {
     /// How often it was reset.
     pub(crate) fn resets(&self) -> u64 {
         self.resets
+    }
+
+    /// A flip has ended.
+    pub(crate) fn count(&mut self, ended: &Ended) {
+        self.counts.entry(ended.source).or_default().end(ended.outcome, ended.count);
+    }
+
+    /// What became of a source's flips.
+    pub(crate) fn counts(&self, source: u32) -> FlipCounts {
+        self.counts.get(&source).copied().unwrap_or_default()
     }
 
     /// Has the hardware let go of what was taken. Returns what there is to wait for.

@@ -7,6 +7,7 @@
 //! operator sees all.
 
 use crate::ddi::Miniport;
+use crate::dxgkrnl::display::describe::kind_name;
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::doorbell::table::Doorbells;
 use crate::dxgkrnl::fence::log::QueueLogs;
@@ -27,8 +28,8 @@ use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::queue::node::Model;
 use crate::hardware::{
-    BusyOf, DoorbellModel, FrontEnd, GuestId, Hardware, KernelDescription, Reported as _, Segment,
-    WorkerDescription, fence_segment_size,
+    BusyOf, ConnectorCaps, DoorbellModel, FrontEnd, GuestId, Hardware, KernelDescription,
+    Reported as _, Segment, WorkerDescription, fence_segment_size,
 };
 use crate::port::{ListError, ListObjects, ObjectPage};
 use crate::vidmm::segment::LocalSegment;
@@ -172,6 +173,7 @@ impl View<'_> {
                 let left = kernels.filter(|kernel| u64::from(kernel.number) > after);
                 page(left.map(|kernel| (kernel.number.into(), describe_kernel(kernel))), room)
             }
+            ObjectList::DISPLAYS => page(self.displays(id, guest, after), room),
             ObjectList::DEVICES => page(members.of(found()?.devices(), describe_device), room),
             ObjectList::CONTEXTS => page(members.of(device()?.contexts(), describe_context), room),
             ObjectList::HW_QUEUES => {
@@ -197,6 +199,36 @@ impl View<'_> {
             }
             list => return Err(RequestError::parameter("list", list.0.into())),
         })
+    }
+
+    /// The connectors of a guest. The position of one is its number, and one more.
+    fn displays(
+        &self,
+        id: GuestId,
+        guest: &Guest,
+        after: u64,
+    ) -> impl Iterator<Item = (u64, snapshot::Display)> {
+        let ddi = self.miniport.display();
+        let connectors = ddi.map(|ddi| ddi.query_child_relations().connectors).unwrap_or_default();
+        let describe = move |(connector, caps): (u32, ConnectorCaps)| {
+            let plugged = ddi.is_some_and(|ddi| ddi.query_child_status(id, connector));
+            let known =
+                self.identity.map(|_| self.hardware.connector_use(id, connector).reported());
+            let (name, viewers) = known.map(|known| (known.name, known.viewers)).unzip();
+            let display = snapshot::Display {
+                connector,
+                name,
+                kind: kind_name(caps.kind).into(),
+                plugged,
+                plugs: guest.display.generation(connector),
+                viewers,
+                resets: guest.display.resets(),
+                path: guest.display.describe_path(connector),
+            };
+            (u64::from(connector) + 1, display)
+        };
+        let left = (0..).zip(connectors).filter(move |(number, _)| u64::from(*number) >= after);
+        left.map(describe)
     }
 
     fn adapter(&self) -> snapshot::Adapter {
@@ -306,6 +338,7 @@ impl View<'_> {
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),
             memory: describe_segments(guest),
+            displays: Vec::new(),
             processes: Vec::new(),
         }
     }
@@ -373,6 +406,7 @@ fn check_list(list: ObjectList, process: u32, parent: Handle) -> Result<(), Requ
             | ObjectList::GUESTS
             | ObjectList::PROCESSES
             | ObjectList::WORKERS
+            | ObjectList::DISPLAYS
     );
     if !is_of_process {
         zero("process", process)?;
@@ -538,6 +572,7 @@ fn page<T: Serialize>(objects: impl Iterator<Item = (u64, T)>, room: usize) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bellhop_protocol::control::flip::MAX_FLIPS;
     use bellhop_protocol::snapshot::Name;
     use proptest::prelude::*;
 
@@ -644,7 +679,40 @@ mod tests {
                     };
                     5
                 ],
+                displays: Vec::new(),
                 processes: Vec::new(),
+            }),
+            serde_json::to_vec(&snapshot::Display {
+                connector: u32::MAX,
+                // As for guests.
+                name: None,
+                kind: long(),
+                plugged: false,
+                plugs: u32::MAX,
+                viewers: None,
+                resets: words,
+                path: Some(snapshot::DisplayPath {
+                    process: u32::MAX,
+                    lent_to: Some(u32::MAX),
+                    source: u32::MAX,
+                    width: u32::MAX,
+                    height: u32::MAX,
+                    format: long(),
+                    monitor_width: u32::MAX,
+                    monitor_height: u32::MAX,
+                    refresh_numerator: u32::MAX,
+                    refresh_denominator: u32::MAX,
+                    scaling: long(),
+                    rotation: 270,
+                    visible: false,
+                    flip: words,
+                    pending: vec![words; MAX_FLIPS as usize],
+                    vsyncs: words,
+                    shown: words,
+                    missed: words,
+                    dropped: words,
+                    lost: words,
+                }),
             }),
         ];
         for text in sizes {

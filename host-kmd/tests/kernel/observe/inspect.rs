@@ -3,6 +3,7 @@
 //! The lists of objects that tools ask for.
 
 use crate::bench::Bench;
+use crate::display::{begin_commit, commit, flip, path, primary, vsync, world};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, KernelNumber, KernelOutcome, WorkerDescription,
 };
@@ -10,8 +11,11 @@ use bellhop_host_kmd::port::ListObjects;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{CreateContext, SuspendContext};
 use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::display::{Rotation, VidPnPath};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
-use bellhop_protocol::snapshot::{Context, Guest, Kernel, Node, Process, Worker};
+use bellhop_protocol::snapshot::{
+    Context, Display, DisplayPath, Guest, Kernel, Node, Process, Worker,
+};
 use bellhop_protocol::status::Status;
 
 fn wanted(list: ObjectList, guest: GuestId, process: u32, parent: Handle) -> ListObjects {
@@ -148,4 +152,85 @@ fn the_operator_sees_all_workers_and_a_guest_its_own_without_their_process_ids()
     let reply = bench.ask(guest, 0, &escape).unwrap();
     let seen: Vec<Worker> = serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
     assert_eq!(seen, [Worker { pid: None, ..own }]);
+}
+
+#[test]
+fn connectors_are_listed_with_what_they_show_and_what_waits() {
+    let (mut bench, client) = world();
+    let guest = client.guest;
+    let list = |bench: &Bench, after| {
+        let wanted = wanted(ObjectList::DISPLAYS, guest, 0, Handle(0));
+        let page = bench.list(ListObjects { after, ..wanted }, 1 << 16).unwrap();
+        serde_json::from_slice::<Vec<Display>>(&page.objects).unwrap()
+    };
+    bench.model.plug(guest, 1, None);
+    bench.interrupt();
+    let connector = |connector: u32, plugged, plugs| Display {
+        connector,
+        name: Some(format!("connector {connector}")),
+        kind: "virtual".into(),
+        plugged,
+        plugs,
+        viewers: Some(connector.into()),
+        ..Display::default()
+    };
+    assert_eq!(list(&bench, 0), [connector(0, true, 1), connector(1, false, 2)]);
+    assert_eq!(list(&bench, 1), [connector(1, false, 2)]);
+
+    let turned = VidPnPath { rotation: Rotation::ROTATE_180, ..path(0, 0) };
+    assert_eq!(commit(&mut bench, client, &[turned]), Ok(()));
+    let [first, second] = [(); 2].map(|()| primary(&mut bench, client));
+    flip(&mut bench, client, first, 71).unwrap();
+    vsync(&mut bench, guest, 0);
+    flip(&mut bench, client, second, 72).unwrap();
+    for _ in 0..3 {
+        // The second VSYNC shows nothing new; nobody waits for it.
+        vsync(&mut bench, guest, 0);
+    }
+    flip(&mut bench, client, first, 73).unwrap();
+    vsync(&mut bench, guest, 0);
+    for number in [74, 75] {
+        flip(&mut bench, client, second, number).unwrap();
+    }
+    let shown = list(&bench, 0)[0].path.clone().unwrap();
+    let expected = DisplayPath {
+        process: client.process,
+        lent_to: None,
+        source: 0,
+        width: 64,
+        height: 32,
+        format: "X8R8G8B8".into(),
+        monitor_width: 64,
+        monitor_height: 32,
+        refresh_numerator: 60,
+        refresh_denominator: 1,
+        scaling: "identity".into(),
+        rotation: 180,
+        visible: true,
+        flip: 73,
+        pending: vec![74, 75],
+        vsyncs: 5,
+        shown: 3,
+        missed: 2,
+        dropped: 0,
+        lost: 0,
+    };
+    assert_eq!(shown, expected);
+
+    // A guest is not told what people do with its connectors.
+    let escape = Escape { list: ObjectList::DISPLAYS, process: 0, parent: Handle(0), after: 0 };
+    let reply = bench.ask(guest, 0, &escape).unwrap();
+    let own: Vec<Display> = serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
+    assert_eq!(
+        (&own[0].name, own[0].viewers, own[0].path.as_ref()),
+        (&None, None, Some(&expected))
+    );
+
+    begin_commit(&mut bench, client, &[]);
+    bench.interrupt();
+    assert_eq!(list(&bench, 0)[0].path, None);
+    // What became of earlier flips is not forgotten.
+    assert_eq!(commit(&mut bench, client, &[path(0, 0)]), Ok(()));
+    let shown = list(&bench, 0)[0].path.clone().unwrap();
+    assert_eq!((shown.flip, shown.shown, shown.lost, shown.pending.len()), (0, 3, 2, 0));
 }

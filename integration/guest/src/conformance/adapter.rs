@@ -235,7 +235,7 @@ fn escape_nothing_there(scene: &Scene) -> Result<(), Mismatch> {
     let expect =
         |escape: &Escape, expected| raw::expect_status(scene.transport(), 0, escape, expected);
     expect(&contexts, Status::SUCCESS)?;
-    for unknown in [0, 12, u32::MAX] {
+    for unknown in [0, 13, u32::MAX] {
         expect(&list(unknown), Status::INVALID_PARAMETER)?;
     }
     expect(&list(ObjectList::NODES.0), Status::INVALID_PARAMETER)?;

@@ -147,6 +147,7 @@ fn snapshot_of(
     guests.retain(|guest| only.is_none_or(|id| guest.id == id));
     for guest in &mut guests {
         let of_guest = (ordinal, guest.id, 0, Name(0));
+        guest.displays = all(source, ObjectList::DISPLAYS, of_guest)?;
         guest.processes = all(source, ObjectList::PROCESSES, of_guest)?;
         for process in &mut guest.processes {
             let of_process = (ordinal, guest.id, process.id, Name(0));

@@ -6,8 +6,8 @@ use super::rates::Rate;
 use super::tree::{Branch, Cell, Tone, put_table};
 use crate::units::{self, bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
-    Adapter, Allocation, Context, Counts, Device, Doorbell, Fence, Guest, HwQueue, Kernel, Node,
-    Process, Quota, SegmentUse, Snapshot, Worker,
+    Adapter, Allocation, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence, Guest,
+    HwQueue, Kernel, Node, Process, Quota, SegmentUse, Snapshot, Worker,
 };
 
 /// The adapter, its engines, and each guest's objects as a tree.
@@ -52,7 +52,9 @@ fn state(text: &str) -> Cell {
 
 fn tone(state: &str) -> Tone {
     match state {
-        "running" | "listed" | "connected" | "open" | "compiled" | "D0" | "F0" => Tone::Good,
+        "running" | "listed" | "connected" | "open" | "compiled" | "plugged" | "D0" | "F0" => {
+            Tone::Good
+        }
         "lost" | "error" | "aborted" | "in error" => Tone::Bad,
         _ => Tone::Waiting,
     }
@@ -174,7 +176,63 @@ fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
         .with([counts(&guest.statistics)])
         .with([Branch::new("memory", Vec::new()).with(guest.memory.iter().map(segment))])
         .with([Branch::new("quotas", Vec::new()).with(guest.quotas.iter().map(quota))])
+        .with(guest.displays.iter().map(display))
         .with(guest.processes.iter().map(|process| self::process(process, nodes)))
+}
+
+/// A connector, and the path to it.
+fn display(display: &Display) -> Branch {
+    let Display { connector, name, kind, plugged, plugs, viewers, resets, path } = display;
+    let mut head = vec![connector.to_string().into()];
+    head.extend(name.as_deref().map(Cell::from));
+    head.push(kind.as_str().into());
+    head.push(state(if *plugged { "plugged" } else { "unplugged" }));
+    head.push(counted((*plugs).into(), "plug").into());
+    head.extend(viewers.map(|viewers| Cell::from(counted(viewers, "viewer"))));
+    head.extend((*resets > 0).then(|| Cell::new(times(*resets, "reset"), Tone::Bad)));
+    let Some(path) = path else {
+        head.push(Cell::new("shows nothing", Tone::Waiting));
+        return Branch::new("display", head);
+    };
+    Branch::new("display", head).with([shown(path), flips(path)])
+}
+
+/// What a path shows, and how.
+fn shown(path: &DisplayPath) -> Branch {
+    let rate = f64::from(path.refresh_numerator) / f64::from(path.refresh_denominator.max(1));
+    let turned = (path.rotation != 0).then(|| format!("turned by {} degrees", path.rotation));
+    let scaled = Some(path.scaling.as_str()).filter(|scaling| *scaling != "identity");
+    let lent = path.lent_to.map(|process| format!("lent to process {process}"));
+    let mut cells = vec![
+        format!("process {}", path.process).into(),
+        format!("source {}", path.source).into(),
+        format!("{}x{} {}", path.width, path.height, path.format).into(),
+        format!("on {}x{} at {rate:.2} Hz", path.monitor_width, path.monitor_height).into(),
+    ];
+    cells.extend(scaled.map(Cell::from));
+    cells.extend(turned.map(Cell::from));
+    cells.extend((!path.visible).then(|| Cell::new("blanked", Tone::Waiting)));
+    cells.extend(lent.map(Cell::from));
+    Branch::new("path", cells)
+}
+
+fn flips(path: &DisplayPath) -> Branch {
+    let now = match path.flip {
+        0 => Cell::new("black", Tone::Waiting),
+        flip => format!("flip {flip} is shown").into(),
+    };
+    let waiting = path.pending.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let waiting = (!waiting.is_empty()).then(|| format!("{waiting} waiting"));
+    let bad = |count: u64, what: &str| {
+        let tone = if count == 0 { Tone::Plain } else { Tone::Bad };
+        Cell::new(format!("{} {what}", grouped(count)), tone)
+    };
+    let shown = format!("{} shown", grouped(path.shown));
+    let dropped = format!("{} dropped", grouped(path.dropped));
+    let missed = format!("{} missed", grouped(path.missed));
+    let counts = vec![shown.into(), missed.into(), dropped.into(), bad(path.lost, "lost")];
+    let waiting = waiting.map(|waiting| Cell::new(waiting, Tone::Waiting));
+    Branch::new("flips", std::iter::once(now).chain(waiting).chain(counts).collect())
 }
 
 /// The program that connected the guest, if it is known.
@@ -481,6 +539,43 @@ mod tests {
                     used: 3 << 19,
                     allocations: 1,
                 }],
+                displays: vec![
+                    Display {
+                        name: Some("left".into()),
+                        kind: "hdmi".into(),
+                        plugged: true,
+                        plugs: 2,
+                        viewers: Some(1),
+                        path: Some(DisplayPath {
+                            process: 1,
+                            lent_to: Some(2),
+                            width: 480,
+                            height: 640,
+                            format: "X8R8G8B8".into(),
+                            monitor_width: 800,
+                            monitor_height: 600,
+                            refresh_numerator: 60_000,
+                            refresh_denominator: 1001,
+                            scaling: "centered".into(),
+                            rotation: 90,
+                            visible: true,
+                            flip: 1200,
+                            pending: vec![1201, 1202],
+                            shown: 1199,
+                            missed: 3,
+                            lost: 1,
+                            ..DisplayPath::default()
+                        }),
+                        ..Display::default()
+                    },
+                    Display {
+                        connector: 1,
+                        name: Some("projector".into()),
+                        kind: "virtual".into(),
+                        viewers: Some(0),
+                        ..Display::default()
+                    },
+                ],
                 processes: vec![Process {
                     id: 1,
                     mappings: 2,
@@ -524,6 +619,12 @@ guest  1  open  BAR mapped  weight 100
 │  └─ segment  local  1.5 MiB  of 64 MiB  1 allocation
 ├─ quotas
 │  └─ quota  handles  9  of 65,536
+├─ display  0  left       hdmi     plugged    2 plugs  1 viewer
+│  ├─ path  process 1  source 0  480x640 X8R8G8B8  on 800x600 at 59.94 Hz
+│  │       centered  turned by 90 degrees  lent to process 2
+│  └─ flips  flip 1200 is shown  1201, 1202 waiting  1,199 shown  3 missed
+│          0 dropped  1 lost
+├─ display  1  projector  virtual  unplugged  0 plugs  0 viewers  shows nothing
 └─ process  1  2 GPU mappings
    ├─ kernel   7  main  compiled   from 1 KiB
    ├─ kernel  12  blur  compiling  from 1 KiB

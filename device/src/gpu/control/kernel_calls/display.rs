@@ -5,7 +5,7 @@
 use super::Gpu;
 use crate::gpu::display::GuestDisplay;
 use bellhop_host_kmd::hardware::{
-    Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Monitor, PointerShape,
+    ConnectorUse, Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Monitor, PointerShape,
     SourceAddress, UnknownId,
 };
 use bellhop_protocol::control::flip::ScanLine;
@@ -24,6 +24,10 @@ impl Display for Gpu {
 
     fn monitor(&self, guest: GuestId, child: u32) -> Option<Monitor> {
         self.display(guest).ok()?.monitor(child)
+    }
+
+    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId> {
+        Ok(self.display(guest)?.connector_use(child))
     }
 
     fn commit_vidpn(&self, guest: GuestId, paths: &[DisplayPath]) -> Result<(), UnknownId> {

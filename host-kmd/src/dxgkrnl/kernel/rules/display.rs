@@ -309,6 +309,7 @@ impl ProcessAccess<'_> {
     }
 
     fn end_flip(&mut self, ended: Ended) {
+        self.guest.display.count(&ended);
         let Ended { source, flip, outcome, count, time } = ended;
         self.forget_flip_wait(flip.wait);
         self.event(Event {
