@@ -115,6 +115,12 @@ pub enum DisplayError {
         /// The source.
         source_number: u32,
     },
+    /// What a display reads is not in one piece of memory.
+    #[error(
+        "the memory of the primary or pointer is not in one piece: this guest's VMM maps no BAR, and the guest gave the \
+         device local memory in pieces; give the guest huge pages, or a VMM that maps the BAR"
+    )]
+    Scattered,
     /// A flip did not happen.
     #[error("flip {flip} is lost: its source or primary is gone, or the display was reset")]
     FlipLost {
@@ -162,6 +168,7 @@ impl DisplayError {
     pub(super) fn of_display(error: Error) -> Self {
         match error {
             Error::Refused { status: Status::NOT_SUPPORTED, .. } => Self::NoDisplay,
+            Error::Refused { status: Status::GRAPHICS_ALLOCATION_INVALID, .. } => Self::Scattered,
             other => Self::Device(other),
         }
     }
@@ -170,6 +177,19 @@ impl DisplayError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_in_pieces_is_not_taken_for_a_guest_without_a_display() {
+        let refused = |status| Error::Refused {
+            request: RequestCode::SET_VIDPN_SOURCE_ADDRESS,
+            status,
+            detail: 7,
+        };
+        let error = |status| DisplayError::of_source(0)(refused(status));
+        let scattered = error(Status::GRAPHICS_ALLOCATION_INVALID);
+        assert!(matches!(scattered, DisplayError::Scattered), "{scattered}");
+        assert!(matches!(error(Status::NOT_SUPPORTED), DisplayError::NoDisplay));
+    }
 
     #[test]
     fn a_refusal_says_in_words_what_stands_against_a_path() {

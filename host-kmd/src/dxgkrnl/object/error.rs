@@ -116,6 +116,9 @@ pub(crate) enum RequestError {
     /// A ring must be resident.
     #[error("allocation {0} is not resident")]
     NotResident(Handle),
+    /// A display reads memory by physical addresses, in one run. Memory that the guest donated may be in pieces.
+    #[error("{0} is not in one piece of memory")]
+    Scattered(Handle),
     /// A request needed the device before it reached D3.
     #[error("the device was needed before it was in D3")]
     PoweredUpAgain,
@@ -246,7 +249,7 @@ impl RequestError {
             Self::Busy(_) | Self::AreaBusy(_) | Self::AdapterBusy(_) | Self::PoweredUpAgain => {
                 Status::DEVICE_BUSY
             }
-            Self::NotResident(_) => Status::GRAPHICS_ALLOCATION_INVALID,
+            Self::NotResident(_) | Self::Scattered(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::Unreadable(_) => Status::ACCESS_VIOLATION,
             Self::VidPn(_) => Status::GRAPHICS_VIDPN_TOPOLOGY_NOT_SUPPORTED,
@@ -275,6 +278,7 @@ impl RequestError {
             | Self::AllocationBusy(handle)
             | Self::PageNotMapped(handle)
             | Self::NotResident(handle)
+            | Self::Scattered(handle)
             | Self::DeviceRemoved(handle) => handle.0,
             Self::Render(
                 RenderError::IllegalInstruction { offset: place }

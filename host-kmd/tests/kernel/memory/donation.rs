@@ -3,8 +3,10 @@
 //! Areas of the BAR in the guest's own memory.
 
 use crate::bench::{BAR, Bench, RESOURCES, Refused, USER_MODE, bytes_with_list};
-use crate::model::{Call, GUEST_MEMORY};
-use bellhop_host_kmd::hardware::{GuestId, PhysicalPage, Segment};
+use crate::display::{address, begin_flip, caps, commit, monitor, path, vsync};
+use crate::model::{Call, GUEST_MEMORY, Model};
+use bellhop_host_kmd::dxgkrnl::Limits;
+use bellhop_host_kmd::hardware::{GuestId, PhysicalAddress, PhysicalPage, Segment};
 use bellhop_host_kmd::port::{GuestResources, Input};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -12,10 +14,12 @@ use bellhop_protocol::control::adapter::{DonateArea, QueryBarLayout};
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::context::CreateContext;
 use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::flip::{FlipFlags, SetPointerShape, SetVidPnSourceAddress};
 use bellhop_protocol::control::hw_queue::CreateHwQueue;
 use bellhop_protocol::control::process::DestroyProcess;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
+use std::sync::Arc;
 
 const AREAS: [AreaKind; 4] =
     [AreaKind::DOORBELLS, AreaKind::PROGRESS, AreaKind::STATUS, AreaKind::FENCES];
@@ -209,4 +213,49 @@ fn donated_local_memory_is_given_out_zeroed_and_taken_back() {
     bench.input(Input::Detach { guest });
     bench.pass_tickets();
     assert_eq!(bench.detached, [guest]);
+}
+
+#[test]
+fn a_display_shows_donated_memory_that_is_in_one_piece_and_refuses_what_is_in_two() {
+    let model = Arc::new(Model::with_displays(caps()));
+    let mut bench = Bench::of(vec![model], Limits::default());
+    let guest = guest_without_bar(&mut bench);
+    for area in AREAS {
+        donate_whole(&mut bench, guest, area);
+    }
+    // A picture takes two pages.
+    let piece = |address| Extent { address, length: 2 * PAGE_SIZE };
+    let donation = (AreaKind::LOCAL_MEMORY, 4 * PAGE_SIZE, 0);
+    assert_eq!(donate(&mut bench, guest, donation, &[piece(0x30_0000), piece(0x20_0000)]), DONE);
+    let client = bench.client(guest);
+    bench.model.plug(guest, 0, Some(monitor()));
+    bench.interrupt();
+    commit(&mut bench, client, &[path(0, 0)]).unwrap();
+    let allocation = bench.local(client, 4 * PAGE_SIZE).unwrap().allocation;
+    let mut flip = |offset: u64, number| {
+        let request = address(allocation, number, FlipFlags::empty());
+        let request = SetVidPnSourceAddress { offset, ..request };
+        let token = begin_flip(&mut bench, client, request, &[]);
+        let (header, _) = bench.reply(guest, token).expect("an answer at once");
+        vsync(&mut bench, guest, 0);
+        let shown = bench.model.state().displays.source(guest, 0).shown;
+        ((header.status, header.detail), shown.map(|shown| shown.base))
+    };
+    let at = |address| Some(PhysicalAddress { segment: Segment::System, address });
+    assert_eq!(flip(0, 1), (DONE, at(0x30_0000)));
+    let scattered = (Status::GRAPHICS_ALLOCATION_INVALID, allocation.0);
+    assert_eq!(flip(PAGE_SIZE, 2), (scattered, at(0x30_0000)));
+    assert_eq!(flip(2 * PAGE_SIZE, 3), (DONE, at(0x20_0000)));
+    let shape = SetPointerShape {
+        source: 0,
+        width: 64,
+        height: 32,
+        pitch: 256,
+        hot_x: 0,
+        hot_y: 0,
+        allocation,
+        offset: PAGE_SIZE,
+    };
+    assert_eq!(bench.call(client, &shape), Err(scattered));
+    bench.call(client, &SetPointerShape { offset: 0, ..shape }).unwrap();
 }

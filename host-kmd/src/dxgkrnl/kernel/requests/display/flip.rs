@@ -151,8 +151,7 @@ impl ProcessAccess<'_> {
             (Some(run), None) if run.length == length => {
                 Ok(PhysicalAddress { segment: memory.segment, address: run.address })
             }
-            // Memory that the guest donated may be in pieces.
-            _ => Err(RequestError::NotSupported("showing memory that is not contiguous")),
+            _ => Err(RequestError::Scattered(allocation)),
         }
     }
 
