@@ -276,7 +276,7 @@ mod tests {
         let update = encoder.update(&changed, ALL, true).unwrap().unwrap();
         let [(part, pixels)] = &*rectangles(&update, true) else { panic!() };
         assert_eq!(*part, Rectangle { x: 0, y: 0, width: 128, height: 64 });
-        assert_eq!(pixels[4 * (63 * 128 + 63)..][..8], [3, 2, 1, 0, 3, 2, 1, 0]);
+        assert_eq!(pixels[4 * (63 * 128 + 63)..][..8], [3, 2, 1, 0xff, 3, 2, 1, 0xff]);
         assert_eq!(encoder.update(&changed, ALL, true).unwrap(), None);
     }
 

@@ -93,9 +93,20 @@ impl PixelFormat {
         parts.map(|(to, colour)| ((colour * to.max + 127) / 255) << to.shift).sum()
     }
 
+    /// The bits that have a colour.
+    fn used(&self) -> u32 {
+        self.channels.iter().fold(0, |used, channel| used | channel.max << channel.shift)
+    }
+
+    /// The bits that have none, of the largest pixels. They mean nothing (RFC 6143, section 7.4), but noVNC 1.3, which
+    /// Debian 12 has, shows them as opacity: so they are set.
+    fn unused(&self) -> u32 {
+        if self.bytes == 4 { !self.used() } else { 0 }
+    }
+
     /// Appends a pixel.
     pub fn put(&self, pixel: u32, to: &mut Vec<u8>) {
-        let pixel = self.convert(pixel);
+        let pixel = self.convert(pixel) | self.unused();
         if self.big_endian {
             to.extend_from_slice(&pixel.to_be_bytes()[4 - self.bytes..]);
         } else {
@@ -105,8 +116,7 @@ impl PixelFormat {
 
     /// Appends a compressed pixel of ZRLE: three bytes where all colours are in three (RFC 6143, section 7.7.5).
     pub fn put_compressed(&self, pixel: u32, to: &mut Vec<u8>) {
-        let used =
-            self.channels.iter().fold(0, |used, channel| used | channel.max << channel.shift);
+        let used = self.used();
         if self.bytes < 4 || self.depth > 24 || used & 0xff00_0000 != 0 && used & 0xff != 0 {
             return self.put(pixel, to);
         }
@@ -144,10 +154,10 @@ mod tests {
         let format = |bytes| PixelFormat::parse(&bytes).unwrap();
         assert_eq!(
             put(PixelFormat::OWN, 0x0012_3456),
-            (vec![0x56, 0x34, 0x12, 0], vec![0x56, 0x34, 0x12])
+            (vec![0x56, 0x34, 0x12, 0xff], vec![0x56, 0x34, 0x12])
         );
         let high = format([32, 24, 1, 1, 0, 255, 0, 255, 0, 255, 24, 16, 8, 0, 0, 0]);
-        assert_eq!(put(high, 0x0012_3456), (vec![0x12, 0x34, 0x56, 0], vec![0x12, 0x34, 0x56]));
+        assert_eq!(put(high, 0x0012_3456), (vec![0x12, 0x34, 0x56, 0xff], vec![0x12, 0x34, 0x56]));
         let small = format([16, 16, 0, 1, 0, 31, 0, 63, 0, 31, 11, 5, 0, 0, 0, 0]);
         assert_eq!(put(small, 0x00ff_ffff).0, [0xff, 0xff]);
         assert_eq!(put(small, 0x00ff_0000), (vec![0x00, 0xf8], vec![0x00, 0xf8]));
