@@ -3,7 +3,7 @@
 //! `bellhop screen`.
 
 use crate::inspect::CONTROL_SOCKET;
-use crate::screen::{self, Listen, Recording, View, write_png};
+use crate::screen::{self, Listen, Recording, View, write_apng, write_png};
 use anyhow::{Context, bail};
 use bellhop_guest::output;
 use bellhop_protocol::screen::{Connector, Screen};
@@ -65,13 +65,17 @@ enum ScreenCommand {
         #[arg(long, value_name = "SECONDS", default_value_t = 10)]
         timeout: u64,
     },
-    /// Write each frame as PNG, and their times: frame-000001.png and frames.csv
+    /// Write each frame as PNG, and their times: frame-000001.png and frames.csv; or all as one animated PNG
+    #[command(group = ArgGroup::new("form").required(true).multiple(true).args(["out", "apng"]))]
     Record {
         #[command(flatten)]
         which: Which,
         /// The folder to write
         #[arg(long, value_name = "FOLDER")]
-        out: PathBuf,
+        out: Option<PathBuf>,
+        /// The file to write as animated PNG, without loss; one more for each change of the screen's size
+        #[arg(long, value_name = "FILE")]
+        apng: Option<PathBuf>,
         /// End after this many frames
         #[arg(long, value_name = "NUMBER", required_unless_present = "seconds")]
         frames: Option<u64>,
@@ -117,12 +121,20 @@ impl ScreenArguments {
                 let picture = screen::capture(&which.socket, &which.connector(), patience)?;
                 write_png(&picture, &png)
             }
-            ScreenCommand::Record { which, out, frames, seconds } => {
+            ScreenCommand::Record { which, out, apng, frames, seconds } => {
                 let mut view = View::open(&which.socket, &which.connector())?;
-                let mut recording = Recording::create(&out)?;
-                let recorded =
-                    recording.record(&mut view, frames, seconds.map(Duration::from_secs))?;
-                output::put(format!("{recorded} frames in {}\n", out.display()))?;
+                // Frames that only the animation is made of.
+                let own = tempfile::tempdir().context("cannot make a folder for frames")?;
+                let folder = out.as_deref().unwrap_or(own.path());
+                let mut recording = Recording::create(folder)?;
+                let time = seconds.map(Duration::from_secs);
+                let stills = recording.record(&mut view, frames, time)?;
+                let mut places: Vec<_> = out.clone().into_iter().collect();
+                if let Some(apng) = apng {
+                    places.extend(write_apng(stills, &apng)?);
+                }
+                let places: Vec<_> = places.iter().map(|at| at.display().to_string()).collect();
+                output::put(format!("{} frames in {}\n", stills.len(), places.join(", ")))?;
                 Ok(())
             }
             ScreenCommand::Serve { which, unix, listen, password_file } => {

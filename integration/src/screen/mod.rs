@@ -2,11 +2,13 @@
 
 //! What a person sees of guests' displays: pictures, recordings, and a server for VNC viewers.
 
+mod animation;
 mod files;
 mod record;
 mod serve;
 mod view;
 
+pub use animation::{Still, write_apng};
 pub use files::write_png;
 pub use record::Recording;
 pub use serve::{Listen, serve};

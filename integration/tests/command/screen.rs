@@ -23,6 +23,8 @@ use tempfile::TempDir;
 
 const WIDTH: u32 = 200;
 const HEIGHT: u32 = 150;
+/// Nanoseconds from one frame to the next, at 60000/1001 Hz.
+const INTERVAL: u64 = 16_683_333;
 
 /// A picture with many colours above, few in the middle, and one below, so that each kind of tile is there.
 fn pixels(frame: u32) -> Vec<u32> {
@@ -95,7 +97,7 @@ impl Shows {
                             pixels(shown).into_iter().flat_map(u32::to_le_bytes).collect();
                         files[buffer as usize].write_all_at(&bytes, 0).unwrap();
                         let (flip, vsync, time) =
-                            (shown.into(), shown.into(), u64::from(shown) * 1000);
+                            (shown.into(), shown.into(), u64::from(shown) * INTERVAL);
                         tell(&stream, &Shown::Frame { buffer, flip, vsync, time, torn_at: 0 }, &[]);
                     };
                     show(0);
@@ -149,9 +151,32 @@ fn a_recording_has_each_frame_and_its_time() {
         assert_eq!(read(&out.join(format!("frame-{frame:06}.png"))), pixels(frame));
     }
     let times = std::fs::read_to_string(out.join("frames.csv")).unwrap();
-    assert_eq!(times.lines().nth(2), Some("frame-000002.png,2,2,2000,0"));
+    assert_eq!(times.lines().nth(2), Some("frame-000002.png,2,2,33366666,0"));
     let again = shows.screen("record").args(["--frames", "1", "--out"]).arg(&out).output().unwrap();
     assert!(text(&again.stderr).contains("has a recording already"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn a_recording_in_one_file_has_the_pixels_and_the_times_of_all_frames() {
+    let shows = Shows::frames(5);
+    let file = shows.file("screen.apng");
+    let said = run(shows.screen("record").args(["--frames", "5", "--apng"]).arg(&file));
+    assert!(said.starts_with("5 frames in"), "{said}");
+    let decoder = png::Decoder::new(BufReader::new(File::open(&file).unwrap()));
+    let mut reader = decoder.read_info().unwrap();
+    assert_eq!(reader.info().animation_control().map(|control| control.num_frames), Some(5));
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    for frame in 1..=5 {
+        reader.next_frame(&mut bytes).unwrap();
+        let control = *reader.info().frame_control().unwrap();
+        // The interval, exactly; the last frame lasts as long as the one before.
+        assert_eq!((control.delay_num, control.delay_den), (1001, 60_000), "frame {frame}");
+        assert_eq!((control.width, control.height), (WIDTH, HEIGHT));
+        let rgb = bytes.chunks_exact(3).map(|rgb| u32::from_be_bytes([0, rgb[0], rgb[1], rgb[2]]));
+        assert!(rgb.eq(pixels(frame)), "frame {frame}");
+    }
+    let neither = shows.screen("record").args(["--frames", "1"]).output().unwrap();
+    assert!(text(&neither.stderr).contains("--apng"), "{}", text(&neither.stderr));
 }
 
 #[test]
