@@ -135,8 +135,9 @@ pub enum Shown {
 pub enum Viewed {
     /// It no longer holds a buffer.
     GiveBack(u32),
-    /// It wants a frame of the next VSYNC, even if nothing is flipped.
-    Refresh,
+    /// Whether it wants frames from now on; it does at first. One that wants none costs the daemon nothing, and gets a
+    /// frame when it wants them again.
+    Watch(bool),
     /// It types or points.
     Input(Input),
 }

@@ -47,7 +47,7 @@ use memory::page_table::NodePool;
 use shared::chip::{Chip, EnginePort};
 pub use shared::config::GpuConfig;
 use shared::interrupt::Interrupts;
-pub use shared::nudge::Nudge;
+pub use shared::nudge::{GuestEvents, Nudge};
 pub use shared::partition::DEFAULT_WEIGHT;
 use shared::partition::Partition;
 pub use shared::rotation::{Move, Moved, Rotation, SETTLING};
@@ -323,6 +323,13 @@ impl Gpu {
     pub fn set_guest_nudge(&self, guest: GuestId, nudge: Arc<dyn Nudge>) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_nudge(nudge);
+        }
+    }
+
+    /// Makes the hardware tell a guest of VSYNCs; set once.
+    pub fn set_guest_events(&self, guest: GuestId, events: Arc<dyn GuestEvents>) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_events(events);
         }
     }
 

@@ -28,4 +28,4 @@ pub use daemon::run;
 pub use in_process::Service;
 pub use kernels::Worker;
 pub use server::Served;
-pub use socket::Endpoint;
+pub use socket::{Endpoint, bind_privately};

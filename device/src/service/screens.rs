@@ -148,7 +148,7 @@ pub(super) async fn show(
 fn act(viewer: &Viewer, viewed: Viewed) {
     match viewed {
         Viewed::GiveBack(buffer) => viewer.give_back(buffer),
-        Viewed::Refresh => viewer.refresh(),
+        Viewed::Watch(watches) => viewer.watch(watches),
         Viewed::Input(input) => {
             viewer.input(input);
         }

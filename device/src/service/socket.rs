@@ -92,8 +92,12 @@ pub(super) fn listen_for_control(path: &Path) -> anyhow::Result<ControlListener>
     Ok(ControlListener { listener, _file: SocketFile(path.to_owned()) })
 }
 
-/// The kernel creates the file with the socket's mode, less the umask, so the file never has a wider one.
-fn bind_privately(path: &Path) -> std::io::Result<UnixListener> {
+/// Listens at a path where no file is, for this process's user alone. The kernel creates the file with the socket's mode,
+/// less the umask, so the file never has a wider one.
+///
+/// # Errors
+/// If there is a file already, or the folder may not be written.
+pub fn bind_privately(path: &Path) -> std::io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;

@@ -308,6 +308,8 @@ impl Shared {
         let call = Arc::clone(events.call());
         self.host.gpu.set_guest_nudge(guest, call);
         let port = Arc::new(QueuePort::new(Arc::clone(control), Arc::clone(events)));
+        let queue = Arc::clone(&port);
+        self.host.gpu.set_guest_events(guest, queue);
         state.session = Session::Mapping(guest);
         let front_end = state.channel.clone().filter(|_| self.host.maps_bar);
         match (front_end, self.host.gpu.bar_file(guest)) {

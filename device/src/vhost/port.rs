@@ -5,11 +5,13 @@
 use super::chain::{self, WritablePart};
 use super::ring::Ring;
 use crate::control_plane::KernelHandle;
+use crate::gpu::GuestEvents;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestPort, RequestToken};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::status::Status;
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::{debug, warn};
 use zerocopy::IntoBytes;
@@ -24,6 +26,12 @@ pub(super) struct QueuePort {
     events: Arc<Ring>,
     pending: Mutex<Pending>,
     undelivered: Mutex<VecDeque<Event>>,
+}
+
+impl fmt::Debug for QueuePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueuePort").finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]
@@ -117,6 +125,12 @@ impl QueuePort {
         undelivered.push_back(event);
         drop(undelivered);
         self.deliver_events();
+    }
+}
+
+impl GuestEvents for QueuePort {
+    fn send(&self, event: Event) {
+        self.event(event);
     }
 }
 

@@ -92,8 +92,8 @@ pub trait DisplayDdi {
     /// `DxgkDdiGetScanLine`.
     fn get_scan_line(&self, guest: GuestId, source: u32) -> ScanLine;
 
-    /// `DxgkDdiControlInterrupt` of a source's VSYNC.
-    fn control_interrupt(&self, guest: GuestId, source: u32, on: bool);
+    /// `DxgkDdiControlInterrupt` of a source's VSYNC: the processes that are told of each.
+    fn control_interrupt(&self, guest: GuestId, source: u32, wanted_by: &[u32]);
 
     /// `DxgkDdiSetPointerShape`.
     fn set_pointer_shape(&self, guest: GuestId, source: u32, shape: Option<PointerShape>);

@@ -66,6 +66,8 @@ pub struct DisplayPath {
 pub struct SourceAddress {
     /// The flip's number: greater than that of any earlier flip of the guest, not 0.
     pub flip: u64,
+    /// The driver's number for it, which VSYNC events name.
+    pub number: u64,
     /// The first pixel. The primary is contiguous from there, in a local segment.
     pub base: PhysicalAddress,
     /// Bytes from one line to the next.
@@ -151,8 +153,15 @@ pub trait Display {
     /// is in its vertical blanking.
     fn scan_line(&self, guest: GuestId, source: u32) -> Result<ScanLine, UnknownId>;
 
-    /// `DxgkDdiControlInterrupt`: whether each VSYNC of a committed source interrupts.
-    fn control_vsync(&self, guest: GuestId, source: u32, on: bool) -> Result<(), UnknownId>;
+    /// `DxgkDdiControlInterrupt`: the processes that are told of each VSYNC of a committed source, and no others once
+    /// this has returned. The hardware puts the `VSYNC` events into the guest's event queue by itself: the way by the
+    /// kernel would make them come late, and some later than others.
+    fn control_vsync(
+        &self,
+        guest: GuestId,
+        source: u32,
+        wanted_by: &[u32],
+    ) -> Result<(), UnknownId>;
 
     /// `DxgkDdiSetPointerShape`: gives a committed source's pointer a shape, or none. The pixels are copied before this
     /// returns.

@@ -152,9 +152,9 @@ pub enum Interrupt {
         /// What came of it.
         outcome: KernelOutcome,
     },
-    /// `DXGK_INTERRUPT_CRTC_VSYNC`: a monitor began a frame. Raised at each VSYNC of a visible source while a flip of it
-    /// is pending, and while [`Display::control_vsync`](super::Display::control_vsync) is on. The hardware no longer
-    /// reads what flips before `flip` showed.
+    /// `DXGK_INTERRUPT_CRTC_VSYNC`: a monitor began a frame with a flip that was pending. The hardware no longer reads
+    /// what flips before it showed. Of other VSYNCs, [`Display::control_vsync`](super::Display::control_vsync) has the
+    /// hardware tell the guest.
     CrtcVsync {
         /// The guest.
         guest: GuestId,
@@ -162,7 +162,7 @@ pub enum Interrupt {
         source: u32,
         /// The preferred target: that of the source's first path.
         target: u32,
-        /// The flip that is shown from this VSYNC on; 0 for none.
+        /// The flip that is shown from this VSYNC on.
         flip: u64,
         /// VSYNCs of the source since it was committed, this one included.
         count: u64,

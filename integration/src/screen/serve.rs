@@ -9,16 +9,16 @@
 use super::view::Sender;
 use super::{Event, View};
 use anyhow::{Context, bail};
+use bellhop_device::service::bind_privately;
 use bellhop_protocol::screen::{Connector, Input, Viewed};
 use bellhop_rfb::{
     Encoder, Hello, Message, Password, Picture, RfbError, Wanted, read_message, shake_hands,
 };
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -28,8 +28,9 @@ use std::time::Duration;
 const MAX_VIEWERS: usize = 16;
 /// How long a viewer may take to say hello, and to take an update.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the screen is looked at though nothing is flipped: a guest may draw into what is shown.
-const REFRESH: Duration = Duration::from_secs(5);
+/// Without viewers the daemon need not copy frames, nor look for changes. Told with the state locked, so that a viewer who
+/// comes meanwhile is told of after it.
+const LOOK_AWAY: Viewed = Viewed::Watch(false);
 /// The size of the screen before anything was shown.
 const UNKNOWN: (u32, u32) = (640, 480);
 
@@ -128,10 +129,8 @@ pub fn serve(
     let shared = Arc::new(Shared { state, changed: Condvar::new(), name, password });
     match listen {
         Listen::Unix(path) => {
-            let listener = UnixListener::bind(path);
-            let listener =
-                listener.with_context(|| format!("cannot listen at {}", path.display()))?;
-            fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            let listener = bind_privately(path)
+                .with_context(|| format!("cannot listen at {}", path.display()))?;
             ready(&path.display().to_string());
             let accepting = Arc::clone(&shared);
             let sender = view.sender()?;
@@ -171,16 +170,14 @@ pub fn serve(
 fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
     let mut took = || -> anyhow::Result<()> {
         loop {
-            let event = view.next(Some(REFRESH))?;
-            match event {
+            match view.next(None)? {
                 Some(Event::Frame(frame)) => {
                     let picture = Arc::new(view.picture(frame.buffer)?);
                     let mut state = shared.lock();
                     (state.picture, state.generation) = (picture, state.generation + 1);
                     shared.changed.notify_all();
-                    // Without viewers the daemon need not copy frames.
-                    while state.viewers.is_empty() {
-                        state = shared.wait(state);
+                    if state.viewers.is_empty() {
+                        view.send(LOOK_AWAY)?;
                     }
                     drop(state);
                     view.give_back(frame.buffer)?;
@@ -192,8 +189,7 @@ fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
                         (Arc::new(Picture::black(width, height)), state.generation + 1);
                     shared.changed.notify_all();
                 }
-                Some(Event::Size(..)) => {}
-                None => view.send(Viewed::Refresh)?,
+                Some(Event::Size(..)) | None => {}
             }
         }
     };
@@ -227,15 +223,26 @@ fn accept<C: Connection>(
             viewer
         };
         shared.changed.notify_all();
+        tell(sender, Viewed::Watch(true));
         let (shared, sender) = (Arc::clone(shared), Arc::clone(sender));
         thread::spawn(move || {
             if let Err(error) = converse(&shared, viewer, connection, &sender) {
                 eprintln!("bellhop: a viewer {error}");
             }
-            shared.lock().viewers.remove(&viewer);
+            let mut state = shared.lock();
+            state.viewers.remove(&viewer);
+            if state.viewers.is_empty() {
+                tell(&sender, LOOK_AWAY);
+            }
+            drop(state);
             shared.changed.notify_all();
         });
     }
+}
+
+/// Tells the daemon something. If it has ended, whoever takes frames notices.
+fn tell(sender: &Mutex<Sender>, viewed: Viewed) {
+    let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(viewed);
 }
 
 /// Serves a viewer until it goes: reads on this thread, sends on another.
@@ -302,10 +309,7 @@ fn receive(
                 continue;
             }
         };
-        let mut sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-        if sender.send(viewed).is_err() {
-            return Ok(());
-        }
+        tell(sender, viewed);
     }
 }
 

@@ -7,13 +7,13 @@ use crate::support::{TIMEOUT, bellhop, run, text};
 use bellhop_protocol::screen::{
     Connector, Input, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, inotify, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -232,6 +232,28 @@ fn a_port_is_of_this_machine_and_has_a_password() {
     assert!(everywhere.contains("not of this machine alone"), "{everywhere}");
     let open = said(shows.screen("serve").args(["--listen", "127.0.0.1:0"]));
     assert!(open.contains("--password-file"), "{open}");
+}
+
+#[test]
+fn nobody_else_may_connect_to_a_viewers_socket_at_any_time() {
+    let shows = Shows::frames(1);
+    let path = shows.file("screen.sock");
+    let folder = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    let changes = inotify::WatchFlags::CREATE | inotify::WatchFlags::ATTRIB;
+    inotify::add_watch(&folder, shows.folder.path(), changes).unwrap();
+    let _serves = serve(&shows, &["--unix", path.to_str().unwrap()]);
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut space = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(&folder, &mut space);
+    let mut seen = Vec::new();
+    while let Ok(event) = reader.next() {
+        if event.file_name() == Some(c"screen.sock") {
+            seen.push(event.events());
+        }
+    }
+    // It has that mode since it exists: nothing changed it.
+    assert_eq!(seen, [inotify::ReadFlags::CREATE]);
 }
 
 #[test]

@@ -78,7 +78,12 @@ impl Period {
 impl Crtc {
     /// A CRTC with its first VSYNC, number 0, at `start`.
     pub fn new(timing: Timing, start: u64) -> Self {
-        Self { timing, anchor: Vsync { count: 0, time: start } }
+        Self::from(timing, Vsync { count: 0, time: start })
+    }
+
+    /// A CRTC that goes on from a VSYNC.
+    pub fn from(timing: Timing, vsync: Vsync) -> Self {
+        Self { timing, anchor: vsync }
     }
 
     /// The shortest interval from a VSYNC to the next.

@@ -50,6 +50,17 @@ impl FrameBuffer {
             slice.copy_from(bytes);
         }
     }
+
+    /// Whether a row has these words.
+    pub fn has_row(&self, row: u32, words: &[u32]) -> bool {
+        let start = row as usize * self.width as usize * size_of::<u32>();
+        let mut here = vec![0; words.len()];
+        let slice = self.region.get_slice(start, size_of_val(words));
+        slice.is_ok_and(|slice| {
+            slice.copy_to(here.as_mut_bytes());
+            here == words
+        })
+    }
 }
 
 impl AsFd for FrameBuffer {

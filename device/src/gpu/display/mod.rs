@@ -13,6 +13,7 @@ mod compose;
 pub mod config;
 mod crtc;
 mod frame_buffer;
+mod looks;
 mod reports;
 mod scan_out;
 mod source;
@@ -311,9 +312,9 @@ impl GuestDisplay {
         ScanLine { line: line.line, in_vertical_blank: line.in_vertical_blank.into() }
     }
 
-    /// Has each VSYNC of a source reported.
-    pub fn control_vsync(&self, source: u32, on: bool) {
-        self.change_source(source, |source, now| source.control_vsync(on, now));
+    /// Has these processes told of each VSYNC of a source.
+    pub fn control_vsync(&self, source: u32, wanted_by: &[u32]) {
+        self.change_source(source, |source, now| source.control_vsync(wanted_by, now));
     }
 
     /// Gives a source's pointer a shape, which is read now.
@@ -435,10 +436,9 @@ impl Viewer {
         });
     }
 
-    /// Asks for a frame of the next VSYNC, even if nothing is flipped until then: somebody may have drawn into what is
-    /// shown.
-    pub fn refresh(&self) {
-        self.display.change(|state, now| state.refresh(self.id, now));
+    /// Whether it wants frames; it does at first. One that does not costs nothing, and gets a frame when it does again.
+    pub fn watch(&self, watches: bool) {
+        self.display.change(|state, now| state.watch(self.id, watches, now));
     }
 
     /// A person's input. Returns false if it was dropped: nothing is shown there, or the guest is too slow for it.

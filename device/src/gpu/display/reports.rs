@@ -2,8 +2,8 @@
 
 //! What a guest's display has to report to the control plane, until the control plane takes it.
 //!
-//! It stays small however late the control plane is: VSYNCs that show the same flip become one, as do movements of the
-//! pointer; flips wait for one another in the kernel, and what a viewer types beyond the room is dropped.
+//! It stays small however late the control plane is: movements of the pointer become one, flips wait for one another in
+//! the kernel, and what a viewer types beyond the room is dropped.
 
 use bellhop_host_kmd::hardware::Interrupt;
 use bellhop_protocol::event::InputKind;
@@ -20,20 +20,6 @@ impl Reports {
     /// Adds a report, or updates an earlier one that it makes needless. Returns false if there is no room for it.
     pub fn add(&mut self, report: Interrupt) -> bool {
         match report {
-            Interrupt::CrtcVsync { guest, source, flip, .. } => {
-                let of_source = |waiting: &&mut Interrupt| {
-                    matches!(waiting,
-                    Interrupt::CrtcVsync { guest: of, source: from, .. }
-                    | Interrupt::Flipped { guest: of, source: from, .. } if (*of, *from) == (guest, source))
-                };
-                let last = self.0.iter_mut().rev().find(of_source);
-                if let Some(last @ Interrupt::CrtcVsync { .. }) = last
-                    && matches!(last, Interrupt::CrtcVsync { flip: shown, .. } if *shown == flip)
-                {
-                    *last = report;
-                    return true;
-                }
-            }
             Interrupt::DisplayInput { guest, source, kind, .. } => {
                 if let Some(last) = self.0.back_mut()
                     && let Interrupt::DisplayInput {

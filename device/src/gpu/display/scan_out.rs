@@ -65,27 +65,39 @@ impl Timer {
 
 /// Scans out until nothing is committed any more, or the guest is gone.
 pub fn run(display: &Arc<GuestDisplay>, timer: &Timer) {
+    let now = || display.chip.now();
     loop {
         // Before the state is looked at: what changes afterwards makes it readable again.
         display.event.clear();
         timer.clear();
-        let step = {
+        let mut step = {
             let mut state = display.lock();
             if state.is_closed || state.paths().is_empty() {
                 // Under the lock: who commits next sees that no thread runs, and starts one.
                 state.is_running = false;
                 return;
             }
-            state.step(display.chip.now())
+            let step = state.step(now());
+            // Under the lock: a process that no longer wants VSYNCs gets none once that is set.
+            step.events.iter().for_each(|event| display.partition.tell(*event));
+            step
         };
         display.tell();
-        for job in &step.jobs {
+        let from = now();
+        for job in &mut step.jobs {
             compose(display, job);
         }
-        let wakes_at = step.wakes_at;
-        if !step.jobs.is_empty() || !step.after.is_empty() {
-            display.lock().composed(step);
+        for look in &mut step.looks {
+            look.make(&display.partition.memory());
+        }
+        let (wakes_at, has_looked) = (step.wakes_at, !step.looks.is_empty());
+        if !step.jobs.is_empty() || !step.after.is_empty() || has_looked {
+            display.lock().composed(step, (from, now()));
             display.tell();
+        }
+        if has_looked {
+            // What it saw may be for viewers.
+            continue;
         }
         if let Err(error) = timer.set(wakes_at).and_then(|()| wait(display, timer)) {
             let guest = display.guest().0;
@@ -109,10 +121,14 @@ fn wait(display: &GuestDisplay, timer: &Timer) -> io::Result<()> {
     }
 }
 
-fn compose(display: &GuestDisplay, job: &Job) {
+fn compose(display: &GuestDisplay, job: &mut Job) {
     let memory = display.partition.memory();
     for part in &job.parts {
-        let write = |row, words: &[u32]| job.filling.into.write_row(row, words);
+        let write = |row, words: &[u32]| {
+            let before = job.filling.unless.as_ref();
+            job.is_same &= before.is_none_or(|before| before.has_row(row, words));
+            job.filling.into.write_row(row, words);
+        };
         let (surface, pointer) = (part.surface.as_ref(), job.pointer.as_ref());
         job.geometry.compose(&memory, surface, pointer, part.rows.clone(), write);
     }

@@ -4,6 +4,7 @@
 
 use super::compose::Pointer;
 use super::crtc::{Crtc, Timing, Vsync};
+use super::looks::{Look, Looks};
 use super::surface::Surface;
 use bellhop_host_kmd::hardware::{DisplayPath, SourceAddress};
 use bellhop_protocol::control::display::{SourceMode, TargetMode};
@@ -38,29 +39,34 @@ pub struct Source {
     pub visible: bool,
     shown: Option<SourceAddress>,
     pending: Option<Pending>,
-    /// Whether each VSYNC is reported.
-    vsync_wanted: bool,
-    /// The last VSYNC that was reported, or that nobody wanted.
-    reported: u64,
+    /// The processes that are told of each VSYNC.
+    wanted_by: Vec<u32>,
+    /// The last VSYNC that they were told of, or that nobody wanted.
+    told: u64,
     shape: Option<Shape>,
     pointer: Option<(i32, i32)>,
     /// Grows with each change of what is seen.
     pub version: u64,
     /// The VSYNC from which on the latest change is seen.
     pub seen_from: u64,
+    pub looks: Looks,
 }
 
-/// A VSYNC to report.
+/// What a VSYNC brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reported {
-    pub flip: u64,
+pub struct Passed {
     pub vsync: Vsync,
+    /// The flip that happened at it, if one did.
+    pub flip: Option<u64>,
+    /// Whether it is one of which nobody was told.
+    pub is_new: bool,
 }
 
 /// An immediate flip that is about to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Immediate {
-    pub reported: Reported,
+    pub flip: u64,
+    pub vsync: Vsync,
     /// What was shown before it.
     pub before: Option<Surface>,
     /// The line of the preferred target from which on it is seen in this frame; 0 in the blank.
@@ -89,19 +95,33 @@ impl Source {
             visible: true,
             shown: None,
             pending: None,
-            vsync_wanted: false,
-            reported: 0,
+            wanted_by: Vec::new(),
+            told: 0,
             shape: None,
             pointer: None,
             version,
             seen_from: 0,
+            looks: Looks::default(),
         }
     }
 
-    /// Whether this path, its first, leaves it as it is.
+    /// Whether it stays with this path, its first: if its own mode does.
     pub fn stays(&self, path: &DisplayPath) -> bool {
-        (self.mode, self.target, self.target_mode)
-            == (path.source_mode, path.target, path.target_mode)
+        self.mode == path.source_mode
+    }
+
+    /// This is its first path from now on. If its target has another mode, frames begin anew; what is shown and what
+    /// waits stays, and VSYNCs are counted on.
+    pub fn set_first_path(&mut self, path: &DisplayPath, now: u64) {
+        self.target = path.target;
+        if self.target_mode != path.target_mode {
+            self.target_mode = path.target_mode;
+            let count = self.crtc.last(now).count;
+            self.crtc = Crtc::from(timing(&path.target_mode), Vsync { count, time: now });
+            if let Some(pending) = &mut self.pending {
+                pending.asked = now;
+            }
+        }
     }
 
     /// Something other than a flip changes what is seen from the next frame on.
@@ -113,6 +133,24 @@ impl Source {
     /// The flip that is shown; 0 for none.
     pub fn flip(&self) -> u64 {
         self.shown.map_or(0, |shown| shown.flip)
+    }
+
+    /// The driver's number for the flip that is shown; 0 for none.
+    pub fn number(&self) -> u64 {
+        self.shown.map_or(0, |shown| shown.number)
+    }
+
+    /// The processes that are told of each VSYNC.
+    pub fn wanted_by(&self) -> &[u32] {
+        &self.wanted_by
+    }
+
+    /// The look that is due, and when another one is.
+    pub fn look(&mut self, number: u32, now: u64) -> (Option<Look>, Option<u64>) {
+        let Some(surface) = self.surface() else { return (None, None) };
+        let look = self.looks.due(number, (self.version, surface), now);
+        let next = look.is_none().then(|| self.looks.next());
+        (look, next)
     }
 
     /// What is shown. Nothing while it is not visible.
@@ -127,9 +165,6 @@ impl Source {
 
     /// Asks for a flip, or for black at once. Returns the flip that will not happen because of it.
     pub fn set_address(&mut self, address: Option<SourceAddress>, now: u64) -> Option<u64> {
-        if self.pending.is_none() && !self.vsync_wanted {
-            self.reported = self.crtc.last(now).count;
-        }
         let pending = address.map(|address| Pending { address, asked: now });
         let before = std::mem::replace(&mut self.pending, pending);
         if address.is_none() {
@@ -141,7 +176,7 @@ impl Source {
 
     /// There is power again: a pending flip waits for the next VSYNC from now on.
     pub fn power_up(&mut self, now: u64) {
-        self.reported = self.crtc.last(now).count;
+        self.told = self.crtc.last(now).count;
         if let Some(pending) = &mut self.pending {
             pending.asked = now;
         }
@@ -151,23 +186,23 @@ impl Source {
     /// Forgets a pending flip, and counts VSYNCs anew.
     pub fn reset(&mut self, now: u64) {
         self.crtc = Crtc::new(timing(&self.target_mode), now);
-        (self.pending, self.reported) = (None, 0);
+        (self.pending, self.told) = (None, 0);
         self.change(now);
     }
 
-    /// Has each VSYNC reported, or none.
-    pub fn control_vsync(&mut self, on: bool, now: u64) {
-        if on && !self.vsync_wanted && self.pending.is_none() {
-            self.reported = self.crtc.last(now).count;
+    /// These processes are told of each VSYNC from now on.
+    pub fn control_vsync(&mut self, wanted_by: &[u32], now: u64) {
+        if self.wanted_by.is_empty() {
+            self.told = self.crtc.last(now).count;
         }
-        self.vsync_wanted = on;
+        self.wanted_by = wanted_by.to_vec();
     }
 
     /// Shows or blanks it.
     pub fn set_visible(&mut self, visible: bool, now: u64) {
         if self.visible != visible {
             self.visible = visible;
-            self.reported = self.crtc.last(now).count;
+            self.told = self.crtc.last(now).count;
             self.change(now);
             if !visible {
                 // A blanked source has no VSYNC that viewers could wait for.
@@ -226,20 +261,20 @@ impl Source {
         self.shown = Some(address);
         self.version += 1;
         self.seen_from = if self.visible { last.count.saturating_add(1) } else { 0 };
-        let reported = Reported { flip: address.flip, vsync: Vsync { time: now, ..last } };
         Some(Immediate {
-            reported,
+            flip: address.flip,
+            vsync: Vsync { time: now, ..last },
             before,
             line: if line.in_vertical_blank { 0 } else { line.line },
         })
     }
 
-    /// Does the flip whose VSYNC has come, and returns the VSYNC if it is to be reported.
-    pub fn pass(&mut self, now: u64) -> Option<Reported> {
+    /// Does the flip whose VSYNC has come. Returns the last VSYNC, unless none counts.
+    pub fn pass(&mut self, now: u64) -> Option<Passed> {
         if !self.visible {
             return None;
         }
-        let wanted = self.vsync_wanted || self.pending.is_some();
+        let mut flip = None;
         if let Some(pending) = self.pending
             && !pending.address.immediate
         {
@@ -250,12 +285,13 @@ impl Source {
                 self.pending = None;
                 self.version += 1;
                 self.seen_from = 0;
+                flip = Some(pending.address.flip);
             }
         }
         let vsync = self.crtc.last(now);
-        let is_new = vsync.count > self.reported;
-        self.reported = self.reported.max(vsync.count);
-        (wanted && is_new).then(|| Reported { flip: self.flip(), vsync })
+        let is_new = vsync.count > self.told;
+        self.told = self.told.max(vsync.count);
+        Some(Passed { vsync, flip, is_new })
     }
 
     /// When a VSYNC comes that has to be looked at; `None` while nobody wants one.
@@ -265,7 +301,7 @@ impl Source {
         }
         match self.pending {
             Some(pending) => Some(self.crtc.flip(pending.asked).time),
-            None => self.vsync_wanted.then(|| self.crtc.next(now).time),
+            None => (!self.wanted_by.is_empty()).then(|| self.crtc.next(now).time),
         }
     }
 }

@@ -5,18 +5,20 @@
 
 use super::compose::{Geometry, Pointer};
 use super::config::DisplayConfig;
-use super::crtc::Line;
+use super::crtc::{Line, Vsync};
+use super::looks::Look;
 use super::reports::Reports;
 use super::source::Source;
 use super::surface::Surface;
-use super::viewer::{Filling, Frame, ViewerId, Viewing};
-use crate::gpu::shared::event::Event;
+use super::viewer::{Filling, Frame, Refresh, ViewerId, Viewing};
+use crate::gpu::shared::event::Event as Signal;
 use bellhop_host_kmd::hardware::{DisplayPath, DisplayTicket, GuestId, Interrupt};
-use bellhop_protocol::event::InputKind;
+use bellhop_protocol::event::{Event, EventKind, InputKind};
 use bellhop_protocol::screen::Input;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use zerocopy::FromZeros;
 
 /// Most viewers of a guest's display at once. Each makes the display copy frames.
 pub const MAX_VIEWERS: usize = 8;
@@ -67,6 +69,8 @@ pub struct Job {
     pub pointer: Option<Pointer>,
     pub filling: Filling,
     pub frame: Frame,
+    /// Whether it is the same as the frame that [`Filling::unless`] names, as far as it is composed.
+    pub is_same: bool,
 }
 
 /// What the thread does next.
@@ -74,6 +78,10 @@ pub struct Job {
 pub struct Step {
     /// Frames to compose.
     pub jobs: Vec<Job>,
+    /// Looks at what is shown. After them there is another step.
+    pub looks: Vec<Look>,
+    /// VSYNCs that the guest is told of at once.
+    pub events: Vec<Event>,
     /// Reports of flips that wait until the frames are composed.
     pub after: Vec<Interrupt>,
     /// When to look again, in ticks; `None`: when something happens.
@@ -138,6 +146,7 @@ impl State {
                 Some(mut source) => {
                     let of_source = |other: &&DisplayPath| other.source == path.source;
                     if !self.paths.iter().filter(of_source).eq(paths.iter().filter(of_source)) {
+                        source.set_first_path(path, now);
                         source.change(now);
                     }
                     source
@@ -153,8 +162,9 @@ impl State {
             source.version = self.versions;
         }
         for viewer in &mut self.viewers {
-            if !paths.iter().any(|path| path.target == viewer.target) {
-                viewer.lose_signal();
+            match paths.iter().find(|path| path.target == viewer.target) {
+                Some(path) => viewer.set_size(Self::geometry(path).target),
+                None => viewer.lose_signal(),
             }
         }
     }
@@ -208,7 +218,7 @@ impl State {
     }
 
     /// Adds a viewer of a target; `None` if there are too many.
-    pub fn add_viewer(&mut self, target: u32, told: Arc<Event>) -> Option<ViewerId> {
+    pub fn add_viewer(&mut self, target: u32, told: Arc<Signal>) -> Option<ViewerId> {
         if self.viewers.len() >= MAX_VIEWERS {
             return None;
         }
@@ -233,14 +243,17 @@ impl State {
         self.viewers.iter().filter(|viewer| viewer.target == target).count()
     }
 
-    /// Has a viewer get a frame from the next VSYNC on, even if nothing changes.
-    pub fn refresh(&mut self, id: ViewerId, now: u64) {
-        let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id);
-        let Some(viewer) = viewer else { return };
+    /// Has a viewer get frames from now on, the first by the next VSYNC; or none.
+    pub fn watch(&mut self, id: ViewerId, watches: bool, now: u64) {
+        let Some(viewer) = self.viewers.iter_mut().find(|viewer| viewer.id == id) else { return };
+        viewer.watches = watches;
+        if !watches {
+            return;
+        }
         let path = self.paths.iter().find(|path| path.target == viewer.target);
         let source = path.and_then(|path| self.sources.get(&path.source));
         let from = source.map_or(0, |source| source.last_vsync(now).count + 1);
-        viewer.refresh = viewer.refresh.or(Some(from));
+        viewer.refresh = Some(Refresh { from, unless_same: false });
     }
 
     fn geometry(path: &DisplayPath) -> Geometry {
@@ -279,7 +292,7 @@ impl State {
         for (&number, source) in &mut self.sources {
             let target = source.target;
             if let Some(flipped) = source.flip_at_once(now) {
-                let (flip, vsync) = (flipped.reported.flip, flipped.reported.vsync);
+                let (flip, vsync) = (flipped.flip, flipped.vsync);
                 let (count, time) = (vsync.count, vsync.time);
                 let flipped_at = flipped.line;
                 step.after.push(Interrupt::Flipped { guest, source: number, flip, count, time });
@@ -305,10 +318,24 @@ impl State {
                 }
             }
             if let Some(passed) = source.pass(now) {
-                let (flip, count, time) = (passed.flip, passed.vsync.count, passed.vsync.time);
-                let vsync =
-                    Interrupt::CrtcVsync { guest, source: number, target, flip, count, time };
-                self.reports.add(vsync);
+                let Vsync { count, time } = passed.vsync;
+                if let Some(flip) = passed.flip {
+                    let vsync =
+                        Interrupt::CrtcVsync { guest, source: number, target, flip, count, time };
+                    self.reports.add(vsync);
+                }
+                if passed.is_new {
+                    let told = source.wanted_by().iter();
+                    step.events.extend(told.map(|process| Event {
+                        kind: EventKind::VSYNC,
+                        process: *process,
+                        object: number.into(),
+                        value: source.number(),
+                        cookie: count,
+                        time,
+                        ..Event::new_zeroed()
+                    }));
+                }
             }
             step.wakes_at = earliest(step.wakes_at, source.wakes_at(now));
         }
@@ -324,7 +351,7 @@ impl State {
             };
             let parts = [(0..path.target_mode.height, source.surface())];
             let is_due = |viewer: &Viewing| {
-                viewer.refresh.is_some_and(|from| from <= vsync.count)
+                viewer.wants_refresh(vsync.count)
                     || viewer.seen != source.version && source.seen_from <= vsync.count
             };
             frames(&mut self.viewers, path, source, frame, &parts, &mut step.jobs, is_due);
@@ -337,17 +364,43 @@ impl State {
                 step.wakes_at = earliest(step.wakes_at, Some(source.next_vsync(now).time));
             }
         }
-        self.is_composing = !step.jobs.is_empty();
+        for (&number, source) in &mut self.sources {
+            let shows = |viewer: &Viewing| {
+                let is_it =
+                    |path: &&DisplayPath| (path.source, path.target) == (number, viewer.target);
+                viewer.has_room() && paths.iter().any(|path| is_it(&path))
+            };
+            if self.viewers.iter().any(shows) {
+                let (look, next) = source.look(number, now);
+                step.looks.extend(look);
+                step.wakes_at = earliest(step.wakes_at, next);
+            }
+        }
+        self.is_composing = !step.jobs.is_empty() || !step.looks.is_empty();
         step
     }
 
-    /// Thread: the frames of a step are composed.
-    pub fn composed(&mut self, step: Step) {
+    /// Thread: the frames of a step are composed, and its looks are made, from one time to another.
+    pub fn composed(&mut self, step: Step, (from, now): (u64, u64)) {
         self.is_composing = false;
         for job in step.jobs {
             let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == job.filling.viewer);
             if let Some(viewer) = viewer {
-                viewer.filled(&job.filling, job.frame);
+                let frame = (job.filling.unless.is_none() || !job.is_same).then_some(job.frame);
+                viewer.filled(&job.filling, frame);
+            }
+        }
+        for look in step.looks {
+            let number = look.source;
+            let Some(source) = self.sources.get_mut(&number) else { continue };
+            if source.looks.made(look, (from, now)) {
+                let from = source.last_vsync(now).count + 1;
+                for viewer in &mut self.viewers {
+                    let target = viewer.target;
+                    if self.paths.iter().any(|it| (it.source, it.target) == (number, target)) {
+                        viewer.refresh.get_or_insert(Refresh { from, unless_same: true });
+                    }
+                }
             }
         }
         for report in step.after {
@@ -374,7 +427,8 @@ fn frames(
     let geometry = State::geometry(path);
     let of_path = viewers.iter_mut().filter(|viewer| viewer.target == path.target);
     for viewer in of_path.filter(|viewer| viewer.has_room() && is_due(viewer)) {
-        let filling = match viewer.fill(&geometry) {
+        let is_same = frame.torn_at == 0 && viewer.seen == source.version;
+        let filling = match viewer.fill(&geometry, is_same) {
             Ok(Some(filling)) => filling,
             Ok(None) => continue,
             Err(error) => {
@@ -396,6 +450,7 @@ fn frames(
             pointer: source.pointer(),
             frame: Frame { buffer: filling.buffer, ..frame },
             filling,
+            is_same: true,
         });
     }
 }

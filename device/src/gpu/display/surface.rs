@@ -45,6 +45,16 @@ impl Surface {
 }
 
 impl Rows<'_> {
+    /// Reads a row's bytes; none of a row that does not exist.
+    pub fn bytes(&self, row: u32, into: &mut Vec<u8>) {
+        let start = (self.surface.pitch as usize).saturating_mul(row as usize);
+        into.resize(self.row, 0);
+        match self.bytes.subslice(start, self.row) {
+            Ok(bytes) => drop(bytes.copy_to(into.as_mut_slice())),
+            Err(_) => into.clear(),
+        }
+    }
+
     /// Reads a row as words `0xAARRGGBB`, with the alpha as it is in memory, or 0 for formats without. Rows that do not
     /// exist are black. `words` has as many elements as a row has pixels.
     pub fn read(&self, row: u32, words: &mut [u32]) {

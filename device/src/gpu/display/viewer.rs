@@ -45,6 +45,19 @@ pub struct Frame {
     pub torn_at: u32,
 }
 
+/// A frame that is wanted though nothing was flipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refresh {
+    /// From this VSYNC on.
+    pub from: u64,
+    /// Only if it is not the same as the latest.
+    pub unless_same: bool,
+}
+
+impl Refresh {
+    const AT_ONCE: Self = Self { from: 0, unless_same: false };
+}
+
 /// A viewer, as the display knows it.
 #[derive(Debug)]
 pub struct Viewing {
@@ -61,8 +74,12 @@ pub struct Viewing {
     epoch: u64,
     /// The version of the picture that it was sent last.
     pub seen: u64,
-    /// The VSYNC from which on it wants a frame even if nothing changed.
-    pub refresh: Option<u64>,
+    /// The VSYNC from which on it wants a frame even if nothing was flipped.
+    pub refresh: Option<Refresh>,
+    /// Whether it wants frames at all.
+    pub watches: bool,
+    /// The buffer of the latest frame.
+    latest: Option<u32>,
     has_signal: bool,
 }
 
@@ -72,6 +89,8 @@ pub struct Filling {
     pub viewer: ViewerId,
     pub buffer: u32,
     pub into: Arc<FrameBuffer>,
+    /// The latest frame, if this one is not worth telling of when it is the same.
+    pub unless: Option<Arc<FrameBuffer>>,
     epoch: u64,
 }
 
@@ -87,7 +106,9 @@ impl Viewing {
             updates: VecDeque::new(),
             epoch: 0,
             seen: 0,
-            refresh: Some(0),
+            refresh: Some(Refresh::AT_ONCE),
+            watches: true,
+            latest: None,
             has_signal: false,
         };
         viewing.tell(Update::NoSignal);
@@ -121,26 +142,40 @@ impl Viewing {
         }
     }
 
+    /// Its target has this size from now on.
+    pub fn set_size(&mut self, size: (u32, u32)) {
+        if self.buffers.as_ref().is_some_and(|[buffer, _]| buffer.size() != size) {
+            self.forget_buffers();
+        }
+    }
+
     fn forget_buffers(&mut self) {
         self.buffers = None;
-        self.held = [false; 2];
+        (self.held, self.latest) = ([false; 2], None);
         self.epoch += 1;
-        self.refresh = Some(0);
+        self.refresh = Some(Refresh::AT_ONCE);
         // These are about buffers that are gone.
         self.updates.clear();
     }
 
-    /// Whether a frame could be written.
+    /// Whether a frame could be written that it wants. A viewer that looks away gets the first frame of each size: it tells
+    /// others how large the screen is.
     pub fn has_room(&self) -> bool {
-        self.held.iter().any(|held| !held)
+        (self.watches || self.latest.is_none()) && self.held.iter().any(|held| !held)
     }
 
-    /// A buffer for a frame of this geometry.
+    /// Whether it wants a frame of a VSYNC though nothing was flipped.
+    pub fn wants_refresh(&self, vsync: u64) -> bool {
+        self.refresh.is_some_and(|refresh| refresh.from <= vsync)
+    }
+
+    /// A buffer for a frame of this geometry; `is_same` says that nothing was flipped since the latest.
     ///
     /// # Errors
     /// If the operating system has no memory for buffers.
-    pub fn fill(&mut self, geometry: &Geometry) -> io::Result<Option<Filling>> {
-        if self.buffers.as_ref().is_none_or(|[buffer, _]| buffer.size() != geometry.target) {
+    pub fn fill(&mut self, geometry: &Geometry, is_same: bool) -> io::Result<Option<Filling>> {
+        self.set_size(geometry.target);
+        if self.buffers.is_none() {
             self.forget_buffers();
             let new = || FrameBuffer::new(geometry.target).map(Arc::new);
             let buffers = [new()?, new()?];
@@ -149,17 +184,33 @@ impl Viewing {
             self.tell(Update::Buffers(buffers));
         }
         let Some(buffers) = &self.buffers else { return Ok(None) };
-        let free = (0..).zip(buffers).zip(&mut self.held).find(|(_, held)| !**held);
-        Ok(free.map(|((buffer, into), held)| {
-            *held = true;
-            Filling { viewer: self.id, buffer, into: Arc::clone(into), epoch: self.epoch }
-        }))
+        let unless_same = is_same && self.refresh.is_none_or(|refresh| refresh.unless_same);
+        let latest = self.latest.filter(|_| unless_same);
+        let latest = latest.and_then(|buffer| buffers.get(buffer as usize)).cloned();
+        // The latest frame stays there to compare with, if it can.
+        let is_free = |buffer: &usize| self.held.get(*buffer) == Some(&false);
+        let spared = usize::from(self.latest == Some(0));
+        let Some(buffer) = [spared, 1 - spared].into_iter().find(is_free) else { return Ok(None) };
+        let (Some(into), Some(held)) = (buffers.get(buffer), self.held.get_mut(buffer)) else {
+            return Ok(None);
+        };
+        *held = true;
+        let unless = latest.filter(|latest| !Arc::ptr_eq(latest, into));
+        let (viewer, into, epoch) = (self.id, Arc::clone(into), self.epoch);
+        Ok(Some(Filling { viewer, buffer: buffer as u32, into, unless, epoch }))
     }
 
-    /// The buffer is filled, unless it has gone meanwhile.
-    pub fn filled(&mut self, filling: &Filling, frame: Frame) {
-        if filling.epoch == self.epoch {
-            self.tell(Update::Frame(frame));
+    /// The buffer is filled, unless it has gone meanwhile; with a frame that is not worth telling of, if there is none.
+    pub fn filled(&mut self, filling: &Filling, frame: Option<Frame>) {
+        if filling.epoch != self.epoch {
+            return;
+        }
+        match frame {
+            Some(frame) => {
+                self.latest = Some(frame.buffer);
+                self.tell(Update::Frame(frame));
+            }
+            None => self.give_back(filling.buffer),
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::fence_logs::FenceLogs;
 use super::fence_table::{Fence, FenceTable, Kind, Place, Places};
 use super::interrupt::Interrupts;
-use super::nudge::Nudge;
+use super::nudge::{GuestEvents, Nudge};
 use super::paging::Paging;
 use super::rotation::Rotation;
 use super::statistics::Counters;
@@ -21,6 +21,7 @@ use bellhop_host_kmd::hardware::{
     FenceLogBuffer, FenceStorage, FrontEnd, GuestId, PhysicalAddress, Segment, SegmentSizes,
 };
 use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::event::Event;
 use bellhop_protocol::handoff::tlb::Flushes;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,6 +57,8 @@ pub struct Partition {
     kick: OnceLock<OwnedFd>,
     /// An engine's direct way to reach the guest, if there is one.
     nudge: OnceLock<Arc<dyn Nudge>>,
+    /// Its event queue, for hardware that tells it of something by itself.
+    events: OnceLock<Arc<dyn GuestEvents>>,
     /// The rotation of its doorbell pages, if its VMM moves them.
     rotation: OnceLock<Arc<Rotation>>,
 }
@@ -97,6 +100,7 @@ impl Partition {
             doorbell_share: AtomicU32::new(0),
             kick: OnceLock::new(),
             nudge: OnceLock::new(),
+            events: OnceLock::new(),
             rotation: OnceLock::new(),
         })
     }
@@ -158,6 +162,19 @@ impl Partition {
     pub fn nudge(&self) {
         if let Some(nudge) = self.nudge.get() {
             nudge.nudge();
+        }
+    }
+
+    /// Before the guest runs: sets its event queue.
+    pub fn set_events(&self, events: Arc<dyn GuestEvents>) {
+        // A guest keeps one event queue while it is attached.
+        let _ = self.events.set(events);
+    }
+
+    /// Tells it of something, without the control plane.
+    pub fn tell(&self, event: Event) {
+        if let Some(events) = self.events.get() {
+            events.send(event);
         }
     }
 

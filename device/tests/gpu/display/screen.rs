@@ -5,7 +5,7 @@
 use crate::support::rig::{LAYOUT, SEGMENTS, guest_memory};
 use bellhop_device::gpu::display::config::{ConnectorConfig, DisplayConfig};
 use bellhop_device::gpu::display::{Frame, FrameBuffer, ScreenError, Update, Viewer};
-use bellhop_device::gpu::{Gpu, GpuConfig};
+use bellhop_device::gpu::{Gpu, GpuConfig, GuestEvents};
 use bellhop_host_kmd::hardware::{
     Display as _, DisplayPath, GuestId, Interrupt, Interrupts as _, Monitor, PhysicalAddress,
     PointerShape, Segment, SourceAddress, UnknownId,
@@ -13,7 +13,7 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::control::display::{
     ConnectorKind, Rotation, Scaling, SourceMode, TargetMode,
 };
-use bellhop_protocol::event::InputKind;
+use bellhop_protocol::event::{Event, InputKind};
 use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::screen::Input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +21,8 @@ use rustix::io::retry_on_intr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Sides of all screens here, and bytes of a frame.
@@ -28,15 +30,29 @@ const WIDTH: u32 = 64;
 const HEIGHT: u32 = 48;
 const FRAME: u64 = 4 * (WIDTH * HEIGHT) as u64;
 
+/// Only something that never happens takes this long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 struct Screens {
     gpu: Arc<Gpu>,
     guest: GuestId,
     bar: MmapRegion,
 }
 
+/// A guest's event queue, as a test reads it.
+#[derive(Debug)]
+struct Told(Sender<Event>);
+
+impl GuestEvents for Told {
+    fn send(&self, event: Event) {
+        // The test has ended.
+        let _ = self.0.send(event);
+    }
+}
+
 /// Waits until a descriptor is readable.
 fn wait(fd: impl AsFd) {
-    let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+    let patience = Timespec::try_from(PATIENCE).unwrap();
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     assert_eq!(retry_on_intr(|| poll(&mut fds, Some(&patience))).unwrap(), 1, "nothing happened");
 }
@@ -94,7 +110,7 @@ impl Screens {
 
     fn flip(&self, source: u32, flip: u64, immediate: bool) {
         let base = PhysicalAddress { segment: Segment::Local, address: flip % 8 * FRAME };
-        let address = SourceAddress { flip, base, pitch: 4 * WIDTH, immediate };
+        let address = SourceAddress { flip, number: flip, base, pitch: 4 * WIDTH, immediate };
         self.gpu.set_source_address(self.guest, source, Some(address)).unwrap();
     }
 
@@ -198,6 +214,27 @@ fn what_is_flipped_is_seen_from_its_vsync_on() {
         assert!(vsync > last);
         last = vsync;
         assert_eq!(eyes.see_flip(flip), [flip as u32; HEIGHT as usize]);
+    }
+}
+
+#[test]
+fn what_is_drawn_into_the_picture_that_is_shown_is_seen_without_a_flip() {
+    let screens = Screens::start();
+    screens.gpu.commit_vidpn(screens.guest, &[path(0, 0, 100)]).unwrap();
+    screens.draw(1);
+    screens.flip(0, 1, false);
+    screens.vsync_of(1);
+    let mut eyes = screens.view(0);
+    let mut rows = vec![1; HEIGHT as usize];
+    assert_eq!(eyes.see_flip(1), rows);
+    // One row after another; a frame is told only if it is not the same as that before.
+    for row in [0, 47, 17, 30] {
+        rows[row] = 0x55_0055;
+        let bytes = 0x55_0055_u32.to_le_bytes().repeat(WIDTH as usize);
+        let at = (LAYOUT.local_memory() + FRAME) as usize + row * 4 * WIDTH as usize;
+        screens.bar.as_volatile_slice().write_slice(&bytes, at).unwrap();
+        let (frame, seen) = eyes.see();
+        assert_eq!((frame.flip, seen), (1, rows.clone()), "{frame:?}");
     }
 }
 
@@ -330,11 +367,10 @@ fn a_screen_that_nobody_watches_wakes_nobody() {
     // A second screen, which is watched, tells that time passes.
     let other = Screens::start();
     other.gpu.commit_vidpn(other.guest, &[path(0, 0, 240)]).unwrap();
-    other.gpu.control_vsync(other.guest, 0, true).unwrap();
-    other.interrupt(|interrupt| match interrupt {
-        Interrupt::CrtcVsync { count, .. } if *count >= 24 => Some(()),
-        _ => None,
-    });
+    let (vsyncs, passed) = channel();
+    other.gpu.set_guest_events(other.guest, Arc::new(Told(vsyncs)));
+    other.gpu.control_vsync(other.guest, 0, &[5]).unwrap();
+    while passed.recv_timeout(PATIENCE).unwrap().cookie < 24 {}
     // At most the one that was under way.
     assert!(wakeups() <= before + 1, "{before} {}", wakeups());
     screens.draw(2);

@@ -42,8 +42,8 @@ pub(crate) struct Primary {
 impl Primary {
     /// The address for the hardware.
     pub(crate) fn address(&self, immediate: bool) -> SourceAddress {
-        let Self { id: FlipId(flip), base, pitch, .. } = *self;
-        SourceAddress { flip, base, pitch, immediate }
+        let Self { id: FlipId(flip), number, base, pitch, .. } = *self;
+        SourceAddress { flip, number, base, pitch, immediate }
     }
 }
 

@@ -132,12 +132,12 @@ impl Source {
         self.owner == process || self.granted == Some(process)
     }
 
-    /// Lets another process flip it, or no other. Returns whether VSYNC interrupts are wanted.
-    pub(crate) fn grant(&mut self, process: Option<u32>) -> bool {
+    /// Lets another process flip it, or no other. Returns the processes that are told of VSYNCs.
+    pub(crate) fn grant(&mut self, process: Option<u32>) -> Vec<u32> {
         self.granted = process;
         let (owner, granted) = (self.owner, self.granted);
         self.wanted_by.retain(|process| *process == owner || Some(*process) == granted);
-        !self.wanted_by.is_empty()
+        self.wanted_by.iter().copied().collect()
     }
 
     /// The other process that may flip it.
@@ -145,19 +145,14 @@ impl Source {
         self.granted
     }
 
-    /// A process wants VSYNC events, or not. Returns whether VSYNC interrupts are wanted.
-    pub(crate) fn want_vsync(&mut self, process: u32, on: bool) -> bool {
+    /// A process wants VSYNC events, or not. Returns the processes that are told of VSYNCs.
+    pub(crate) fn want_vsync(&mut self, process: u32, on: bool) -> Vec<u32> {
         if on {
             self.wanted_by.insert(process);
         } else {
             self.wanted_by.remove(&process);
         }
-        !self.wanted_by.is_empty()
-    }
-
-    /// The processes that want VSYNC events.
-    pub(crate) fn wanted_by(&self) -> impl Iterator<Item = u32> {
-        self.wanted_by.iter().copied()
+        self.wanted_by.iter().copied().collect()
     }
 
     /// The driver's number of the flip that is shown; 0 for none.

@@ -147,7 +147,7 @@ impl Display {
         for (index, source) in &mut self.sources {
             if source.granted() == Some(process) {
                 let wanted = source.grant(None);
-                ddi.control_interrupt(guest, *index, wanted);
+                ddi.control_interrupt(guest, *index, &wanted);
             }
         }
         self.take_away(ddi, |surface| surface.process == process, outcomes);

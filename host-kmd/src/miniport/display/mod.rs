@@ -87,8 +87,8 @@ impl DisplayDdi for DisplayDriver {
         self.hardware.scan_line(guest, source).reported_or(nowhere)
     }
 
-    fn control_interrupt(&self, guest: GuestId, source: u32, on: bool) {
-        self.hardware.control_vsync(guest, source, on).reported();
+    fn control_interrupt(&self, guest: GuestId, source: u32, wanted_by: &[u32]) {
+        self.hardware.control_vsync(guest, source, wanted_by).reported();
     }
 
     fn set_pointer_shape(&self, guest: GuestId, source: u32, shape: Option<PointerShape>) {

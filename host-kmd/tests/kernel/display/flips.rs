@@ -185,19 +185,22 @@ fn a_vsync_with_another_address_or_of_another_target_does_not_count() {
 }
 
 #[test]
-fn vsync_events_come_only_while_they_are_wanted() {
+fn the_hardware_tells_of_vsyncs_whoever_wants_them() {
     let (mut bench, client) = lit();
+    let told =
+        |bench: &Bench| bench.model.state().displays.sources[&(client.guest, 0)].wanted_by.clone();
     let wanted = |flags| ControlInterrupt { source: 0, flags };
-    vsync(&mut bench, client.guest, 0);
-    assert_eq!(bench.events, []);
+    assert!(told(&bench).is_empty());
     bench.call(client, &wanted(INTERRUPT_VSYNC)).unwrap();
-    vsync(&mut bench, client.guest, 0);
-    let (_, event) = bench.events.pop().unwrap();
-    assert_eq!((event.kind, event.process), (EventKind::VSYNC, client.process));
-    assert_eq!((event.object, event.value, event.cookie, event.time), (0, 0, 2, 1002));
+    assert_eq!(told(&bench), [client.process]);
+    let primary = primary(&mut bench, client);
+    flip(&mut bench, client, primary, 77).unwrap();
+    let pending = bench.model.state().displays.sources[&(client.guest, 0)].pending.unwrap();
+    assert_eq!(pending.number, 77, "by the number that the driver gave");
+    (0..3).for_each(|_| vsync(&mut bench, client.guest, 0));
+    assert_eq!(take_flipped(&mut bench), [(77, SHOWN)]);
     bench.call(client, &wanted(0)).unwrap();
-    vsync(&mut bench, client.guest, 0);
-    assert_eq!(bench.events, []);
+    assert!(told(&bench).is_empty());
     assert_eq!(
         bench.call(client, &GetScanLine { source: 0, reserved: 0 }).unwrap_err().0,
         Status::INVALID_PARAMETER

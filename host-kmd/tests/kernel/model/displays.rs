@@ -14,7 +14,8 @@ pub struct ModelSource {
     pub visible: bool,
     pub pending: Option<SourceAddress>,
     pub shown: Option<SourceAddress>,
-    pub vsync: bool,
+    /// The processes that are told of VSYNCs.
+    pub wanted_by: Vec<u32>,
     pub count: u64,
     pub pointer: Option<PointerShape>,
     pub position: ((i32, i32), bool),

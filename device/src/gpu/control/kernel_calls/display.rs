@@ -58,8 +58,13 @@ impl Display for Gpu {
         Ok(self.display(guest)?.scan_line(source))
     }
 
-    fn control_vsync(&self, guest: GuestId, source: u32, on: bool) -> Result<(), UnknownId> {
-        self.display(guest)?.control_vsync(source, on);
+    fn control_vsync(
+        &self,
+        guest: GuestId,
+        source: u32,
+        wanted_by: &[u32],
+    ) -> Result<(), UnknownId> {
+        self.display(guest)?.control_vsync(source, wanted_by);
         Ok(())
     }
 

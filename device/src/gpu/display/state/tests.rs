@@ -48,7 +48,7 @@ fn path(source: u32, target: u32) -> DisplayPath {
 
 fn flip(number: u64, immediate: bool) -> Option<SourceAddress> {
     let base = PhysicalAddress { segment: Segment::Local, address: number * 0x1000 };
-    Some(SourceAddress { flip: number, base, pitch: 16, immediate })
+    Some(SourceAddress { flip: number, number: 100 + number, base, pitch: 16, immediate })
 }
 
 fn vsync(source: u32, target: u32, flip: u64, count: u64) -> Interrupt {
@@ -59,11 +59,24 @@ fn reports(state: &mut State) -> Vec<Interrupt> {
     state.reports.take().collect()
 }
 
+/// The VSYNCs that process 9 is told of in a step: their counts, and the flips that are shown, by the driver's numbers.
+fn told(state: &mut State, now: u64) -> Vec<(u64, u64)> {
+    let step = state.step(now);
+    let told = step.events.iter().map(|event| {
+        assert_eq!((event.kind, event.process, event.object), (EventKind::VSYNC, 9, 0));
+        assert_eq!(event.time, event.cookie * 10 * MS);
+        (event.cookie, event.value)
+    });
+    let told = told.collect();
+    state.composed(step, (now, now));
+    told
+}
+
 /// A step whose frames are composed at once. Returns when the next one is.
 fn step(state: &mut State, now: u64) -> Option<u64> {
     let step = state.step(now);
     let wakes_at = step.wakes_at;
-    state.composed(step);
+    state.composed(step, (now, now));
     wakes_at
 }
 
@@ -81,16 +94,21 @@ fn nobody_wakes_a_screen_that_nobody_watches() {
 }
 
 #[test]
-fn each_vsync_is_reported_while_it_is_wanted() {
+fn each_vsync_is_told_of_while_somebody_wants_it() {
     let mut state = state();
     state.commit(&[path(0, 0)], 0);
-    state.source(0).unwrap().control_vsync(true, 25 * MS);
+    state.source(0).unwrap().control_vsync(&[9], 25 * MS);
     assert_eq!(step(&mut state, 25 * MS), Some(30 * MS));
+    assert_eq!(told(&mut state, 30 * MS), [(3, 0)]);
     assert_eq!(step(&mut state, 30 * MS), Some(40 * MS));
+    state.source(0).unwrap().set_address(flip(1, false), 31 * MS);
     // The thread was late: one VSYNC is missed, and the count says so.
+    assert_eq!(told(&mut state, 53 * MS), [(5, 101)]);
     assert_eq!(step(&mut state, 53 * MS), Some(60 * MS));
-    assert_eq!(reports(&mut state), [vsync(0, 0, 0, 5)], "older ones tell nothing more");
-    state.source(0).unwrap().control_vsync(false, 55 * MS);
+    // The kernel learns of the flip alone.
+    assert_eq!(reports(&mut state), [vsync(0, 0, 1, 5)]);
+    state.source(0).unwrap().control_vsync(&[], 55 * MS);
+    assert_eq!(told(&mut state, 60 * MS), []);
     assert_eq!(step(&mut state, 60 * MS), None);
     assert_eq!(reports(&mut state), []);
 }
@@ -122,7 +140,7 @@ fn an_immediate_flip_happens_at_once_and_is_reported_when_the_lines_before_it_ar
         |flip, count, time| Interrupt::Flipped { guest: GUEST, source: 0, flip, count, time };
     assert_eq!(step.after, [flipped(1, 0, 5 * MS)]);
     assert_eq!(reports(&mut state), []);
-    state.composed(step);
+    state.composed(step, (5 * MS, 5 * MS));
     assert_eq!(reports(&mut state), [flipped(1, 0, 5 * MS)]);
 }
 
@@ -131,7 +149,7 @@ fn a_blanked_source_flips_at_once_and_has_no_vsync() {
     let mut state = state();
     state.commit(&[path(0, 0)], 0);
     let source = state.source(0).unwrap();
-    source.control_vsync(true, 0);
+    source.control_vsync(&[9], 0);
     source.set_address(flip(1, false), MS);
     source.set_visible(false, 2 * MS);
     assert_eq!(step(&mut state, 2 * MS), None);
@@ -142,8 +160,7 @@ fn a_blanked_source_flips_at_once_and_has_no_vsync() {
     source.set_visible(true, 42 * MS);
     assert!(source.surface().is_some());
     assert_eq!(step(&mut state, 42 * MS), Some(50 * MS));
-    step(&mut state, 50 * MS);
-    assert_eq!(reports(&mut state), [vsync(0, 0, 1, 5)]);
+    assert_eq!(told(&mut state, 50 * MS), [(5, 101)]);
 }
 
 #[test]
@@ -157,16 +174,34 @@ fn a_source_that_stays_goes_on_and_one_that_changes_begins_anew() {
     assert_eq!(state.source(0).unwrap().flip(), 1);
     let mut other = path(0, 0);
     other.target_mode.refresh_numerator = 50;
+    state.source(0).unwrap().set_address(flip(2, false), 24 * MS);
     state.commit(&[other, path(1, 1)], 25 * MS);
+    // Its monitor has another rate: frames begin anew, and nothing is lost.
     let source = state.source(0).unwrap();
-    assert_eq!((source.flip(), source.last_vsync(44 * MS).count), (0, 0));
+    assert_eq!((source.flip(), source.last_vsync(44 * MS).count), (1, 2));
+    assert_eq!(step(&mut state, 30 * MS), Some(45 * MS));
+    step(&mut state, 45 * MS);
+    let shown = |flip, count, time| Interrupt::CrtcVsync {
+        guest: GUEST,
+        source: 0,
+        target: 0,
+        flip,
+        count,
+        time,
+    };
+    assert_eq!(reports(&mut state), [shown(1, 1, 10 * MS), shown(2, 3, 45 * MS)]);
+    let mut smaller = other;
+    smaller.source_mode.width = 3;
+    state.commit(&[smaller, path(1, 1)], 50 * MS);
+    let source = state.source(0).unwrap();
+    assert_eq!((source.flip(), source.last_vsync(69 * MS).count), (0, 0));
     assert_eq!(state.source(1).unwrap().last_vsync(44 * MS).count, 2);
     state.commit(&[], 45 * MS);
     assert!(state.source(0).is_none() && state.paths().is_empty());
 }
 
 fn view(state: &mut State, target: u32) -> ViewerId {
-    state.add_viewer(target, Arc::new(Event::new().unwrap())).unwrap()
+    state.add_viewer(target, Arc::new(Signal::new().unwrap())).unwrap()
 }
 
 /// What a viewer was told: `B` new buffers, `-` no signal, or the flip of a frame. Frames are given back.
@@ -189,8 +224,13 @@ fn seen(state: &mut State, viewer: ViewerId) -> String {
     seen
 }
 
+/// When somebody looks whether a picture has changed that was first seen at a time.
+fn look_after(time: u64) -> Option<u64> {
+    Some(time + 200 * MS)
+}
+
 #[test]
-fn a_viewer_sees_each_change_once_and_then_nobody_wakes() {
+fn a_viewer_sees_each_change_once() {
     let mut state = state();
     let viewer = view(&mut state, 0);
     assert_eq!(seen(&mut state, viewer), "-");
@@ -199,17 +239,39 @@ fn a_viewer_sees_each_change_once_and_then_nobody_wakes() {
     assert_eq!(seen(&mut state, viewer), "B0");
     state.source(0).unwrap().set_address(flip(1, false), 3 * MS);
     assert_eq!(step(&mut state, 3 * MS), Some(10 * MS));
-    assert_eq!(step(&mut state, 10 * MS), None);
+    assert_eq!(step(&mut state, 10 * MS), look_after(10 * MS));
     assert_eq!(seen(&mut state, viewer), "1");
-    assert_eq!(step(&mut state, 11 * MS), None);
-    state.refresh(viewer, 12 * MS);
-    assert_eq!(step(&mut state, 12 * MS), Some(20 * MS));
-    assert_eq!(step(&mut state, 20 * MS), None);
-    assert_eq!(seen(&mut state, viewer), "1");
+    assert_eq!(step(&mut state, 11 * MS), look_after(10 * MS));
+    assert_eq!(seen(&mut state, viewer), "");
     state.commit(&[], 21 * MS);
     assert_eq!(seen(&mut state, viewer), "-");
     state.remove_viewer(viewer);
     assert_eq!(state.viewers_of(0), 0);
+}
+
+#[test]
+fn a_viewer_that_looks_away_wakes_nobody_and_sees_what_is_there_when_it_looks_again() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.watch(viewer, false, 0);
+    state.commit(&[path(0, 0)], 0);
+    assert_eq!(step(&mut state, 0), None);
+    assert_eq!(seen(&mut state, viewer), "B0", "the first frame, for its size");
+    assert_eq!(step(&mut state, 11 * MS), None);
+    state.source(0).unwrap().set_address(flip(1, false), 12 * MS);
+    step(&mut state, 20 * MS);
+    assert_eq!(step(&mut state, 500 * MS), None);
+    assert_eq!(seen(&mut state, viewer), "");
+    state.watch(viewer, true, 501 * MS);
+    assert_eq!(step(&mut state, 501 * MS), look_after(501 * MS));
+    assert_eq!(seen(&mut state, viewer), "1");
+    // Another size is told even to who looks away.
+    state.watch(viewer, false, 511 * MS);
+    let mut large = path(0, 0);
+    large.target_mode.width = 5;
+    state.commit(&[large], 512 * MS);
+    step(&mut state, 530 * MS);
+    assert_eq!(seen(&mut state, viewer), "B1");
 }
 
 #[test]
@@ -248,7 +310,7 @@ fn a_torn_frame_has_the_lines_before_it_and_a_whole_one_follows() {
         .collect();
     assert_eq!(parts, [(0..4, 0x1000), (4..8, 0x2000)]);
     assert_eq!(torn.wakes_at, Some(20 * MS));
-    state.composed(torn);
+    state.composed(torn, (0, 0));
     assert_eq!(seen(&mut state, viewer), "2t4");
     step(&mut state, 20 * MS);
     assert_eq!(seen(&mut state, viewer), "2");
@@ -271,7 +333,7 @@ fn clones_show_one_source_each_in_its_own_way() {
     let first = state.step(0);
     let sizes: Vec<_> = first.jobs.iter().map(|job| job.filling.into.size()).collect();
     assert_eq!(sizes, [(4, 8), (8, 8)]);
-    state.composed(first);
+    state.composed(first, (0, 0));
     state.source(0).unwrap().set_address(flip(1, false), MS);
     step(&mut state, 10 * MS);
     assert_eq!(viewers.map(|viewer| seen(&mut state, viewer)), ["B01", "B01"]);
@@ -293,7 +355,7 @@ fn a_ticket_passes_when_no_surface_is_read_any_more() {
     state.commit(&[], 0);
     assert_eq!([state.quiesce(), state.quiesce()], [DisplayTicket(2), DisplayTicket(3)]);
     assert_eq!(reports(&mut state), []);
-    state.composed(composing);
+    state.composed(composing, (0, 0));
     assert_eq!(reports(&mut state), [passed(3)]);
 }
 
@@ -304,7 +366,7 @@ fn a_frame_that_was_composed_for_another_mode_is_dropped() {
     state.commit(&[path(0, 0)], 0);
     let composing = state.step(0);
     state.commit(&[], 0);
-    state.composed(composing);
+    state.composed(composing, (0, 0));
     assert_eq!(seen(&mut state, viewer), "-");
 }
 
@@ -370,7 +432,7 @@ fn without_power_nothing_is_scanned_and_all_is_kept() {
     state.source(0).unwrap().set_address(flip(1, false), 0);
     step(&mut state, 10 * MS);
     state.source(0).unwrap().set_address(flip(2, false), 11 * MS);
-    state.source(0).unwrap().control_vsync(true, 11 * MS);
+    state.source(0).unwrap().control_vsync(&[9], 11 * MS);
     state.set_power(false, 12 * MS);
     assert_eq!(seen(&mut state, viewer), "-");
     reports(&mut state);

@@ -190,20 +190,6 @@ impl Kernel {
             return;
         }
         self.flip_shown(id, source, shown, effects);
-        let Some(mut access) = self.access(id, 0, effects) else { return };
-        let Some(state) = access.guest.display.source(source) else { return };
-        let (wanted_by, value) = (state.wanted_by().collect::<Vec<_>>(), state.shown_number());
-        for process in wanted_by {
-            access.event(Event {
-                kind: EventKind::VSYNC,
-                process,
-                object: source.into(),
-                value,
-                cookie: shown.count,
-                time: shown.time,
-                ..Event::new_zeroed()
-            });
-        }
     }
 
     /// The hardware shows a flip.

@@ -57,7 +57,7 @@ impl Display for Model {
                 visible: true,
                 pending: None,
                 shown: None,
-                vsync: false,
+                wanted_by: Vec::new(),
                 count: 0,
                 pointer: None,
                 position: ((0, 0), false),
@@ -113,8 +113,13 @@ impl Display for Model {
         Ok(ScanLine { line, in_vertical_blank: 0 })
     }
 
-    fn control_vsync(&self, guest: GuestId, source: u32, on: bool) -> Result<(), UnknownId> {
-        self.state().displays.source(guest, source).vsync = on;
+    fn control_vsync(
+        &self,
+        guest: GuestId,
+        source: u32,
+        wanted_by: &[u32],
+    ) -> Result<(), UnknownId> {
+        self.state().displays.source(guest, source).wanted_by = wanted_by.to_vec();
         Ok(())
     }
 
@@ -217,12 +222,10 @@ impl Model {
                 return;
             }
             state.count += 1;
-            let is_wanted = state.latch().is_some() || state.vsync;
-            let flip = state.shown.map_or(0, |shown| shown.flip);
+            let latched = state.latch();
             let (target, count) = (state.paths[0].target, state.count);
             let time = 1000 + count;
-            let vsync = Interrupt::CrtcVsync { guest, source, target, flip, count, time };
-            is_wanted.then_some(vsync)
+            latched.map(|flip| Interrupt::CrtcVsync { guest, source, target, flip, count, time })
         };
         if let Some(raised) = raised {
             self.raise(raised);

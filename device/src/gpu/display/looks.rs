@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Sees what a guest draws into a picture that is shown already: no flip tells of that, and neither engines nor the
+//! guest's processors say what they write.
+//!
+//! So the display's thread looks, while somebody views, at every sixteenth row, and at others the next time. What is
+//! sixteen rows high is found by one look, and a single row by sixteen. The order of the looks is such that eight rows
+//! are found by two, and so on. While nothing changes looks become rare, and a look that takes long is followed by a
+//! longer rest, so that a still screen costs next to nothing whatever its size.
+
+use super::surface::Surface;
+use crate::gpu::memory::address_map::AddressMap;
+use xxhash_rust::xxh64::xxh64;
+
+/// Looks that see all rows.
+const ROUND: u32 = 16;
+/// How long a picture has been the same before the first look: one that is flipped all the time needs none.
+const SETTLED: u64 = 200_000_000;
+/// From a look to the next, in ticks, while the picture changed lately, and later.
+const SOON: u64 = 33_000_000;
+const LATER: u64 = 100_000_000;
+/// Looks without a change after which they become rare.
+const LATELY: u32 = 64;
+/// How much longer than a look the rest after it is: looks take at most a quarter of a percent of a processor.
+const REST: u64 = 400;
+
+/// When to look at a source, and what was seen there.
+#[derive(Debug, Default)]
+pub struct Looks {
+    /// The version of the picture that is looked at.
+    version: u64,
+    /// A hash of each row, when it was seen last; none before the first look at this picture.
+    rows: Vec<u64>,
+    /// Looks since the last change.
+    idle: u32,
+    /// When the next one is due, in ticks.
+    next: u64,
+}
+
+/// A look at some rows of a picture; and at all of them, if these have changed.
+#[derive(Debug)]
+pub struct Look {
+    /// The source.
+    pub source: u32,
+    version: u64,
+    surface: Surface,
+    first: u32,
+    rows: Vec<u64>,
+    has_changed: bool,
+}
+
+impl Looks {
+    /// The look that is due now at a source which shows this version of its picture.
+    pub fn due(
+        &mut self,
+        source: u32,
+        (version, surface): (u64, Surface),
+        now: u64,
+    ) -> Option<Look> {
+        if self.version != version {
+            *self = Self { version, next: now.saturating_add(SETTLED), ..Self::default() };
+        }
+        if now < self.next {
+            return None;
+        }
+        // 0, 8, 4, 12, 2 and so on.
+        let first = (self.idle % ROUND).reverse_bits() >> (u32::BITS - ROUND.ilog2());
+        let rows = std::mem::take(&mut self.rows);
+        Some(Look { source, version, surface, first, rows, has_changed: false })
+    }
+
+    /// When the next look is due.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// A look was made, from one time to another. Returns whether the picture has changed since the look before; that is
+    /// not known after the first.
+    pub fn made(&mut self, look: Look, (from, now): (u64, u64)) -> bool {
+        if self.version != look.version {
+            // Something else is shown meanwhile.
+            return false;
+        }
+        self.rows = look.rows;
+        self.idle = if look.has_changed { 0 } else { self.idle.saturating_add(1) };
+        let pause = if self.idle < LATELY { SOON } else { LATER };
+        let rest = now.saturating_sub(from).saturating_mul(REST);
+        self.next = now.saturating_add(pause.max(rest));
+        look.has_changed
+    }
+}
+
+impl Look {
+    /// Looks.
+    pub fn make(&mut self, memory: &AddressMap) {
+        let Some(rows) = self.surface.rows(memory) else { return };
+        let mut bytes = Vec::new();
+        let mut hash = |row| {
+            rows.bytes(row, &mut bytes);
+            xxh64(&bytes, 0)
+        };
+        let all = 0..self.surface.height;
+        let of_round = all.clone().zip(&self.rows).skip(self.first as usize);
+        let mut some = of_round.step_by(ROUND as usize);
+        self.has_changed = self.rows.is_empty() || some.any(|(row, before)| hash(row) != *before);
+        if self.has_changed {
+            // What is drawn from here on is a change again; what was drawn before is in the frame that follows.
+            self.rows = all.map(hash).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::memory::address_map::tests::shared_map;
+    use bellhop_host_kmd::hardware::{PhysicalAddress, Segment};
+    use bellhop_protocol::pixel_format::PixelFormat;
+
+    const HEIGHT: u32 = 40;
+    const PITCH: u32 = 64;
+
+    /// A picture of 10 pixels a row, one version of it.
+    fn picture() -> (u64, Surface) {
+        let address = PhysicalAddress { segment: Segment::Private, address: 0x100 };
+        let format = PixelFormat::X8R8G8B8;
+        (7, Surface { address, pitch: PITCH, width: 10, height: HEIGHT, format })
+    }
+
+    fn draw(memory: &AddressMap, row: u32, byte: u8) {
+        let address = PhysicalAddress { segment: Segment::Private, address: 0x100 };
+        let place = memory.locate_bytes(address, u64::from(HEIGHT * PITCH)).unwrap();
+        let slice = memory.slice(place, (HEIGHT * PITCH) as usize).unwrap();
+        // The last byte of the row's last pixel.
+        slice.subslice((row * PITCH + 39) as usize, 1).unwrap().copy_from(&[byte]);
+    }
+
+    /// Looks when it is time to, and says what came of it.
+    fn look(looks: &mut Looks, memory: &AddressMap, now: &mut u64) -> bool {
+        *now = looks.next().max(*now);
+        let mut look = looks.due(0, picture(), *now).expect("it is time to look");
+        look.make(memory);
+        looks.made(look, (*now, *now))
+    }
+
+    /// Looks that have seen the picture.
+    fn settled(memory: &AddressMap, now: &mut u64) -> Looks {
+        let mut looks = Looks::default();
+        assert!(looks.due(0, picture(), *now).is_none());
+        assert!(look(&mut looks, memory, now), "nobody knows what was drawn before");
+        assert!(!look(&mut looks, memory, now));
+        looks
+    }
+
+    #[test]
+    fn a_change_of_any_row_is_seen_by_sixteen_looks() {
+        let (memory, mut now) = (shared_map(), 0);
+        let mut looks = settled(&memory, &mut now);
+        for row in 0..HEIGHT {
+            draw(&memory, row, 1 + row as u8);
+            let needed = (1..=16).find(|_| look(&mut looks, &memory, &mut now));
+            assert!(needed.is_some(), "row {row}");
+            assert!(
+                !(0..16).any(|_| look(&mut looks, &memory, &mut now)),
+                "row {row} is seen once"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_sixteen_rows_high_is_seen_by_one_look_and_eight_by_two() {
+        let (memory, mut now) = (shared_map(), 0);
+        let (mut looks, mut colour) = (settled(&memory, &mut now), 0);
+        for (height, most) in [(16, 1), (8, 2), (4, 4), (2, 8)] {
+            for first in 0..=HEIGHT - height {
+                colour += 1;
+                (first..first + height).for_each(|row| draw(&memory, row, colour));
+                let needed = (1..=most).find(|_| look(&mut looks, &memory, &mut now));
+                assert!(needed.is_some(), "{height} rows from {first}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_picture_that_changes_all_the_time_is_not_looked_at() {
+        let (_, surface) = picture();
+        let mut looks = Looks::default();
+        for version in 1..100 {
+            let now = version * (SETTLED - 1);
+            assert!(looks.due(0, (version, surface), now).is_none());
+        }
+    }
+
+    #[test]
+    fn looks_become_rare_and_a_long_one_is_followed_by_a_long_rest() {
+        let (memory, mut now) = (shared_map(), 0);
+        let mut looks = settled(&memory, &mut now);
+        let mut pause = |looks: &mut Looks| {
+            let before = now;
+            look(looks, &memory, &mut now);
+            now - before
+        };
+        assert_eq!((0..4).map(|_| pause(&mut looks)).max(), Some(SOON));
+        assert_eq!((0..100).map(|_| pause(&mut looks)).max(), Some(LATER));
+        let mut made = looks.due(0, picture(), looks.next()).unwrap();
+        made.make(&memory);
+        let from = looks.next();
+        looks.made(made, (from, from + 1_000_000));
+        assert_eq!(looks.next(), from + 401_000_000);
+    }
+
+    #[test]
+    fn memory_that_has_gone_changes_nothing() {
+        let memory = shared_map();
+        let (version, surface) = picture();
+        let gone = Surface { height: u32::MAX, ..surface };
+        let mut looks = Looks::default();
+        looks.due(0, (version, gone), 0);
+        let mut look = looks.due(0, (version, gone), SETTLED).unwrap();
+        look.make(&memory);
+        assert!(!looks.made(look, (SETTLED, SETTLED)));
+    }
+}
