@@ -3,13 +3,14 @@
 //! Daemon and guest as separate processes, started and ended together.
 
 use anyhow::{Context, bail};
+use bellhop_guest::bench::DAEMON_VARIABLE;
 use bellhop_guest::processors::{self, Apart};
 use bellhop_processes::daemon::{self, Daemon, Options};
 use bellhop_processes::process::{self, Signals, block_on, end};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 
 /// How the guest's work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,12 +56,22 @@ pub fn run(
     block_on(async {
         let mut signals = Signals::new()?;
         let start_daemon = || Daemon::start(&[&path], options);
-        let start_guest = || start_guest(&path, work);
+        let start_guest = |daemon: &Daemon| {
+            let mut command = guest(&path, work)?;
+            command.envs(daemon.id().map(|id| (DAEMON_VARIABLE, id.to_string())));
+            command.spawn().context("cannot start the guest")
+        };
         let (mut daemon, mut guest) = match apart {
             Some(Apart { guest, daemon }) => {
-                (processors::on(daemon, start_daemon)??, processors::on(guest, start_guest)??)
+                let daemon = processors::on(daemon, start_daemon)??;
+                let guest = processors::on(guest, || start_guest(&daemon))??;
+                (daemon, guest)
             }
-            None => (start_daemon()?, start_guest()?),
+            None => {
+                let daemon = start_daemon()?;
+                let guest = start_guest(&daemon)?;
+                (daemon, guest)
+            }
         };
         let outcome = tokio::select! {
             status = guest.wait() => outcome(status?),
@@ -104,7 +115,11 @@ pub(crate) fn outcome(status: std::process::ExitStatus) -> Outcome {
 }
 
 pub(crate) fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Child> {
+    guest(socket_path, work)?.spawn().context("cannot start the guest")
+}
+
+fn guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Command> {
     let mut command = process::this_executable()?;
     command.args(["guest", "--", "--end-with-parent", "--socket-path"]).arg(socket_path).args(work);
-    command.spawn().context("cannot start the guest")
+    Ok(command)
 }

@@ -3,11 +3,13 @@
 //! The cost of submitting, measured from the host: separate daemons, each configured for its suites, with their
 //! guests in this process.
 
+mod display;
 mod hostile;
 mod idle;
 mod kernel;
 mod oversubscription;
 mod setting;
+mod viewer;
 
 use crate::hosted::Outcome;
 use anyhow::{Context, bail};
@@ -110,7 +112,7 @@ const STAGES: [Stage; 11] = [
         config: "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"1280x720@240\"]\n",
         guests: 1,
         processors: Processors::Apart,
-        measure: in_guest,
+        measure: display::run,
     },
     Stage {
         suites: &[Suite::Idle],
@@ -232,7 +234,8 @@ async fn run_stage(
     let sockets: Vec<_> = sockets.collect();
     let mut config = tempfile::NamedTempFile::new_in(folder.path())?;
     config.write_all(stage.config.as_bytes())?;
-    let options = Options { config: Some(config.path()), worker, ..Options::default() };
+    let control = folder.path().join("control.sock");
+    let options = Options { config: Some(config.path()), control: Some(&control), worker };
     let start = || Daemon::start(&sockets, options);
     let mut daemon = match stage.processors.of_daemon() {
         Some(processors) => processors::on(&processors, start)??,
@@ -242,6 +245,7 @@ async fn run_stage(
         arguments: arguments.clone(),
         place: place.clone(),
         sockets,
+        control,
         worker: worker.to_vec(),
         daemon: daemon.id().context("bellhopd ended at once")?,
     };

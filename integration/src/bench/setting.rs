@@ -18,6 +18,8 @@ pub(super) struct Setting {
     pub(super) place: PlaceArguments,
     /// A socket for each guest.
     pub(super) sockets: Vec<PathBuf>,
+    /// The daemon's control socket.
+    pub(super) control: PathBuf,
     /// The words of the command line of the daemon's workers; none if they are this executable.
     pub(super) worker: Vec<OsString>,
     /// The daemon's process.
@@ -34,6 +36,7 @@ impl Setting {
     /// The options to measure these suites with.
     pub(super) fn options(&self, suites: &[Suite]) -> bench::Options {
         let options = self.arguments.options(self.place.policy());
-        bench::Options { suites: suites.to_vec(), daemon: Some(self.daemon), ..options }
+        let daemon = Some(self.daemon);
+        bench::Options { suites: suites.to_vec(), daemon, places_daemon: true, ..options }
     }
 }

@@ -3,7 +3,8 @@
 //! A daemon that has nothing to do does nothing.
 
 use crate::alone;
-use crate::support::{self, Daemon};
+use crate::support::{self, DISPLAYS, Daemon};
+use bellhop_guest::bench::StillScreen;
 use bellhop_guest::client::Client;
 use bellhop_guest_umd::UserModeQueue;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
@@ -75,6 +76,17 @@ fn with_guests_attached_and_doorbells_connected_no_thread_wakes() {
     }
     expect_no_wakeups(&daemon);
     guests.iter_mut().for_each(Attached::work);
+}
+
+#[test]
+fn with_a_still_screen_that_nobody_views_no_thread_wakes() {
+    let _alone = alone();
+    let config = format!("[adapter]\nengine_idle = \"0s\"\ntimeout = \"1h\"\n{DISPLAYS}");
+    let daemon = Daemon::start_with(1, &config);
+    let client = support::client(&daemon, 0);
+    let screen = StillScreen::show(&client.process).unwrap();
+    expect_no_wakeups(&daemon);
+    drop(screen);
 }
 
 /// "Dxgkrnl monitors whether a GPU engine is making progress using TDR timeout cadence."

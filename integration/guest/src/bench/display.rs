@@ -3,15 +3,16 @@
 //! Flips and VSYNCs, beside a timer of the machine's own.
 
 use super::report::Measured;
-use super::set_up::TIMEOUT;
+use super::set_up::{COMMANDS, TIMEOUT};
 use super::usage::Usage;
 use crate::timing::{Latency, times};
 use anyhow::Context as _;
-use bellhop_guest_umd::Adapter;
 use bellhop_guest_umd::display::{
-    Display, DisplayError, Flip, FlipOutcome, Path, PresentMode, Surface, SwapChain, TargetMode,
-    Topology,
+    Display, DisplayError, Flip, FlipOutcome, Path, PresentMode, Primary, Surface, SwapChain,
+    TargetMode, Topology,
 };
+use bellhop_guest_umd::{Adapter, CommandBuffer, Device, UserModeQueue};
+use bellhop_protocol::control::adapter::EngineType;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -24,9 +25,13 @@ const FLIPS: u64 = 1000;
 /// Frames a second.
 const RATES: [u64; 2] = [60, 240];
 /// VSYNCs of a repetition whose times are taken, and expirations of the timer.
-const VSYNCS: u64 = 480;
+const VSYNCS: u64 = 960;
 /// The rate at which they are.
 const JITTER_RATE: u64 = 240;
+/// Lines that a frame draws.
+const BAR: u32 = 16;
+/// Its multiples are spread evenly over whole numbers' intervals, however many there are.
+const GOLDEN: f64 = 0.618_033_988_749_894_8;
 /// Time for the engines to go to sleep, and how long a screen on which nothing happens is looked at.
 const SETTLE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(3);
@@ -104,14 +109,13 @@ fn flips(
     let totals = chain.statistics()?;
     anyhow::ensure!(totals.shown == flips, "of {flips} flips: {totals:?}");
     measured.figure(format!("display_flips_missed_{rate}_hz"), totals.missed as f64);
-    // One at a time, so that no flip waits for one before it.
+    drop(chain);
+    let mut frames = Frames::new(&process, &display, &device, surface)?;
     let mut taken = times()?;
-    for _ in 0..flips {
-        let image = chain.acquire(TIMEOUT)?;
-        chain.present(image, PresentMode::Vsync, &[])?;
-        chain.finish(TIMEOUT)?;
-        for frame in chain.take_frames()? {
-            let time = clock.between(clock.ticks(frame.presented), frame.time);
+    for number in 0..flips {
+        let submitted = frames.show(number, rate)?;
+        for frame in frames.chain.take_frames()? {
+            let time = clock.between(clock.ticks(submitted), frame.time);
             taken.record((time.as_nanos() as u64).max(1))?;
         }
     }
@@ -123,6 +127,50 @@ fn flips(
     measured.ratio(format!("{name}_over_frame_and_1_ms"), latency.p99 as f64, most);
     measured.distribution(&name, &latency);
     Ok(())
+}
+
+/// Frames one after another, so that none waits for one before it.
+struct Frames {
+    // Dropped in this order.
+    queue: UserModeQueue,
+    commands: CommandBuffer,
+    chain: SwapChain,
+    surface: Surface,
+}
+
+impl Frames {
+    fn new(
+        process: &Adapter,
+        display: &Display,
+        device: &Device,
+        surface: Surface,
+    ) -> anyhow::Result<Self> {
+        let node = process.least_used_node(EngineType::THREE_D)?;
+        let queue = device.create_context(node)?.create_user_mode_queue(4096)?;
+        let commands = CommandBuffer::new(device, COMMANDS)?;
+        let chain = SwapChain::new(display, device, 0, surface, 2)?;
+        Ok(Self { queue, commands, chain, surface })
+    }
+
+    /// Asks for a flip, draws a bar on its picture, and waits until it is shown. Returns when the drawing was submitted:
+    /// each frame at another time of the monitor's interval.
+    fn show(&mut self, number: u64, rate: u64) -> anyhow::Result<Instant> {
+        let image = self.chain.acquire(TIMEOUT)?;
+        let pitch = u64::from(self.surface.pitch()?);
+        let bar = number % u64::from(self.surface.height - BAR) * pitch;
+        let place = self.chain.primary(&image).gpu_va() + bar;
+        self.commands.reset();
+        self.commands.fill(place, u64::from(BAR) * pitch, number as u32)?;
+        let drawn = self.queue.last_value() + 1;
+        let fences = [(self.queue.progress_fence(), drawn)];
+        self.chain.present(image, PresentMode::Vsync, &fences)?;
+        let share = number as f64 * GOLDEN % 1.0;
+        thread::sleep(Duration::from_secs_f64(share / rate as f64));
+        let submitted = Instant::now();
+        self.queue.submit(&mut self.commands)?;
+        self.chain.finish(TIMEOUT)?;
+        Ok(submitted)
+    }
 }
 
 /// How far ticks are from where they should be, the earliest of them being on time.
@@ -191,17 +239,43 @@ fn timer() -> anyhow::Result<Latency> {
     ticks.latency()
 }
 
+/// A screen on which nothing happens, in the monitor's preferred mode.
+pub struct StillScreen {
+    // Dropped in this order.
+    _picture: Primary,
+    _display: Display,
+    _process: Adapter,
+    surface: Surface,
+}
+
+impl StillScreen {
+    /// Shows it, until it is dropped.
+    ///
+    /// # Errors
+    /// When the guest has no display, or the device refuses.
+    pub fn show(adapter: &Adapter) -> anyhow::Result<Self> {
+        let process = adapter.open_process()?;
+        let modes = process.display()?.monitor_modes(0)?;
+        let mode = modes.first().copied().context("the monitor has no mode")?;
+        drop(process);
+        let (process, display, surface) = show(adapter, mode)?;
+        let picture = process.create_device()?.create_primary(surface)?;
+        let flip = display.flip(0, Flip::to(&picture))?;
+        let ended = display.wait_for_flip(0, flip, TIMEOUT)?;
+        anyhow::ensure!(ended.outcome == FlipOutcome::SHOWN, "the flip ended {}", ended.outcome);
+        Ok(Self { _picture: picture, _display: display, _process: process, surface })
+    }
+
+    /// Its width and height in pixels.
+    #[must_use]
+    pub fn size(&self) -> (u32, u32) {
+        (self.surface.width, self.surface.height)
+    }
+}
+
 /// What a screen costs on which nothing happens.
 fn still(adapter: &Adapter, daemon: u32, measured: &mut Measured) -> anyhow::Result<()> {
-    let process = adapter.open_process()?;
-    let display = process.display()?;
-    let mode = display.monitor_modes(0)?.first().copied().context("the monitor has no mode")?;
-    drop((display, process));
-    let (process, display, surface) = show(adapter, mode)?;
-    let picture = process.create_device()?.create_primary(surface)?;
-    let flip = display.flip(0, Flip::to(&picture))?;
-    let ended = display.wait_for_flip(0, flip, TIMEOUT)?;
-    anyhow::ensure!(ended.outcome == FlipOutcome::SHOWN, "the flip ended {}", ended.outcome);
+    let _screen = StillScreen::show(adapter)?;
     thread::sleep(SETTLE);
     let (before, start) = (Usage::of(daemon)?, Instant::now());
     thread::sleep(LOOK);

@@ -31,7 +31,7 @@ const fn headline(name: &'static str, aim: Aim, suite: Suite) -> Headline {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 34] = {
+pub const HEADLINES: [Headline; 36] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -68,6 +68,8 @@ pub const HEADLINES: [Headline; 34] = {
         headline("display_submit_to_scan_out_240_hz_over_frame_and_1_ms", AtMost(1.0), Display),
         headline("display_vsync_jitter_over_timerfd_jitter", AtMost(1.5), Display),
         headline("display_still_wakeups_per_second", AtMost(0.0), Display),
+        headline("display_viewed_cpu_fraction", AtMost(0.005), Display),
+        headline("display_no_longer_viewed_wakeups_per_second", AtMost(0.0), Display),
         headline("neighbour_share_beside_hostile_guest", Aim::None, Suite::Hostile),
     ]
 };

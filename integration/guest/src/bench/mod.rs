@@ -31,6 +31,7 @@ mod wake;
 
 pub use compare::{Change, Comparison, Origin, Row, Verdict};
 pub use delivery::{Delivery, Wanted};
+pub use display::StillScreen;
 pub use names::Better;
 pub use report::{Configuration, Measured, Report, Shapes};
 pub use suite::Suite;
@@ -47,6 +48,10 @@ use std::sync::Arc;
 /// The exit status of a comparison that finds a regression.
 pub const REGRESSED: u8 = 3;
 
+/// The variable of the environment that names the daemon's process to a guest on its host, so that a suite can measure
+/// what the daemon uses.
+pub const DAEMON_VARIABLE: &str = "BELLHOP_DAEMON";
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -60,6 +65,8 @@ pub struct Options {
     pub placement: PlacementPolicy,
     /// The daemon's process, if this program sees it.
     pub daemon: Option<u32>,
+    /// Whether this program has chosen the daemon's processors.
+    pub places_daemon: bool,
 }
 
 /// Runs the suites.
@@ -97,7 +104,7 @@ pub fn run(
                     display::run(&adapter, options.repetitions, options.daemon, measured)?;
                 }
                 // Only the program that started the daemon knows that it is on this processor.
-                Suite::OneProcessor if options.daemon.is_some() => {
+                Suite::OneProcessor if options.places_daemon => {
                     one_processor::run(&adapter, samples, measured)?;
                 }
                 Suite::OneProcessor | Suite::Idle | Suite::Oversubscription | Suite::Hostile => {

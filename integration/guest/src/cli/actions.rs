@@ -67,7 +67,9 @@ pub(super) fn work_on(
         Work::Bench(arguments) => {
             let delivery = Delivery::begin(&arguments.wanted())?;
             let (mut measured, watch) = (Measured::default(), Watch::begin());
-            let options = arguments.options(placement);
+            let daemon = std::env::var(bench::DAEMON_VARIABLE).ok();
+            let daemon = daemon.and_then(|process| process.parse().ok());
+            let options = bench::Options { daemon, ..arguments.options(placement) };
             let configuration = Configuration {
                 suites: options.suites.iter().map(|suite| suite.name()).collect(),
                 placement: format!("{placement:?}"),

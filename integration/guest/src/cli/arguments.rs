@@ -167,7 +167,14 @@ impl BenchArguments {
         let suites =
             if self.suites.is_empty() { Suite::IN_ANY_GUEST.to_vec() } else { self.suites.clone() };
         let Self { samples, repetitions, .. } = *self;
-        bench::Options { suites, samples, repetitions, placement, daemon: None }
+        bench::Options {
+            suites,
+            samples,
+            repetitions,
+            placement,
+            daemon: None,
+            places_daemon: false,
+        }
     }
 
     /// The configuration of a run, before its place is known.
