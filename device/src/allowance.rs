@@ -2,7 +2,7 @@
 
 //! How often a guest may have something done: so many times at once, and once for each interval in the long run.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often something may be done.
@@ -23,29 +23,65 @@ impl Rate {
 }
 
 /// What is left of an allowance.
-///
-/// The time when it is whole again, in nanoseconds of any one clock. While that is less than a burst away, there is
-/// something left.
-#[derive(Debug, Default)]
-pub struct Allowance(AtomicU64);
+#[derive(Debug)]
+pub struct Allowance {
+    /// The time when it is whole again, in nanoseconds of any one clock. While that is less than a burst away, there is
+    /// something left.
+    whole_at: AtomicU64,
+    /// The interval of a rate of its own, in nanoseconds; `NONE` without one.
+    interval: AtomicU64,
+    /// The burst of a rate of its own.
+    burst: AtomicU32,
+}
+
+/// No interval: the allowance has the rate that it is asked with.
+const NONE: u64 = u64::MAX;
+
+impl Default for Allowance {
+    fn default() -> Self {
+        let (whole_at, interval) = (AtomicU64::new(0), AtomicU64::new(NONE));
+        Self { whole_at, interval, burst: AtomicU32::new(0) }
+    }
+}
 
 impl Allowance {
-    /// Takes one, `now` on the allowance's clock.
+    /// Gives the allowance a rate of its own.
+    pub fn set_rate(&self, rate: Rate) {
+        // Relaxed: whoever sees only one of the two is wrong by that for one attempt.
+        self.burst.store(rate.burst, Ordering::Relaxed);
+        self.interval.store(nanoseconds(rate.interval).min(NONE - 1), Ordering::Relaxed);
+    }
+
+    fn rate(&self, usual: Rate) -> Rate {
+        match self.interval.load(Ordering::Relaxed) {
+            NONE => usual,
+            interval => Rate {
+                interval: Duration::from_nanos(interval),
+                burst: self.burst.load(Ordering::Relaxed),
+            },
+        }
+    }
+
+    /// Takes one, `now` on the allowance's clock, at this rate unless it has one of its own.
     ///
     /// # Errors
     /// How long until there is one, if none is left.
     pub fn take(&self, now: Duration, rate: Rate) -> Result<(), Duration> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let rate = self.rate(rate);
         let (now, cost) = (nanoseconds(now), nanoseconds(rate.interval));
         let most = now.saturating_add(cost.saturating_mul(rate.burst.into()));
         let whole = |whole_at: u64| whole_at.max(now).saturating_add(cost);
         let charge = |whole_at| Some(whole(whole_at)).filter(|whole_at| *whole_at <= most);
         // Relaxed: the number hands nothing over.
-        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge) {
+        match self.whole_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge) {
             Ok(_) => Ok(()),
             Err(whole_at) => Err(Duration::from_nanos(whole(whole_at) - most)),
         }
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -61,6 +97,18 @@ mod tests {
             (0..1000).filter(|_| allowance.take(now, rate).is_ok()).count()
         };
         assert_eq!([0, 0, 99, 100, 350, 10_000].map(taken_at), [5, 0, 0, 1, 2, 5]);
+    }
+
+    #[test]
+    fn a_rate_of_its_own_takes_precedence() {
+        let allowance = Allowance::default();
+        let usual = Rate::new(10, 2);
+        allowance.set_rate(Rate::new(1000, 5));
+        let taken_at = |milliseconds| {
+            let now = Duration::from_millis(milliseconds);
+            (0..1000).filter(|_| allowance.take(now, usual).is_ok()).count()
+        };
+        assert_eq!([0, 1, 3].map(taken_at), [5, 1, 2]);
     }
 
     #[test]

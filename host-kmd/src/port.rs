@@ -10,6 +10,7 @@ use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
+use bellhop_protocol::snapshot::Change;
 use bellhop_protocol::trace::Record;
 
 /// Names a request until it is answered. The transport chooses it, unique among the guest's unanswered requests.
@@ -96,14 +97,44 @@ pub enum Command {
     /// Changes what is logged of fences. All doorbells are disconnected with `DISCONNECTED_RETRY`, and a driver
     /// learns of the level when it reconnects.
     SetLoggingLevel(LoggingLevel),
-    /// Suspends all current contexts of the guest. Done when engines have left them.
+    /// Suspends all contexts of the guest, and those that it creates from now on. Done when engines have left them.
     SuspendGuest(GuestId),
-    /// Resumes the contexts that [`Self::SuspendGuest`] suspended.
+    /// Undoes [`Self::SuspendGuest`].
     ResumeGuest(GuestId),
     /// Disconnects all doorbells of the guest with `DISCONNECTED_RETRY`.
     DisconnectGuest(GuestId),
     /// Marks all processes of the guest in error: `DISCONNECTED_ABORT` for all its queues.
     FailGuest(GuestId),
+    /// Takes the guest's GPU away: its devices are in error, its monitors show nothing, and it gets no new ones.
+    TakeGpu(GuestId),
+    /// Undoes [`Self::TakeGpu`].
+    GiveGpu(GuestId),
+    /// Changes a limit of the guest. What it uses stays, even if that is more.
+    SetLimit {
+        /// The guest.
+        guest: GuestId,
+        /// What is limited.
+        limit: GuestLimit,
+        /// The most that the guest may have.
+        most: u32,
+    },
+}
+
+/// A limit that may change while a guest is attached: a field of [`Limits`](crate::dxgkrnl::Limits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestLimit {
+    /// Objects; their mappings and the entries of allocation lists are limited to this number too.
+    Objects,
+    /// Allocations.
+    Allocations,
+    /// HW queues.
+    HwQueues,
+    /// Waits.
+    Waits,
+    /// Cross-adapter fences.
+    CrossAdapterFences,
+    /// Kernels.
+    Kernels,
 }
 
 impl Command {
@@ -116,7 +147,10 @@ impl Command {
             Self::SuspendGuest(guest)
             | Self::ResumeGuest(guest)
             | Self::DisconnectGuest(guest)
-            | Self::FailGuest(guest) => Some(guest),
+            | Self::FailGuest(guest)
+            | Self::TakeGpu(guest)
+            | Self::GiveGpu(guest)
+            | Self::SetLimit { guest, .. } => Some(guest),
         }
     }
 }
@@ -238,6 +272,13 @@ pub enum Input {
         token: CommandToken,
         /// The command.
         command: Command,
+    },
+    /// The host's operator has changed something, for tools.
+    Note {
+        /// The guest; `None` for the adapter.
+        guest: Option<GuestId>,
+        /// The change.
+        change: Change,
     },
     /// Another guest's view of a fence was signaled. This guest has a view, too.
     CrossAdapterSignal {

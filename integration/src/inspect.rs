@@ -2,16 +2,15 @@
 
 //! The client of a daemon's control socket.
 
-use anyhow::{Context, bail};
+use crate::lines::{self, Lines, Whose};
+use anyhow::bail;
 use bellhop_guest::inspect::Source;
 use bellhop_protocol::screen::{ScreenAction, ScreenReply, ScreenRequest};
 use bellhop_protocol::snapshot::{ListReply, ListRequest, MAX_LIST_REPLY, SNAPSHOT_VERSION};
 use bellhop_protocol::trace::{MAX_TRACE_REPLY, TraceReply, TraceRequest};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Where the packaged service has its control socket.
@@ -24,12 +23,7 @@ const MAX_LINE: u64 = MAX_LIST_REPLY as u64 + 1024;
 
 /// A connection to a control socket.
 #[derive(Debug)]
-pub struct ControlClient {
-    path: PathBuf,
-    stream: BufReader<UnixStream>,
-    /// The other end has answered as a control socket does.
-    has_answered: bool,
-}
+pub struct ControlClient(Lines);
 
 impl ControlClient {
     /// Connects.
@@ -37,10 +31,7 @@ impl ControlClient {
     /// # Errors
     /// When no daemon serves the path, or it refuses this user; the error says what to do.
     pub fn connect(path: &Path) -> anyhow::Result<Self> {
-        let stream = connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
-        stream.set_write_timeout(Some(PATIENCE)).context("cannot wait for an answer")?;
-        Ok(Self { path: path.to_owned(), stream: BufReader::new(stream), has_answered: false })
+        Lines::connect(path, Whose::Tools, Some(PATIENCE)).map(Self)
     }
 
     /// Asks about displays.
@@ -48,7 +39,7 @@ impl ControlClient {
     /// # Errors
     /// When the daemon does not answer, or answers something else.
     pub fn screen(&mut self, screen: ScreenAction) -> anyhow::Result<ScreenReply> {
-        self.ask(&ScreenRequest { version: SNAPSHOT_VERSION, screen }, MAX_LINE)
+        self.0.ask(&ScreenRequest { version: SNAPSHOT_VERSION, screen }, MAX_LINE)
     }
 
     /// Requests the records of a trace.
@@ -56,42 +47,7 @@ impl ControlClient {
     /// # Errors
     /// When the daemon does not answer, or answers something else.
     pub fn trace(&mut self, request: &TraceRequest) -> anyhow::Result<TraceReply> {
-        self.ask(request, MAX_TRACE_REPLY as u64)
-    }
-
-    /// Sends a request and reads its answer.
-    fn ask<T: DeserializeOwned>(
-        &mut self,
-        request: &impl Serialize,
-        limit: u64,
-    ) -> anyhow::Result<T> {
-        let line = match self.exchange(request, limit) {
-            Ok(line) => line,
-            Err(error) if self.has_answered && is_end(error.kind()) => bail!(
-                "the bellhopd at {} has ended; start it again, or name another with --socket",
-                self.path.display()
-            ),
-            Err(error) => return Err(error).context(self.no_answer()),
-        };
-        let answer = serde_json::from_str(&line).with_context(|| self.no_answer())?;
-        self.has_answered = true;
-        Ok(answer)
-    }
-
-    fn no_answer(&self) -> String {
-        format!(
-            "{} does not answer as a control socket does; name the --control-socket of a bellhopd \
-             of this version, and not a guest's socket",
-            self.path.display()
-        )
-    }
-
-    fn exchange(&mut self, request: &impl Serialize, limit: u64) -> std::io::Result<String> {
-        let request = serde_json::to_string(request)? + "\n";
-        self.stream.get_mut().write_all(request.as_bytes())?;
-        let mut line = String::new();
-        (&mut self.stream).take(limit).read_line(&mut line)?;
-        if line.ends_with('\n') { Ok(line) } else { Err(ErrorKind::UnexpectedEof.into()) }
+        self.0.ask(request, MAX_TRACE_REPLY as u64)
     }
 }
 
@@ -100,7 +56,7 @@ impl Source for ControlClient {
         &mut self,
         request: &ListRequest,
     ) -> anyhow::Result<Option<(u64, Vec<T>)>> {
-        match self.ask(request, MAX_LINE)? {
+        match self.0.ask(request, MAX_LINE)? {
             ListReply::Objects { next, objects } => Ok(Some((next.0, objects))),
             ListReply::Gone(_) => Ok(None),
             ListReply::Error(why) => bail!("the daemon refuses: {why}"),
@@ -113,38 +69,13 @@ impl Source for ControlClient {
 /// # Errors
 /// When no daemon serves the path, or it refuses this user; the error says what to do.
 pub fn connect(path: &Path) -> anyhow::Result<UnixStream> {
-    let shown = path.display();
-    Ok(match UnixStream::connect(path) {
-        Ok(stream) => stream,
-        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "there is no control socket at {shown}; start bellhopd with --control-socket \
-                 {shown}, or name the one that it has with --socket"
-        ),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => bail!(
-            "you may not connect to {shown}; its bellhopd answers root and its own user, so \
-                 try `sudo bellhop inspect`, or `sudo -u bellhop bellhop inspect`"
-        ),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => bail!(
-            "no process serves {shown}; its bellhopd has ended: start it again, or name another \
-                 with --socket"
-        ),
-        Err(error) => {
-            return Err(error).with_context(|| {
-                format!("cannot connect to {shown}; name a control socket with --socket")
-            });
-        }
-    })
-}
-
-/// Whether the other end has gone.
-fn is_end(error: ErrorKind) -> bool {
-    use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    matches!(error, BrokenPipe | ConnectionReset | UnexpectedEof)
+    lines::connect(path, Whose::Tools)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
 
     #[test]
     fn a_socket_that_is_not_there_or_not_served_is_named_with_what_to_do() {

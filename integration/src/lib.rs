@@ -12,6 +12,8 @@ pub mod guest_binary;
 pub mod harness;
 pub mod hosted;
 pub mod inspect;
+pub mod lines;
+pub mod operator;
 pub mod screen;
 pub mod trace;
 

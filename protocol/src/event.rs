@@ -88,6 +88,12 @@ open_enum! {
         KERNEL_LOST = 22;
         /// A rectangle has a size, pitch, clip, filter or format that surfaces cannot have. `address`: that value.
         BAD_RECTANGLE = 23;
+        /// The host's operator has put the guest's devices in error. `address`: 0.
+        FAILED_BY_OPERATOR = 24;
+        /// The host's operator has taken the guest's GPU away. `address`: 0.
+        GPU_REMOVED = 25;
+        /// The guest's agent has stopped the device. `address`: 0.
+        DEVICE_STOPPED = 26;
     }
 }
 

@@ -27,6 +27,7 @@ pub mod event;
 pub mod features;
 pub mod fence_log;
 pub mod handoff;
+pub mod operator;
 pub mod packet;
 pub mod pixel_format;
 pub mod polling;

@@ -61,6 +61,27 @@ pub struct Adapter {
     pub time: u64,
     /// Whether a tool traces the adapter, so that engines log everything. No guest is told which tool.
     pub traced: bool,
+    /// What the host's operator has changed, the newest of each kind. No guest is told.
+    pub changes: Vec<Change>,
+}
+
+/// What an operator has changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Change {
+    /// What was changed: a key of the configuration, or `suspended`, `failed`, `gpu`, `display NAME`, `power`,
+    /// `engine NODE`, `agent`.
+    pub what: String,
+    /// What it is now, in words.
+    pub now: String,
+    /// The user who asked.
+    pub uid: u32,
+    /// The process that asked; 0 if it is in another PID namespace.
+    pub pid: u32,
+    /// The process's name, which it chooses; empty if the daemon may not read it.
+    pub command: String,
+    /// When, on the adapter's clock, in nanoseconds.
+    pub time: u64,
 }
 
 /// A node and its engine.
@@ -127,6 +148,12 @@ pub struct Guest {
     pub features: String,
     /// The guest's weight: its share of engine time relative to other guests.
     pub weight: u32,
+    /// Whether the host's operator has suspended the guest.
+    pub suspended: bool,
+    /// `started`; `stopped` by its agent; or `removed`: the operator has taken its GPU away.
+    pub gpu: String,
+    /// What the host's operator has changed, the newest of each kind. No guest is told.
+    pub changes: Vec<Change>,
     /// The guest's counters.
     pub statistics: Counts,
     /// The guest's limits and what it uses of them.

@@ -7,6 +7,7 @@ use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, GuestPort, GuestResources, ListError, ListObjects,
     ObjectPage, RequestToken, TraceAction, TraceError, TracePage,
 };
+use bellhop_protocol::snapshot::Change;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tracing::Span;
@@ -18,6 +19,7 @@ pub(super) enum Message {
     Detach { guest: GuestId, done: oneshot::Sender<()> },
     List { wanted: ListObjects, room: usize, done: oneshot::Sender<Result<ObjectPage, ListError>> },
     Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
+    Note { guest: Option<GuestId>, change: Change },
     Trace { action: TraceAction, done: oneshot::Sender<Result<TracePage, TraceError>> },
 }
 
@@ -93,7 +95,7 @@ impl KernelHandle {
     /// # Errors
     /// If the command is refused, or the kernel has stopped.
     pub async fn command(&self, command: Command) -> Result<(), CommandError> {
-        self.begin_command(command).await.unwrap_or_else(|_| Err(stopped()))
+        end_of(self.begin_command(command)).await
     }
 
     /// [`Self::command`] for a thread outside any async runtime.
@@ -104,10 +106,24 @@ impl KernelHandle {
         self.begin_command(command).blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }
 
-    fn begin_command(&self, command: Command) -> oneshot::Receiver<Result<(), CommandError>> {
+    /// Sends a command now; the receiver gets its end. Without a result the kernel has stopped.
+    pub(crate) fn begin_command(
+        &self,
+        command: Command,
+    ) -> oneshot::Receiver<Result<(), CommandError>> {
         let (done, receiver) = oneshot::channel();
         self.send(Message::Command { command, done });
         receiver
+    }
+
+    /// Sends a command whose end nobody waits for.
+    pub(crate) fn post(&self, command: Command) {
+        drop(self.begin_command(command));
+    }
+
+    /// Has tools see a change of the host's operator: of a guest, or of the adapter.
+    pub fn note(&self, guest: Option<GuestId>, change: Change) {
+        self.send(Message::Note { guest, change });
     }
 
     /// Begins, reads or ends a trace of the adapter. The tool that began a trace ends it.
@@ -151,6 +167,16 @@ impl KernelHandle {
             tracing::debug!("message dropped: the kernel has stopped");
         }
     }
+}
+
+/// The end of a command that was sent.
+///
+/// # Errors
+/// If the command is refused, or the kernel has stopped.
+pub(crate) async fn end_of(
+    command: oneshot::Receiver<Result<(), CommandError>>,
+) -> Result<(), CommandError> {
+    command.await.unwrap_or_else(|_| Err(stopped()))
 }
 
 fn stopped() -> CommandError {

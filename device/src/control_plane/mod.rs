@@ -14,5 +14,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use handle::end_of;
 pub use handle::{KernelHandle, Mailbox, channel};
 pub use task::{Kernels, run};

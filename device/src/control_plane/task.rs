@@ -155,6 +155,9 @@ impl<K: Kernels> Task<K> {
                 self.commands.insert(token, done);
                 self.handle(adapter, Input::Command { token, command });
             }
+            Message::Note { guest, change } => {
+                self.handle(adapter, Input::Note { guest, change });
+            }
             Message::Trace { action, done } => {
                 self.last_command += 1;
                 let token = CommandToken(self.last_command);

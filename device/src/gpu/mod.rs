@@ -32,6 +32,7 @@ mod shared;
 #[cfg(feature = "stepped")]
 mod stepped;
 
+use crate::allowance::Rate;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
@@ -294,6 +295,13 @@ impl Gpu {
     pub fn set_doorbell_share(&self, guest: GuestId, share: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_doorbell_share(share);
+        }
+    }
+
+    /// Changes how often workers are started for the guests of a socket. Does nothing where there are no kernels.
+    pub fn set_worker_starts(&self, socket: &str, rate: Rate) {
+        if let Some(kernels) = &self.kernels {
+            kernels.set_worker_starts(socket, rate);
         }
     }
 

@@ -9,7 +9,8 @@
 use super::share::Share;
 use super::span::{self, Concern, GuestSpans};
 use crate::allowance::Rate;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -34,6 +35,27 @@ pub struct LineLimit {
     libraries: Arc<Share>,
     pub(super) guests: Arc<GuestSpans>,
     suppressed: Suppressed,
+    shares: SocketShares,
+}
+
+/// The shares of sockets, by name. A share lives as long as its socket's span.
+#[derive(Debug, Clone, Default)]
+pub struct SocketShares(Arc<Mutex<HashMap<String, Weak<Share>>>>);
+
+impl SocketShares {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Weak<Share>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, share: &Arc<Share>) {
+        self.lock().insert(share.name.clone(), Arc::downgrade(share));
+    }
+
+    /// Gives the guests of a socket another share of the log. Returns false for a socket that logs nothing.
+    pub fn set_rate(&self, socket: &str, rate: Rate) -> bool {
+        let share = self.lock().get(socket).and_then(Weak::upgrade);
+        share.inspect(|share| share.set_rate(rate)).is_some()
+    }
 }
 
 impl LineLimit {
@@ -47,6 +69,7 @@ impl LineLimit {
             libraries: Arc::new(Share::new("no guest, by libraries".into())),
             guests: Arc::default(),
             suppressed: Suppressed::default(),
+            shares: SocketShares::default(),
         }
     }
 
@@ -54,6 +77,12 @@ impl LineLimit {
     #[must_use]
     pub fn suppressed(&self) -> Suppressed {
         self.suppressed.clone()
+    }
+
+    /// The shares of sockets, which may change.
+    #[must_use]
+    pub fn shares(&self) -> SocketShares {
+        self.shares.clone()
     }
 
     /// The share that a line is charged to.
@@ -79,7 +108,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLimit {
         }
         let concern = Concern::of_span(attributes);
         if let (Some(socket), Some(span)) = (concern.socket, context.span(id)) {
-            span.extensions_mut().insert(Arc::new(Share::new(socket)));
+            let share = Arc::new(Share::new(socket));
+            self.shares.add(&share);
+            span.extensions_mut().insert(share);
         }
         if let Some(guest) = concern.guest {
             self.guests.add(guest, id.clone());

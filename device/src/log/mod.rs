@@ -14,7 +14,7 @@ mod span;
 mod tests;
 
 pub use format::LogFormat;
-pub use limit::{LineLimit, Suppressed};
+pub use limit::{LineLimit, SocketShares, Suppressed};
 pub use span::{guest_span, socket_name, socket_span};
 
 use anyhow::Context;

@@ -22,6 +22,11 @@ impl Share {
         Self { name, allowance: Allowance::default(), left_out: AtomicU64::new(0) }
     }
 
+    /// Gives the source a rate of its own.
+    pub(super) fn set_rate(&self, rate: Rate) {
+        self.allowance.set_rate(rate);
+    }
+
     /// Charges a line and returns whether the source may log it: `now` since the log's start.
     pub(super) fn take(&self, now: Duration, rate: Rate) -> bool {
         self.allowance.take(now, rate).is_ok()

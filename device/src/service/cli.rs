@@ -5,6 +5,7 @@
 use super::access::{self, SocketAccess};
 use super::config::{ConfigError, ConfigFile, Fault, KeyPath};
 use super::control::ControlSocket;
+use super::operator::OperatorSocket;
 use super::socket::{self, Inherited};
 use super::{Worker, capabilities, daemon, hardening, manager};
 use crate::gpu::processors;
@@ -61,6 +62,9 @@ pub struct Arguments {
     /// Let `bellhop inspect` connect at this path, for this user and root
     #[arg(long, value_name = "PATH")]
     control_socket: Option<PathBuf>,
+    /// Let `bellhop ctl` connect at this path, for this user, root and control.operator_group
+    #[arg(long, value_name = "PATH")]
+    operator_socket: Option<PathBuf>,
     /// Read the configuration from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -107,6 +111,9 @@ impl Arguments {
         };
         if let Some(path) = &self.control_socket {
             file.config.control.socket.clone_from(path);
+        }
+        if let Some(path) = &self.operator_socket {
+            file.config.control.operator_socket.clone_from(path);
         }
         if let Ok(filter) = std::env::var(FILTER_VARIABLE) {
             log::filter(&filter).map_err(|error| {
@@ -178,10 +185,15 @@ fn run(arguments: Arguments, worker: Worker) -> anyhow::Result<()> {
     }
     let config = &file.config;
     let limit = config.line_limit();
-    let suppressed = limit.suppressed();
+    let log = daemon::Log { suppressed: limit.suppressed(), shares: limit.shares() };
     log::start(&config.log.filter, arguments.log_format, limit)?;
     hardening::give_up_code();
     let control = config.control.socket().map(ControlSocket::listen).transpose()?;
+    let group = config.control.group().map(access::group).transpose();
+    let group = group.context("control.operator_group")?;
+    let operator = config.control.operator_socket();
+    let operator = operator.map(|path| OperatorSocket::listen(path, group)).transpose()?;
+    let tools = daemon::ToolSockets { control, operator };
     let mut inherited = manager::sockets()?;
     let named = arguments.fd.iter().map(|&fd| Inherited { fd, origin: "--fd".into() });
     inherited.extend(named);
@@ -197,7 +209,7 @@ fn run(arguments: Arguments, worker: Worker) -> anyhow::Result<()> {
     let usable = processors::usable().context("cannot query this process's processors")?;
     config.check_processors(&usable).map_err(|fault| file.error(fault))?;
     let worker = Worker::of_words(&arguments.worker).unwrap_or(worker);
-    daemon::run(config, endpoints, control, worker, suppressed)
+    daemon::run(config, endpoints, tools, worker, log)
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //!
 //! A connection carries lines of JSON: a [`ListRequest`], then a [`ListReply`], any number of times. The number of
 //! clients, their requests and their time are bounded, and the daemon holds at most one page for each, so no client
-//! can keep the daemon from its guests. The file's mode admits only the daemon's own user.
+//! can keep the daemon from its guests. The file's mode admits only the daemon's own user. What changes something is
+//! refused here: see [`operator`](super::operator).
 
+use super::lines::{self, Sent, other_version, to_line, too_long};
 use super::screens::{self, Screens};
 use super::socket::{self, ControlListener};
 use crate::control_plane::KernelHandle;
@@ -14,19 +16,19 @@ use anyhow::Context;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{AdapterId, ListObjects, TraceAction, TracePage};
 use bellhop_protocol::fence_log::FenceLogEntry;
-use bellhop_protocol::screen::{ScreenReply, ScreenRequest};
+use bellhop_protocol::operator::{OperatorReply, OperatorRequest};
+use bellhop_protocol::screen::{ScreenAction, ScreenReply, ScreenRequest};
 use bellhop_protocol::snapshot::{
     ListReply, ListRequest, MAX_LIST_REPLY, MAX_LIST_REQUEST, Name, SNAPSHOT_VERSION,
 };
 use bellhop_protocol::trace::{
     DEFAULT_TRACE_BUFFER_MIB, MAX_TRACE_BUFFER_MIB, TraceReply, TraceRequest,
 };
-use serde::Serialize;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -42,6 +44,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a failure to accept a client.
 const RECOVERY: Duration = Duration::from_millis(100);
 
+/// The refusal of what changes something.
+const CHANGES_NOTHING: &str = "the control socket changes nothing; ask on the operator's socket, with `bellhop ctl \
+     --socket PATH`, or `bellhop screen plug --socket PATH`. bellhopd has one with --operator-socket PATH, the packaged \
+     service at /run/bellhopd/operator.sock";
+
 /// A listening control socket.
 pub struct ControlSocket(ControlListener);
 
@@ -51,7 +58,7 @@ impl ControlSocket {
     /// # Errors
     /// If the socket cannot be created at the path; the error says what to do.
     pub fn listen(path: &Path) -> anyhow::Result<Self> {
-        socket::listen_for_control(path).map(Self)
+        socket::listen_for_tools(path, "--control-socket").map(Self)
     }
 
     /// Serves clients until told to stop.
@@ -116,12 +123,12 @@ async fn converse(stream: UnixStream, tools: Tools, place: OwnedSemaphorePermit)
     let mut request = Vec::new();
     let mut tracing = None;
     loop {
-        request.clear();
-        let mut limited = (&mut stream).take(MAX_LIST_REQUEST as u64);
-        if timeout(PATIENCE, limited.read_until(b'\n', &mut request)).await?? == 0 {
-            return Ok(());
-        }
-        let is_whole = request.last() == Some(&b'\n');
+        let is_whole =
+            match lines::read(&mut stream, &mut request, MAX_LIST_REQUEST, PATIENCE).await? {
+                Sent::Line => true,
+                Sent::NoLine => false,
+                Sent::End => return Ok(()),
+            };
         if is_whole && let Ok(request) = serde_json::from_slice::<ScreenRequest>(&request) {
             let (reply, viewer) = tools.answer(&request);
             timeout(PATIENCE, stream.write_all(&to_line(&reply))).await??;
@@ -133,16 +140,16 @@ async fn converse(stream: UnixStream, tools: Tools, place: OwnedSemaphorePermit)
                 None => continue,
             }
         }
-        let reply = if is_whole {
+        let reply = if is_whole && serde_json::from_slice::<OperatorRequest>(&request).is_ok() {
+            to_line(&OperatorReply::Error(CHANGES_NOTHING.to_owned()))
+        } else if is_whole {
             match serde_json::from_slice(&request) {
                 Ok(request) => trace(request, kernel, &mut tracing).await,
                 // The two kinds of requests have different required fields.
                 Err(_) => answer(&request, kernel).await,
             }
         } else {
-            line(&ListReply::<()>::Error(format!(
-                "a request is one line of at most {MAX_LIST_REQUEST} bytes"
-            )))
+            line(&ListReply::<()>::Error(too_long(MAX_LIST_REQUEST)))
         };
         timeout(PATIENCE, stream.write_all(&reply)).await??;
         if !is_whole {
@@ -159,7 +166,10 @@ impl Tools {
         request: &ScreenRequest,
     ) -> (ScreenReply, Option<(Viewer, OwnedSemaphorePermit)>) {
         if request.version != SNAPSHOT_VERSION {
-            return (ScreenReply::Error(other_version(request.version)), None);
+            return (ScreenReply::Error(other_version(request.version, SNAPSHOT_VERSION)), None);
+        }
+        if let ScreenAction::Plug { .. } = request.screen {
+            return (ScreenReply::Error(CHANGES_NOTHING.to_owned()), None);
         }
         match self.screens.answer(&request.screen) {
             (reply, None) => (reply, None),
@@ -192,7 +202,7 @@ async fn trace(
 ) -> Vec<u8> {
     let error = |why: String| to_line(&TraceReply::Error(why));
     if request.version != SNAPSHOT_VERSION {
-        return error(other_version(request.version));
+        return error(other_version(request.version, SNAPSHOT_VERSION));
     }
     if request.buffer_mib > MAX_TRACE_BUFFER_MIB {
         let wanted = request.buffer_mib;
@@ -226,12 +236,6 @@ fn trace_entries(mib: u32) -> u32 {
     u32::try_from(entries).unwrap_or(u32::MAX)
 }
 
-fn other_version(version: u32) -> String {
-    format!(
-        "the client asks for version {version}, but this daemon has {SNAPSHOT_VERSION}; use the bellhop that came with the daemon"
-    )
-}
-
 async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
     let error = |why: String| line(&ListReply::<()>::Error(why));
     let request: ListRequest = match serde_json::from_slice(request) {
@@ -239,7 +243,7 @@ async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
         Err(why) => return error(format!("not a request: {why}")),
     };
     if request.version != SNAPSHOT_VERSION {
-        return error(other_version(request.version));
+        return error(other_version(request.version, SNAPSHOT_VERSION));
     }
     let wanted = ListObjects {
         list: request.list(),
@@ -264,10 +268,4 @@ async fn answer(request: &[u8], kernel: &KernelHandle) -> Vec<u8> {
 
 fn line(reply: &ListReply<()>) -> Vec<u8> {
     to_line(reply)
-}
-
-fn to_line(reply: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(reply).unwrap_or_default();
-    line.push(b'\n');
-    line
 }

@@ -6,15 +6,16 @@ use super::config::Config;
 use super::control::ControlSocket;
 use super::kernels::{self, Kernels, Worker};
 use super::manager;
+use super::operator::OperatorSocket;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
 use crate::gpu::Gpu;
-use crate::log::Suppressed;
+use crate::log::{SocketShares, Suppressed};
 use anyhow::Context;
 use std::thread::Builder;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tracing::{error, info};
 
@@ -28,9 +29,9 @@ const LAST_MOMENT: Duration = Duration::from_millis(1500);
 pub fn run(
     config: &Config,
     endpoints: Vec<Endpoint>,
-    control: Option<ControlSocket>,
+    tools: ToolSockets,
     worker: Worker,
-    suppressed: Suppressed,
+    log: Log,
 ) -> anyhow::Result<()> {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let control_plane = runtime().context("cannot start the control plane")?;
@@ -40,7 +41,36 @@ pub fn run(
         .name("last-resort".into())
         .spawn(move || last_resort.block_on(end_in_time()))
         .context("cannot watch for signals")?;
-    control_plane.block_on(serve(config, endpoints, control, worker, suppressed))
+    control_plane.block_on(serve(config, endpoints, tools, worker, log))
+}
+
+/// Waits for the operator's order to stop.
+async fn order(ordered: &mut Option<mpsc::Receiver<()>>) {
+    let order = match ordered {
+        Some(ordered) => ordered.recv().await,
+        None => None,
+    };
+    // Without a sender the operator's socket has failed.
+    if order.is_none() {
+        std::future::pending().await
+    }
+}
+
+/// The sockets for tools of this host.
+#[derive(Default)]
+pub struct ToolSockets {
+    /// Shows guests, and changes nothing.
+    pub control: Option<ControlSocket>,
+    /// Changes them.
+    pub operator: Option<OperatorSocket>,
+}
+
+/// What the log has of guests.
+pub struct Log {
+    /// Lines that were suppressed.
+    pub suppressed: Suppressed,
+    /// The shares of sockets.
+    pub shares: SocketShares,
 }
 
 /// The signals that end the daemon.
@@ -99,9 +129,9 @@ async fn find_kernels(config: &Config, worker: Worker) -> anyhow::Result<Vec<Ker
 async fn serve(
     config: &Config,
     endpoints: Vec<Endpoint>,
-    control: Option<ControlSocket>,
+    tools: ToolSockets,
     worker: Worker,
-    suppressed: Suppressed,
+    log: Log,
 ) -> anyhow::Result<()> {
     let mut ends = Ends::watch()?;
     // With a handler, exceeding the file-size limit is an error instead of the daemon's end.
@@ -112,18 +142,20 @@ async fn serve(
         () = ends.received() => return Ok(()),
     };
     let mut tasks = Tasks::start(config, kernels, &Gpu::start_beside)?;
-    tokio::spawn(suppressed.report());
+    tokio::spawn(log.suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;
     }
-    if let Some(control) = control {
+    if let Some(control) = tools.control {
         tasks.serve_tools(control);
     }
+    let mut ordered = tools.operator.map(|operator| tasks.serve_operator(operator, log.shares));
     info!(sockets = tasks.servers(), "ready");
     manager::ready(tasks.servers());
     let result = loop {
         tokio::select! {
             () = ends.received() => break Ok(()),
+            () = order(&mut ordered) => break Ok(()),
             ended = tasks.server_ended() => match ended {
                 Some(Ok(())) => {}
                 Some(Err(error)) => break Err(error),

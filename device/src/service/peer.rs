@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The process at the other end of a guest's connection, by which administrators identify a guest's VMM.
+//! The process at the other end of a connection: of a guest, by which administrators identify its VMM.
 
 use bellhop_host_kmd::hardware::FrontEnd;
 use std::fs;
@@ -18,10 +18,12 @@ pub(super) fn look(stream: &UnixStream, path: &str) -> io::Result<FrontEnd> {
     stream.set_nonblocking(true)?;
     let peer = tokio::net::UnixStream::from_std(stream)?.peer_cred()?;
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0);
-    // The process may be hidden (hidepid=, ProtectProc=) or gone.
-    let command = pid.and_then(|pid| fs::read(format!("/proc/{pid}/comm")).ok());
-    let command = command.map(|name| printable(&name));
-    Ok(FrontEnd { socket: path.to_owned(), pid, command })
+    Ok(FrontEnd { socket: path.to_owned(), pid, command: pid.and_then(command) })
+}
+
+/// The name that a process has chosen; `None` if it is hidden (`hidepid=`, `ProtectProc=`) or gone.
+pub(super) fn command(pid: u32) -> Option<String> {
+    fs::read(format!("/proc/{pid}/comm")).ok().map(|name| printable(&name))
 }
 
 /// The name with line breaks and terminal controls replaced.

@@ -37,10 +37,9 @@ impl Screens {
     pub(super) fn answer(&self, action: &ScreenAction) -> (ScreenReply, Option<Viewer>) {
         let done = match action {
             ScreenAction::List => return (ScreenReply::Screens(self.list()), None),
-            ScreenAction::Plug { connector, plugged } => self.find(connector).and_then(|found| {
-                found.0.plug(found.1, *plugged).map_err(|error| error.to_string())?;
-                Ok(None)
-            }),
+            ScreenAction::Plug { connector, plugged } => {
+                self.plug(connector, *plugged).map(|_| None)
+            }
             ScreenAction::View(connector) => self.find(connector).and_then(|found| {
                 found.0.view(found.1).map(Some).map_err(|error| error.to_string())
             }),
@@ -49,6 +48,23 @@ impl Screens {
             Ok(viewer) => (ScreenReply::Done, viewer),
             Err(why) => (ScreenReply::Error(why), None),
         }
+    }
+
+    /// Plugs a monitor in or unplugs it. Returns the guest and the connector's name.
+    ///
+    /// # Errors
+    /// If there is no such connector; the error says which there are.
+    pub(super) fn plug(
+        &self,
+        connector: &Connector,
+        plugged: bool,
+    ) -> Result<(u64, String), String> {
+        let (display, target) = self.find(connector)?;
+        display.plug(target, plugged).map_err(|error| error.to_string())?;
+        let guest = display.guest().0;
+        let screens = self.list().into_iter();
+        let found = screens.filter(|of| of.guest == guest).find(|of| of.target == target);
+        Ok((guest, found.map(|of| of.name).unwrap_or_default()))
     }
 
     fn list(&self) -> Vec<Screen> {

@@ -2,6 +2,7 @@
 
 //! Serves one socket: one guest after another.
 
+use super::gate::Gate;
 use super::peer;
 use super::readable::Readable;
 use super::socket::{Endpoint, Source};
@@ -44,6 +45,17 @@ impl Served {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the connection, if there is one. Returns whether there was.
+    pub(super) fn disconnect(&self) -> bool {
+        let connection = self.lock().clone();
+        connection.inspect(|connection| connection.shut_down()).is_some()
+    }
+
+    /// Whether a front end is connected.
+    pub(super) fn is_connected(&self) -> bool {
+        self.lock().is_some()
+    }
+
     fn set(&self, connection: Option<&Arc<Connection>>) {
         *self.lock() = connection.cloned();
     }
@@ -57,6 +69,7 @@ pub(super) struct Server {
     arrivals: Option<Readable>,
     served: Served,
     stopped: watch::Receiver<bool>,
+    gate: Gate,
     /// The guest's share of the doorbells, reserved while a guest may come.
     _place: GuestPlace,
 }
@@ -67,13 +80,14 @@ impl Server {
         host: Host,
         endpoint: Endpoint,
         stopped: watch::Receiver<bool>,
+        gate: Gate,
     ) -> io::Result<Self> {
         let arrivals = match &endpoint.source {
             Source::Listener(listener) => Some(Readable::watch(listener)?),
             Source::Connected(_) => None,
         };
         let (served, _place) = (Served::default(), host.gpu.add_place());
-        Ok(Self { host, endpoint, arrivals, served, stopped, _place })
+        Ok(Self { host, endpoint, arrivals, served, stopped, gate, _place })
     }
 
     pub(super) fn served(&self) -> Served {
@@ -98,7 +112,7 @@ impl Server {
     async fn accept(&mut self, pause: &mut Duration) -> Option<UnixStream> {
         loop {
             let accepted = tokio::select! {
-                accepted = accept(&self.endpoint.source, self.arrivals.as_ref()) => accepted,
+                accepted = self.gate.when_open(accept(&self.endpoint.source, self.arrivals.as_ref())) => accepted,
                 _ = self.stopped.changed() => return None,
             };
             match accepted {
@@ -126,6 +140,7 @@ impl Server {
 
     /// Serves a guest until it disconnects or the server is stopped.
     async fn serve(&mut self, stream: UnixStream) -> io::Result<()> {
+        let _entered = self.gate.enter();
         let front_end = peer::look(&stream, &socket_name(self.endpoint.address.as_deref()))?;
         let connection = Arc::new(Connection::new(self.host.clone(), stream, front_end)?);
         self.served.set(Some(&connection));

@@ -84,11 +84,11 @@ pub(super) fn listen(path: &Path, access: SocketAccess) -> anyhow::Result<Endpoi
     Ok(Endpoint { _file: file, ..Endpoint::listening(listener)? })
 }
 
-/// Listens for tools at `path`, replacing a socket that no process serves any more. Only the daemon's user
-/// can connect.
-pub(super) fn listen_for_control(path: &Path) -> anyhow::Result<ControlListener> {
-    let listener = take_place(path, "--control-socket", bind_privately)?;
-    listener.set_nonblocking(true).context("cannot watch the control socket")?;
+/// Listens for tools at `path`, which an option names, replacing a socket that no process serves any more. Only the
+/// daemon's user can connect.
+pub(super) fn listen_for_tools(path: &Path, option: &str) -> anyhow::Result<ControlListener> {
+    let listener = take_place(path, option, bind_privately)?;
+    listener.set_nonblocking(true).context("cannot watch a socket for tools")?;
     Ok(ControlListener { listener, _file: SocketFile(path.to_owned()) })
 }
 
@@ -215,10 +215,11 @@ mod tests {
     fn a_control_socket_is_for_its_user_alone_and_goes_with_its_listener() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control.sock");
-        let listener = listen_for_control(&path).unwrap();
+        let listen_for_control = || listen_for_tools(&path, "--control-socket");
+        let listener = listen_for_control().unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
-        let error = format!("{:#}", listen_for_control(&path).err().unwrap());
+        let error = format!("{:#}", listen_for_control().err().unwrap());
         assert!(error.contains("another process serves") && error.contains("--control-socket"));
         drop(listener);
         assert!(!path.exists());

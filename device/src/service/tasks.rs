@@ -5,23 +5,26 @@
 
 use super::config::Config;
 use super::control::ControlSocket;
+use super::gate::Gate;
 use super::kernels::Kernels;
+use super::operator::{Operated, OperatedSocket, OperatorSocket, Rates};
 use super::readable::Readable;
 use super::screens::Screens;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::control_plane::{self, KernelHandle};
 use crate::gpu::{CrossAdapterMemory, Gpu, GpuConfig, KernelsConfig};
-use crate::log::socket_span;
+use crate::log::{SocketShares, socket_name, socket_span};
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
 use crate::vhost::lost_memory;
+use crate::vhost::standing::Standing;
 use anyhow::Context;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
 use bellhop_host_kmd::port::{AdapterId, SharingGroups};
 use std::io;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{Instrument, Span, error};
 
@@ -39,6 +42,9 @@ pub(super) struct Tasks {
     stop: watch::Sender<bool>,
     servers: JoinSet<()>,
     tools: JoinSet<()>,
+    gate: Gate,
+    /// The sockets, for the operator.
+    sockets: Vec<OperatedSocket>,
 }
 
 impl Tasks {
@@ -85,8 +91,10 @@ impl Tasks {
                 segments: config.segments(),
                 features: config.features(adapter),
                 sharing: SharingGroups::NONE,
-                weight: config.guest.weight.get(),
-                doorbell_share: config.guest.physical_doorbells_reserved.get(),
+                standing: Arc::new(Standing::new(
+                    config.guest.weight.get(),
+                    config.guest.physical_doorbells_reserved.get(),
+                )),
                 span: Span::none(),
                 calls: Arc::clone(&calls),
                 memory_limit: config.memory_limit(),
@@ -99,7 +107,19 @@ impl Tasks {
         let (stop, _) = watch::channel(false);
         let (servers, tools) = (JoinSet::new(), JoinSet::new());
         let config = config.clone();
-        Ok(Self { hosts, kernel, config, control_plane, interrupts, stop, servers, tools })
+        let (gate, sockets) = (Gate::default(), Vec::new());
+        Ok(Self {
+            hosts,
+            kernel,
+            config,
+            control_plane,
+            interrupts,
+            stop,
+            servers,
+            tools,
+            gate,
+            sockets,
+        })
     }
 
     /// A handle to the kernel of the first adapter, which gives access to the others.
@@ -113,11 +133,25 @@ impl Tasks {
         let host = self.hosts.get(self.config.adapter_of(address));
         let host = host.context("there is no adapter for the socket")?;
         let (weight, sharing) = (self.config.weight(address), self.config.sharing(address));
+        let reserved = self.config.guest.physical_doorbells_reserved.get();
+        let standing = Arc::new(Standing::new(weight, reserved));
         let span = socket_span(address);
-        let host = Host { weight, sharing, span: span.clone(), ..host.clone() };
-        let server = Server::new(host, endpoint, self.stop.subscribe());
+        let host = Host { standing, sharing, span: span.clone(), ..host.clone() };
+        let name = socket_name(address);
+        let adapter = self.config.adapter_of(address);
+        let server = Server::new(host.clone(), endpoint, self.stop.subscribe(), self.gate.clone());
         let server = server.context("cannot watch a socket")?;
         let served = server.served();
+        let physical_doorbells = self.config.adapters().nth(adapter);
+        let physical_doorbells =
+            physical_doorbells.map_or(0, |(_, of)| of.physical_doorbells.get());
+        self.sockets.push(OperatedSocket {
+            address: name,
+            adapter: u32::try_from(adapter).unwrap_or(u32::MAX),
+            physical_doorbells,
+            host,
+            served: served.clone(),
+        });
         self.servers.spawn(server.run().instrument(span));
         Ok(served)
     }
@@ -131,6 +165,39 @@ impl Tasks {
                 error!(%error, "the control socket failed; tools can no longer connect");
             }
         });
+    }
+
+    /// Starts to serve the operator, for the sockets that are served by now. The receiver gets the operator's order to
+    /// stop. Guests do not depend on this.
+    pub(super) fn serve_operator(
+        &mut self,
+        operator: OperatorSocket,
+        log: SocketShares,
+    ) -> mpsc::Receiver<()> {
+        let (stop, stopping) = mpsc::channel(1);
+        let guest = &self.config.guest;
+        let rates = [
+            (guest.log_lines_per_second.get(), guest.log_burst.get()),
+            (guest.worker_starts_per_second.get(), guest.worker_start_burst.get()),
+        ];
+        let sockets = std::mem::take(&mut self.sockets);
+        let gpus: Vec<_> = self.hosts.iter().map(|host| Arc::clone(&host.gpu)).collect();
+        let operated = Operated {
+            rates: Rates { log, of_sockets: vec![rates; sockets.len()].into() },
+            sockets,
+            kernel: self.kernel.clone(),
+            screens: Screens::new(gpus.iter().cloned()),
+            gpus,
+            gate: self.gate.clone(),
+            stop,
+        };
+        let serving = operator.serve(operated, self.stop.subscribe());
+        self.tools.spawn(async move {
+            if let Err(error) = serving.await {
+                error!(%error, "the operator's socket failed; nobody can operate the daemon");
+            }
+        });
+        stopping
     }
 
     /// Number of served sockets.

@@ -7,6 +7,7 @@ use super::channel::Channel;
 use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use super::ring::{Memory, Ring};
+use super::standing::Standing;
 use super::takeover::Takeover;
 use crate::control_plane::KernelHandle;
 use crate::gpu::Gpu;
@@ -46,10 +47,8 @@ pub struct Host {
     pub features: Features,
     /// The groups of guests with which the guest may share fences.
     pub sharing: SharingGroups,
-    /// The guest's weight.
-    pub weight: u32,
-    /// Physical doorbells reserved for the guest; 0 stands for an equal share.
-    pub doorbell_share: u32,
+    /// What holds for the guests of the socket.
+    pub standing: Arc<Standing>,
     /// The span of the socket.
     pub span: Span,
     /// Signals calls to guests.
@@ -300,8 +299,6 @@ impl Shared {
         let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
         let span = guest_span(&self.host.span, guest);
         let _span = span.enter();
-        self.host.gpu.set_guest_weight(guest, self.host.weight);
-        self.host.gpu.set_doorbell_share(guest, self.host.doorbell_share);
         if let Some(kick) = kick(control) {
             self.host.gpu.set_guest_kick(guest, kick);
         }
@@ -372,7 +369,10 @@ impl Shared {
             features: self.host.features,
             sharing: self.host.sharing,
         };
-        self.host.kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
+        let Host { gpu, kernel, standing, .. } = &self.host;
+        standing.attach(gpu, kernel, guest, || {
+            kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
+        });
         port.take_requests(guest, &self.host.kernel);
         state.session = Session::Running { guest, port, span: Span::current() };
     }
@@ -404,6 +404,7 @@ impl Shared {
                 // The front end is about to drop its mappings, and QEMU does not survive a request for one
                 // afterwards. The front end waits until this returns, so nothing here may wait for the front
                 // end.
+                self.host.standing.detach();
                 self.host.gpu.stop_rotation(guest);
                 self.host.kernel.detach_blocking(guest);
                 self.host.gpu.detach_guest(guest);

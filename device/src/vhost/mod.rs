@@ -9,7 +9,8 @@
 //!
 //! [`backend::GuestBackend`] attaches the guest to the GPU and to the kernel when the driver sends its first
 //! request, and detaches it when the rings stop. The queues ([`ring`]) only carry bytes: requests go to the
-//! kernel, and replies and events come back through `port::QueuePort`.
+//! kernel, and replies and events come back through `port::QueuePort`. [`standing`] is what holds for the guests of a
+//! socket, whichever is attached.
 
 pub mod backend;
 pub mod calls;
@@ -24,4 +25,5 @@ pub mod messages;
 mod pages;
 mod port;
 pub mod ring;
+pub mod standing;
 mod takeover;

@@ -4,6 +4,7 @@
 
 mod cdi;
 mod container;
+mod ctl;
 mod harness;
 mod inspect;
 pub mod manual;
@@ -23,6 +24,7 @@ use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use container::ContainerArguments;
+use ctl::CtlArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
 use manual::Program;
@@ -56,6 +58,7 @@ Examples:
   bellhop harness --list                   the scenarios with many guests
   bellhop daemon -- --help                 bellhopd, which is part of this executable
   bellhop inspect --watch                  the objects of a running bellhopd's guests
+  bellhop ctl suspend vm0.sock             nothing of that guest executes
   bellhop screen capture --png screen.png  what a guest shows
   bellhop trace -o run.pftrace -- run      the main job as a timeline for ui.perfetto.dev"
 )]
@@ -146,6 +149,11 @@ Examples:
     /// each engine's run list, or as JSON. This does not disturb guests. In a guest,
     /// `bellhop-guest inspect` shows that guest's own objects.
     Inspect(InspectArguments),
+    /// Change guests and adapters while they run: suspend, fail, weights, power, monitors; drain and stop
+    ///
+    /// Asks a bellhopd that has an --operator-socket, as root, its own user or a member of its operator's group. Each
+    /// change is logged with who asked, and shown by `bellhop inspect`.
+    Ctl(CtlArguments),
     /// Show the displays of guests: pictures, recordings, VNC; plug and unplug their monitors
     ///
     /// Asks a bellhopd that has a --control-socket, and displays in its configuration.
@@ -366,6 +374,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Screen(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Trace(arguments) => arguments.run(),
+        Command::Ctl(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell, program } => completions(shell, program),
         Command::Man { words } => man(&words),

@@ -3,6 +3,7 @@
 //! `bellhop screen`.
 
 use crate::inspect::CONTROL_SOCKET;
+use crate::operator::OPERATOR_SOCKET;
 use crate::screen::{self, Listen, Recording, View, write_apng, write_png};
 use anyhow::{Context, bail};
 use bellhop_guest::output;
@@ -25,6 +26,28 @@ struct Which {
     /// The control socket of the bellhopd
     #[arg(long, value_name = "PATH", default_value = CONTROL_SOCKET)]
     socket: PathBuf,
+    #[command(flatten)]
+    of: Of,
+}
+
+/// What changes, so the operator is asked.
+#[derive(Debug, Clone, Args)]
+struct Plugged {
+    /// The operator's socket of the bellhopd
+    #[arg(long, value_name = "PATH", default_value = OPERATOR_SOCKET)]
+    socket: PathBuf,
+    #[command(flatten)]
+    of: Of,
+}
+
+impl Plugged {
+    fn plug(&self, plugged: bool) -> anyhow::Result<()> {
+        screen::plug(&self.socket, self.of.connector(), plugged)
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+struct Of {
     /// The guest, as `bellhop screen list` names it; may be left out if only one has displays
     #[arg(long, value_name = "ID", default_value_t = 0, hide_default_value = true)]
     guest: u64,
@@ -33,9 +56,15 @@ struct Which {
     connector: String,
 }
 
-impl Which {
+impl Of {
     fn connector(&self) -> Connector {
         Connector { guest: self.guest, name: self.connector.clone() }
+    }
+}
+
+impl Which {
+    fn connector(&self) -> Connector {
+        self.of.connector()
     }
 }
 
@@ -50,10 +79,10 @@ enum ScreenCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Plug in the monitor of a connector
-    Plug(Which),
-    /// Unplug the monitor of a connector
-    Unplug(Which),
+    /// Plug in the monitor of a connector; as `bellhop ctl display plug`
+    Plug(Plugged),
+    /// Unplug the monitor of a connector; as `bellhop ctl display unplug`
+    Unplug(Plugged),
     /// Write what is shown as PNG: one whole frame
     Capture {
         #[command(flatten)]
@@ -114,8 +143,8 @@ impl ScreenArguments {
                 }
                 Ok(())
             }
-            ScreenCommand::Plug(which) => screen::plug(&which.socket, which.connector(), true),
-            ScreenCommand::Unplug(which) => screen::plug(&which.socket, which.connector(), false),
+            ScreenCommand::Plug(plugged) => plugged.plug(true),
+            ScreenCommand::Unplug(plugged) => plugged.plug(false),
             ScreenCommand::Capture { which, png, timeout } => {
                 let patience = Duration::from_secs(timeout);
                 let picture = screen::capture(&which.socket, &which.connector(), patience)?;

@@ -15,7 +15,9 @@ pub use serve::{Listen, serve};
 pub use view::{Event, View};
 
 use crate::inspect::ControlClient;
+use crate::operator::OperatorClient;
 use anyhow::{Context, bail};
+use bellhop_protocol::operator::OperatorAction;
 use bellhop_protocol::screen::{Connector, Screen, ScreenAction, ScreenReply};
 use bellhop_rfb::Picture;
 use std::path::Path;
@@ -33,15 +35,15 @@ pub fn list(socket: &Path) -> anyhow::Result<Vec<Screen>> {
     }
 }
 
-/// Plugs a monitor in, or unplugs it.
+/// Plugs a monitor in, or unplugs it, on the operator's socket.
 ///
 /// # Errors
 /// If no daemon answers, or it has no such connector.
 pub fn plug(socket: &Path, connector: Connector, plugged: bool) -> anyhow::Result<()> {
-    match ControlClient::connect(socket)?.screen(ScreenAction::Plug { connector, plugged })? {
-        ScreenReply::Error(why) => bail!("the daemon refuses: {why}"),
-        _ => Ok(()),
-    }
+    let Connector { guest, name: connector } = connector;
+    let guest = if guest == 0 { String::new() } else { guest.to_string() };
+    let action = OperatorAction::Display { guest, connector, plugged };
+    OperatorClient::connect(socket)?.operate(action).map(drop)
 }
 
 /// What a connector shows: a whole frame, never parts of two.

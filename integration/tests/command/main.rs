@@ -4,6 +4,7 @@
 
 mod bench;
 mod container;
+mod ctl;
 mod daemon;
 mod dependencies;
 mod descriptors;

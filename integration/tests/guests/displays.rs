@@ -162,7 +162,7 @@ fn monitors_come_and_go_while_a_guest_flips_and_no_flip_is_lost() {
     for round in 0..3 {
         for (command, is_connected) in [("unplug", false), ("plug", true)] {
             for (child, name) in [(1, "right"), (0, "left")] {
-                run(&mut daemon.tool(&["screen", command, "--connector", name]));
+                run(&mut daemon.operate(&["screen", command, "--connector", name]));
                 let event = shows.display.next_hot_plug(TIMEOUT).unwrap().expect("an event");
                 let HotPlug { child: of, is_connected: now, .. } = event;
                 assert_eq!((of, now), (child, is_connected), "{command} {name} in round {round}");

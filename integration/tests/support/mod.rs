@@ -340,6 +340,7 @@ impl Daemon {
         std::fs::write(&config, for_tests(configuration)).unwrap();
         let mut command = bellhopd(&["--config", config.to_str().unwrap()]);
         command.arg("--control-socket").arg(folder.path().join("control.sock"));
+        command.arg("--operator-socket").arg(folder.path().join("operator.sock"));
         for number in 0..sockets {
             command.arg("--socket-path").arg(socket(folder.path(), number));
         }
@@ -382,6 +383,18 @@ impl Daemon {
     /// The socket of tools.
     pub fn control_socket(&self) -> PathBuf {
         self.folder.path().join("control.sock")
+    }
+
+    /// The socket of the operator.
+    pub fn operator_socket(&self) -> PathBuf {
+        self.folder.path().join("operator.sock")
+    }
+
+    /// `bellhop` with this work and these options, as the operator of this daemon.
+    pub fn operate(&self, arguments: &[&str]) -> Command {
+        let mut command = bellhop();
+        command.args(arguments).arg("--socket").arg(self.operator_socket());
+        command
     }
 
     /// The daemon's objects, as tools see them.

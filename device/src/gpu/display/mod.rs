@@ -209,7 +209,8 @@ impl Drop for Displays {
 }
 
 impl GuestDisplay {
-    fn guest(&self) -> GuestId {
+    /// Whose display it is.
+    pub fn guest(&self) -> GuestId {
         self.partition.id()
     }
 

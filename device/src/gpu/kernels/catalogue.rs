@@ -8,7 +8,7 @@ use super::manager::Manager;
 use super::module::Module;
 use super::source::Source;
 use super::table::{GuestKernels, KernelSpace};
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Rate};
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::partition::Partition;
@@ -108,6 +108,12 @@ impl Kernels {
         };
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(sockets.entry(socket.to_owned()).or_default())
+    }
+
+    /// Changes how often workers are started for the guests of a socket.
+    pub fn set_worker_starts(&self, socket: &str, rate: Rate) {
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets.entry(socket.to_owned()).or_default().set_rate(rate);
     }
 
     fn owners(&self) -> MutexGuard<'_, HashMap<GuestId, Owner>> {

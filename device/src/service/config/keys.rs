@@ -185,6 +185,11 @@ section! {
         /// Path of a socket where `bellhop inspect` connects, for the daemon's user and root; empty for none. The
         /// option `--control-socket` takes precedence.
         socket: PathBuf;
+        /// Path of a socket where `bellhop ctl` connects, which changes guests and adapters, for the daemon's user,
+        /// root and `operator_group`; empty for none. The option `--operator-socket` takes precedence.
+        operator_socket: PathBuf;
+        /// A group, by name or number, whose members may operate the daemon too; empty for none.
+        operator_group: String;
     }
 }
 

@@ -52,6 +52,18 @@ impl ControlConfig {
     pub fn socket(&self) -> Option<&Path> {
         (!self.socket.as_os_str().is_empty()).then_some(&self.socket)
     }
+
+    /// The path of the operator's socket, if one is configured.
+    #[must_use]
+    pub fn operator_socket(&self) -> Option<&Path> {
+        (!self.operator_socket.as_os_str().is_empty()).then_some(&self.operator_socket)
+    }
+
+    /// The group that may operate the daemon, if one is configured.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        (!self.operator_group.is_empty()).then_some(&self.operator_group)
+    }
 }
 
 impl AdapterConfig {

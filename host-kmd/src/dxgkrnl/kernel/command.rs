@@ -5,12 +5,14 @@
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::object::completion::Completion;
-use crate::dxgkrnl::object::faults::IN_ERROR;
+use crate::dxgkrnl::object::faults::{FAILED_BY_OPERATOR, GPU_REMOVED};
+use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Suspension;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::hardware::GuestId;
-use crate::port::{Command, CommandError, CommandToken, Effect};
+use crate::port::{Command, CommandError, CommandToken, Effect, GuestLimit};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::snapshot::Change;
 
 impl Kernel {
     /// Carries out a command of the host's operator.
@@ -45,11 +47,13 @@ impl Kernel {
                 self.set_engine_power(node, state, effects);
             }
             Command::SuspendGuest(guest) => {
+                self.mark_suspended(guest, true);
                 self.each_context_of_guest(guest, effects, |access, context| {
                     access.suspend_context(context, Suspension::HOST)
                 })
             }
             Command::ResumeGuest(guest) => {
+                self.mark_suspended(guest, false);
                 self.each_context_of_guest(guest, effects, |access, context| {
                     access.resume_context(context, Suspension::HOST)
                 });
@@ -66,10 +70,62 @@ impl Kernel {
                 self.set_logging_level(level, effects);
             }
             Command::FailGuest(guest) => {
-                self.fail_guest(guest, IN_ERROR, effects);
+                self.fail_guest(guest, FAILED_BY_OPERATOR, effects);
             }
+            Command::TakeGpu(guest) => self.take_gpu(guest, effects),
+            Command::GiveGpu(guest) => {
+                if let Some(guest) = self.guests.get_mut(&guest) {
+                    guest.presence.set_removed(false);
+                }
+            }
+            Command::SetLimit { guest, limit, most } => self.set_limit(guest, limit, most.into()),
         }
         self.retire(GuestId(0), Vec::new(), completion);
+    }
+
+    /// Remembers a change of the operator's.
+    pub(crate) fn note(&mut self, guest: Option<GuestId>, change: Change) {
+        match guest {
+            None => self.changes.note(change),
+            // A guest that has gone has no changes.
+            Some(guest) => {
+                if let Some(guest) = self.guests.get_mut(&guest) {
+                    guest.changes.note(change);
+                }
+            }
+        }
+    }
+
+    fn mark_suspended(&mut self, guest: GuestId, is_suspended: bool) {
+        if let Some(guest) = self.guests.get_mut(&guest) {
+            guest.is_suspended = is_suspended;
+        }
+    }
+
+    fn set_limit(&mut self, guest: GuestId, limit: GuestLimit, most: u64) {
+        let Some(guest) = self.guests.get_mut(&guest) else { return };
+        let limited: &[Limited] = match limit {
+            GuestLimit::Objects => {
+                &[Limited::Handles, Limited::Mappings, Limited::ListedAllocations]
+            }
+            GuestLimit::Allocations => &[Limited::Allocations],
+            GuestLimit::HwQueues => &[Limited::HwQueues],
+            GuestLimit::Waits => &[Limited::Waits],
+            GuestLimit::CrossAdapterFences => &[Limited::CrossAdapterFences],
+            GuestLimit::Kernels => &[Limited::Kernels],
+        };
+        for limited in limited {
+            guest.quotas.set_limit(*limited, most);
+        }
+    }
+
+    /// The guest's GPU is taken away: a surprise removal of the device.
+    fn take_gpu(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
+        let change = self.guests.get_mut(&guest).map(|guest| guest.presence.set_removed(true));
+        if change == Some(true) {
+            self.fail_guest(guest, GPU_REMOVED, effects);
+            self.darken(guest, effects);
+        }
     }
 
     /// Changes the device's state, then reports `completion`.

@@ -14,9 +14,11 @@ use crate::dxgkrnl::kernel::waiter::Waiter;
 use crate::dxgkrnl::memory::donation::Donations;
 use crate::dxgkrnl::memory::paging::Paging;
 use crate::dxgkrnl::memory::sharing::SharedAllocations;
+use crate::dxgkrnl::object::changes::Changes;
 use crate::dxgkrnl::object::handles::Handles;
 use crate::dxgkrnl::object::limits::Limits;
 use crate::dxgkrnl::object::pool::SlotPool;
+use crate::dxgkrnl::object::presence::Presence;
 use crate::dxgkrnl::object::quotas::Quotas;
 use crate::dxgkrnl::recovery::tdr::Hangs;
 use crate::hardware::{GuestId, HardwareError, SystemContext};
@@ -75,6 +77,12 @@ pub(crate) struct Guest {
     notifies: u64,
     /// The hangs that it caused.
     pub(crate) hangs: Hangs,
+    /// Whether the host's operator has suspended it.
+    pub(crate) is_suspended: bool,
+    /// Whether it has its GPU.
+    pub(crate) presence: Presence,
+    /// What the host's operator has changed of it.
+    pub(crate) changes: Changes,
 }
 
 impl Guest {
@@ -116,6 +124,9 @@ impl Guest {
             control_messages: 0,
             notifies: 0,
             hangs: Hangs::default(),
+            is_suspended: false,
+            presence: Presence::default(),
+            changes: Changes::default(),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::{Identity, Kernel};
 use crate::dxgkrnl::memory::allocation::{Allocation, Content};
+use crate::dxgkrnl::object::changes::Changes;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::handles::Object;
@@ -49,6 +50,8 @@ struct View<'a> {
     doorbells: &'a Doorbells,
     power: &'a Power,
     recorder: &'a Recorder,
+    /// What the host's operator has changed of the adapter. No guest sees it.
+    changes: &'a Changes,
     /// The adapter's place on its host. `None` if a guest asks: the guest must not learn of it, nor of other guests'
     /// objects.
     identity: Option<&'a Identity>,
@@ -66,6 +69,7 @@ impl Kernel {
             doorbells: &self.callbacks.doorbells,
             power: &self.power,
             recorder: &self.recorder,
+            changes: &self.changes,
             identity: Some(&self.identity),
         };
         let ListObjects { guest, list, process, parent, after } = wanted;
@@ -101,6 +105,7 @@ impl ProcessAccess<'_> {
             doorbells: &self.callbacks.doorbells,
             power: self.power,
             recorder: self.recorder,
+            changes: &Changes::default(),
             identity: None,
         };
         check_list(request.list, request.process, request.parent)?;
@@ -250,6 +255,7 @@ impl View<'_> {
             power_transitions,
             time: self.hardware.gpu_clock(),
             traced: self.recorder.is_recording(),
+            changes: self.changes.all(),
         }
     }
 
@@ -335,6 +341,9 @@ impl View<'_> {
             bar_mapped: guest.resources.bar_mapped,
             features: guest.features().to_string(),
             weight: self.hardware.guest_weight(id).reported(),
+            suspended: guest.is_suspended,
+            gpu: guest.presence.name().into(),
+            changes: self.identity.map(|_| guest.changes.all()).unwrap_or_default(),
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),
             memory: describe_segments(guest),
@@ -618,6 +627,7 @@ mod tests {
                 power_transitions: words,
                 time: words,
                 traced: false,
+                changes: Vec::new(),
             }),
             serde_json::to_vec(&snapshot::HwQueue {
                 handle: name,
@@ -655,6 +665,9 @@ mod tests {
                 state: long(),
                 bar_mapped: false,
                 weight: 10_000,
+                suspended: false,
+                gpu: long(),
+                changes: Vec::new(),
                 features: long().repeat(4),
                 statistics: snapshot::Counts {
                     packets: words,

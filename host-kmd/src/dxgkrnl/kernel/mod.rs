@@ -38,6 +38,7 @@ use crate::dxgkrnl::kernel::request_table::{Rules, parse};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::WorkList;
 use crate::dxgkrnl::memory::migration::Migration;
+use crate::dxgkrnl::object::changes::Changes;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::limits::Limits;
@@ -98,6 +99,8 @@ pub struct Kernel {
     cross_fences: CrossFences,
     /// The adapter's identity, for tools.
     identity: Identity,
+    /// What the host's operator has changed of the adapter.
+    changes: Changes,
     /// Records for a tool that traces.
     recorder: Recorder,
     /// What engines log for drivers.
@@ -156,6 +159,7 @@ impl Kernel {
             submissions: SubmissionFences::default(),
             cross_fences: CrossFences::default(),
             identity: Identity::default(),
+            changes: Changes::default(),
             logging_level: LoggingLevel::DEFAULT,
             work: WorkList::default(),
             paging: BTreeSet::new(),
@@ -242,6 +246,7 @@ impl Kernel {
                 self.watch_engines();
                 self.command(token, command, effects);
             }
+            Input::Note { guest, change } => self.note(guest, change),
             Input::CrossAdapterSignal { guest, fence, always } => {
                 self.cross_adapter_signal(guest, fence, always, effects);
             }

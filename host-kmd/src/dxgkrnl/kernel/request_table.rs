@@ -94,6 +94,7 @@ impl Declaration {
         }
         if self.rules.contains(Rules::NEW_WORK) {
             access.guest.hangs.check_new_work()?;
+            access.guest.presence.check_new_work()?;
         }
         match self.about {
             About::Adapter => zero("process", access.process_id),

@@ -143,6 +143,9 @@ pub(crate) enum RequestError {
     /// The guest hung engines too often.
     #[error("the guest hung engines {0} times, and gets nothing executed until it is reset")]
     TooManyHangs(u32),
+    /// The guest has no GPU now.
+    #[error("the GPU {0}")]
+    NoGpu(&'static str),
     /// The display cannot show these paths.
     #[error(transparent)]
     VidPn(#[from] VidPnRefusal),
@@ -255,7 +258,7 @@ impl RequestError {
             Self::VidPn(_) => Status::GRAPHICS_VIDPN_TOPOLOGY_NOT_SUPPORTED,
             Self::MonitorNotConnected(_) => Status::GRAPHICS_MONITOR_NOT_CONNECTED,
             Self::SourceNotInTopology(_) => Status::GRAPHICS_SOURCE_NOT_IN_TOPOLOGY,
-            Self::DeviceRemoved(_) => Status::DEVICE_REMOVED,
+            Self::DeviceRemoved(_) | Self::NoGpu(_) => Status::DEVICE_REMOVED,
             Self::TooManyHangs(_) => Status::GRAPHICS_GPU_EXCEPTION_ON_DEVICE,
         }
     }
@@ -310,6 +313,7 @@ impl RequestError {
             ) => handle.0,
             Self::PrivateData(crate::ddi::BadPrivateData(value)) => value.into(),
             Self::NotSupported(_)
+            | Self::NoGpu(_)
             | Self::Present(PresentError::NotSupported)
             | Self::PagingFailed
             | Self::VidMm(

@@ -87,6 +87,11 @@ impl Quota {
         self.used = self.used.saturating_sub(amount);
     }
 
+    /// Changes the limit. What is in use stays, even if it is more.
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
     /// The limit.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
@@ -114,7 +119,10 @@ mod tests {
         assert!(quota.charge(2).is_err());
         assert!(quota.charge(u64::MAX).is_err());
         quota.charge(1).unwrap();
+        quota.set_limit(1);
+        assert!(quota.charge(1).is_err());
         quota.refund(3);
         assert!(quota.is_unused());
+        assert!(quota.charge(1).is_ok() && quota.charge(1).is_err());
     }
 }

@@ -103,6 +103,11 @@ impl Quotas {
         Self(Limited::ALL.map(|limited| limited.quota(limits)))
     }
 
+    /// Changes a limit. What is in use stays.
+    pub(crate) fn set_limit(&mut self, limited: Limited, limit: u64) {
+        self.0[limited as usize].set_limit(limit);
+    }
+
     /// Charges `amount`, or nothing if that exceeds the limit.
     pub(crate) fn charge(&mut self, limited: Limited, amount: u64) -> Result<(), RequestError> {
         self.0[limited as usize].charge(amount)

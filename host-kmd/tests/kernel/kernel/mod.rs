@@ -8,4 +8,5 @@ mod edge_table;
 mod edges;
 mod features;
 mod malformed;
+mod operator;
 mod unknown_ids;

@@ -137,7 +137,7 @@ impl Row {
     fn fate(self) -> Fate {
         match (self.held, self.manner) {
             // The device was in error before everything else.
-            (Held::InError, _) => Fate::Lost(FaultReason::DEVICE_IN_ERROR),
+            (Held::InError, _) => Fate::Lost(FaultReason::FAILED_BY_OPERATOR),
             (_, Manner::Fault) => Fate::Lost(FaultReason::READ_PAGE_FAULT),
             (_, Manner::Reset) => Fate::Lost(FaultReason::ADAPTER_RESET),
             // "Dxgkrnl marks the device in error."

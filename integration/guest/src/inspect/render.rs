@@ -6,15 +6,19 @@ use super::rates::Rate;
 use super::tree::{Branch, Cell, Tone, put_table};
 use crate::units::{self, bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
-    Adapter, Allocation, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence, Guest,
-    HwQueue, Kernel, Node, Process, Quota, SegmentUse, Snapshot, Worker,
+    Adapter, Allocation, Change, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence,
+    Guest, HwQueue, Kernel, Node, Process, Quota, SegmentUse, Snapshot, Worker,
 };
+use std::time::Duration;
 
 /// The adapter, its engines, and each guest's objects as a tree.
 #[must_use]
 pub fn render(snapshot: &Snapshot, rates: &[Rate], colour: bool) -> String {
     let mut out = String::new();
     put_table(&mut out, &adapter(&snapshot.adapter), colour);
+    for of in &snapshot.adapter.changes {
+        change(of, snapshot.adapter.time).put(&mut out, colour);
+    }
     out.push('\n');
     put_table(&mut out, &nodes(&snapshot.nodes), colour);
     if !snapshot.workers.is_empty() {
@@ -36,7 +40,7 @@ pub fn render(snapshot: &Snapshot, rates: &[Rate], colour: bool) -> String {
     }
     for guest in &snapshot.guests {
         out.push('\n');
-        self::guest(guest, &snapshot.nodes).put(&mut out, colour);
+        self::guest(guest, snapshot).put(&mut out, colour);
     }
     out
 }
@@ -163,12 +167,18 @@ fn progress(completed: u64, queued: u64) -> Cell {
     }
 }
 
-fn guest(guest: &Guest, nodes: &[Node]) -> Branch {
+fn guest(guest: &Guest, snapshot: &Snapshot) -> Branch {
+    let (nodes, now) = (&snapshot.nodes, snapshot.adapter.time);
     let bar = if guest.bar_mapped { "BAR mapped" } else { "no BAR" };
     let weight = format!("weight {}", guest.weight);
-    let head = vec![guest.id.to_string().into(), state(&guest.state), bar.into(), weight.into()];
+    let mut head =
+        vec![guest.id.to_string().into(), state(&guest.state), bar.into(), weight.into()];
+    head.extend(guest.suspended.then(|| Cell::new("SUSPENDED".to_owned(), Tone::Bad)));
+    let has_gpu = ["", "started"].contains(&guest.gpu.as_str());
+    head.extend((!has_gpu).then(|| Cell::new(format!("GPU {}", guest.gpu), Tone::Bad)));
     Branch::new("guest", head)
         .with(front_end(guest))
+        .with(guest.changes.iter().map(|of| change(of, now)))
         .with(
             (!guest.features.is_empty())
                 .then(|| Branch::new("features", vec![guest.features.as_str().into()])),
@@ -233,6 +243,19 @@ fn flips(path: &DisplayPath) -> Branch {
     let counts = vec![shown.into(), missed.into(), dropped.into(), bad(path.lost, "lost")];
     let waiting = waiting.map(|waiting| Cell::new(waiting, Tone::Waiting));
     Branch::new("flips", std::iter::once(now).chain(waiting).chain(counts).collect())
+
+/// What the operator has changed, and how long ago: `now` is the adapter's time.
+fn change(change: &Change, now: u64) -> Branch {
+    let Change { what, now: value, uid, pid, command, time } = change;
+    let ago = Duration::from_nanos(now.saturating_sub(*time));
+    Branch::new(
+        "operator",
+        vec![
+            format!("{what}: {value}").into(),
+            format!("by uid {uid} ({command}, PID {pid})").into(),
+            format!("{:.0} s ago", ago.as_secs_f64()).into(),
+        ],
+    )
 }
 
 /// The program that connected the guest, if it is known.

@@ -45,6 +45,9 @@ impl ProcessAccess<'_> {
         if self.is_held() {
             self.suspend_context(context, Suspension::MEMORY)?;
         }
+        if self.guest.is_suspended {
+            self.suspend_context(context, Suspension::HOST)?;
+        }
         Ok(context)
     }
 

@@ -128,6 +128,18 @@ impl Kernel {
         access.finish_display(outcomes);
     }
 
+    /// A guest's monitors show nothing any more, until one of its processes commits a topology.
+    pub(crate) fn darken(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let mut outcomes = Outcomes::default();
+        let ProcessAccess { guest, miniport, .. } = &mut access;
+        let Some(ddi) = miniport.display() else { return };
+        for process in guest.processes.keys().copied() {
+            guest.display.commit(ddi, process, Vec::new(), &mut outcomes);
+        }
+        access.finish_display(outcomes);
+    }
+
     /// A target begins to end: displays no longer show what it takes with it.
     pub(crate) fn take_display(
         &mut self,

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop ctl`.
+
+use crate::operator::{OPERATOR_SOCKET, OperatorClient};
+use anyhow::bail;
+use bellhop_guest::output;
+use bellhop_protocol::operator::{
+    DevicePower, EnginePower, Guests, OperatorAction, PowerPolicy, ServedSocket, Topology, Wish,
+};
+use bellhop_protocol::snapshot::Change;
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  bellhop ctl guests                           who is attached, and what was changed
+  bellhop ctl suspend 3                        nothing of guest 3 executes
+  bellhop ctl set vm0.sock weight=400 kernels=8
+  bellhop ctl display unplug 3 HDMI-1
+  bellhop ctl agent 3 topology extend          asks bellhop-guest agent in the guest
+  bellhop ctl drain --stop                     before an update: ends when no guest is left
+
+GUEST is an id of `bellhop ctl guests`, or the guest's socket: its path or its file name.")]
+pub(super) struct CtlArguments {
+    /// The operator's socket of the bellhopd
+    #[arg(long, value_name = "PATH", default_value = OPERATOR_SOCKET, global = true)]
+    socket: PathBuf,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: CtlCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum CtlCommand {
+    /// List the sockets, their guests, and what was changed of them
+    Guests,
+    /// Have nothing of a guest execute; its queues keep everything
+    ///
+    /// Holds for the guest's socket until `resume`: also after the guest has reset its device or connected again.
+    Suspend(Guest),
+    /// Undo `suspend`
+    Resume(Guest),
+    /// Put all devices of a guest in error, as after a hang
+    Fail(Guest),
+    /// End a guest's connection
+    Disconnect(Guest),
+    /// Change weights and limits of a guest: keys of [guest] in the configuration
+    ///
+    /// Holds for the guest's socket until the daemon ends.
+    Set {
+        #[command(flatten)]
+        guest: Guest,
+        /// The keys and their values, such as weight=400
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        settings: Vec<Setting>,
+    },
+    /// Change power states
+    Power {
+        #[command(subcommand)]
+        what: PowerCommand,
+    },
+    /// Plug the monitors of guests
+    Display {
+        #[command(subcommand)]
+        what: DisplayCommand,
+    },
+    /// Take a guest's GPU away, or bring it back
+    Gpu {
+        #[command(subcommand)]
+        what: GpuCommand,
+    },
+    /// Ask the agent in a guest for something (bellhop-guest agent)
+    Agent {
+        #[command(flatten)]
+        guest: Guest,
+        #[command(subcommand)]
+        what: AgentCommand,
+    },
+    /// Let no further guest in, and wait until the last has gone
+    Drain {
+        /// Then end the daemon
+        #[arg(long)]
+        stop: bool,
+        /// Do not wait
+        #[arg(long, conflicts_with = "stop")]
+        no_wait: bool,
+        /// Let guests in again
+        #[arg(long, conflicts_with_all = ["stop", "no_wait"])]
+        cancel: bool,
+    },
+    /// End the daemon now, and so all its guests' connections
+    Stop,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Guest {
+    /// The guest: its id, or its socket's path or file name
+    #[arg(value_name = "GUEST")]
+    guest: String,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum PowerCommand {
+    /// The power of an adapter
+    Device {
+        /// The state
+        #[arg(value_enum)]
+        state: DeviceState,
+        /// The adapter's number
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        adapter: u32,
+    },
+    /// The power of an engine; one with work stays in F0
+    Engine {
+        /// The engine's node
+        node: u32,
+        /// The state
+        #[arg(value_enum)]
+        state: EngineState,
+        /// The adapter's number
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        adapter: u32,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DeviceState {
+    /// Powered
+    D0,
+    /// Without power, until a guest needs it
+    D3,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EngineState {
+    /// Powered
+    F0,
+    /// Without power, until it has work
+    F1,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum DisplayCommand {
+    /// Plug a monitor in
+    Plug(Monitor),
+    /// Unplug a monitor
+    Unplug(Monitor),
+}
+
+#[derive(Debug, Clone, Args)]
+struct Monitor {
+    #[command(flatten)]
+    guest: Guest,
+    /// The connector, as `bellhop screen list` names it [default: the first]
+    #[arg(default_value = "", hide_default_value = true)]
+    connector: String,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum GpuCommand {
+    /// Bring a guest's GPU back
+    Plug(Guest),
+    /// Take a guest's GPU away: its devices are lost, and it gets no new ones
+    Unplug(Guest),
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum AgentCommand {
+    /// Change what the guest's monitors show
+    Topology {
+        /// extend, clone, single, off, enumerate, or a mode of a connector such as 1=1920x1080@60
+        topology: WantedTopology,
+    },
+    /// Change how the guest uses power
+    PowerPolicy {
+        /// The policy
+        #[arg(value_enum)]
+        policy: Policy,
+    },
+    /// Stop the device in the guest, and its clients
+    Stop,
+    /// Start the device in the guest, and its clients
+    Start,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Policy {
+    /// As the host's configuration says
+    Balanced,
+    /// The adapter keeps its power
+    Performance,
+    /// The adapter powers down as soon as it is idle, if all guests want that
+    Saving,
+}
+
+/// A key and its value.
+#[derive(Debug, Clone)]
+struct Setting {
+    key: String,
+    value: String,
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as weight=400")?;
+        Ok(Self { key: key.trim().to_owned(), value: value.trim().to_owned() })
+    }
+}
+
+/// What monitors show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WantedTopology(Topology);
+
+impl FromStr for WantedTopology {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "extend" => Topology::Extend,
+            "clone" => Topology::Clone,
+            "single" => Topology::Single,
+            "off" => Topology::Off,
+            "enumerate" => Topology::Enumerate,
+            mode => mode_of(mode).ok_or(
+                "write extend, clone, single, off, enumerate, or a connector's number and its mode, such as \
+                 1=1920x1080@60",
+            )?,
+        }))
+    }
+}
+
+/// A connector and its mode: `1=1920x1080@59.94`.
+fn mode_of(text: &str) -> Option<Topology> {
+    let (connector, mode) = text.split_once('=')?;
+    let (size, rate) = match mode.split_once('@') {
+        Some((size, rate)) => {
+            (size, rate.parse::<f64>().ok().filter(|rate| (1.0..=1000.0).contains(rate))?)
+        }
+        None => (mode, 0.0),
+    };
+    let (width, height) = size.split_once('x')?;
+    Some(Topology::Mode {
+        connector: connector.parse().ok()?,
+        width: width.parse().ok()?,
+        height: height.parse().ok()?,
+        refresh: (rate * 1000.0).round() as u32,
+    })
+}
+
+/// What is printed as JSON when something is done.
+#[derive(Serialize)]
+struct Report {
+    done: Vec<String>,
+}
+
+impl CtlArguments {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let mut client = OperatorClient::connect(&self.socket)?;
+        if let CtlCommand::Guests = self.command {
+            let guests = client.guests()?;
+            let text = if self.json {
+                serde_json::to_string_pretty(&guests)? + "\n"
+            } else {
+                table(&guests)
+            };
+            return Ok(output::put(text)?);
+        }
+        let mut done = Vec::new();
+        for action in self.command.actions() {
+            done.push(match &action {
+                OperatorAction::AwaitNoGuests => {
+                    OperatorClient::connect_patiently(&self.socket)?.operate(action)?
+                }
+                _ => client.operate(action)?,
+            });
+        }
+        if done.is_empty() {
+            bail!("there is nothing to do");
+        }
+        let text = if self.json {
+            serde_json::to_string(&Report { done })? + "\n"
+        } else {
+            done.join("\n") + "\n"
+        };
+        Ok(output::put(text)?)
+    }
+}
+
+impl CtlCommand {
+    /// What the daemon is asked for, in order.
+    fn actions(self) -> Vec<OperatorAction> {
+        match self {
+            Self::Guests => Vec::new(),
+            Self::Suspend(Guest { guest }) => vec![OperatorAction::Suspend { guest }],
+            Self::Resume(Guest { guest }) => vec![OperatorAction::Resume { guest }],
+            Self::Fail(Guest { guest }) => vec![OperatorAction::Fail { guest }],
+            Self::Disconnect(Guest { guest }) => vec![OperatorAction::Disconnect { guest }],
+            Self::Set { guest, settings } => {
+                let set = |Setting { key, value }| OperatorAction::Set {
+                    guest: guest.guest.clone(),
+                    key,
+                    value,
+                };
+                settings.into_iter().map(set).collect()
+            }
+            Self::Power { what: PowerCommand::Device { state, adapter } } => {
+                let state = match state {
+                    DeviceState::D0 => DevicePower::D0,
+                    DeviceState::D3 => DevicePower::D3,
+                };
+                vec![OperatorAction::DevicePower { adapter, state }]
+            }
+            Self::Power { what: PowerCommand::Engine { node, state, adapter } } => {
+                let state = match state {
+                    EngineState::F0 => EnginePower::F0,
+                    EngineState::F1 => EnginePower::F1,
+                };
+                vec![OperatorAction::EnginePower { adapter, node, state }]
+            }
+            Self::Display { what } => {
+                let (Monitor { guest: Guest { guest }, connector }, plugged) = match what {
+                    DisplayCommand::Plug(monitor) => (monitor, true),
+                    DisplayCommand::Unplug(monitor) => (monitor, false),
+                };
+                vec![OperatorAction::Display { guest, connector, plugged }]
+            }
+            Self::Gpu { what } => {
+                let (Guest { guest }, plugged) = match what {
+                    GpuCommand::Plug(guest) => (guest, true),
+                    GpuCommand::Unplug(guest) => (guest, false),
+                };
+                vec![OperatorAction::Gpu { guest, plugged }]
+            }
+            Self::Agent { guest: Guest { guest }, what } => {
+                let wish = match what {
+                    AgentCommand::Topology { topology } => Wish::Topology(topology.0),
+                    AgentCommand::PowerPolicy { policy } => Wish::PowerPolicy(match policy {
+                        Policy::Balanced => PowerPolicy::Balanced,
+                        Policy::Performance => PowerPolicy::Performance,
+                        Policy::Saving => PowerPolicy::Saving,
+                    }),
+                    AgentCommand::Stop => Wish::Stop,
+                    AgentCommand::Start => Wish::Start,
+                };
+                vec![OperatorAction::Agent { guest, wish }]
+            }
+            Self::Drain { cancel: true, .. } => vec![OperatorAction::Drain { on: false }],
+            Self::Drain { stop, no_wait, .. } => {
+                let mut actions = vec![OperatorAction::Drain { on: true }];
+                if !no_wait {
+                    actions.push(OperatorAction::AwaitNoGuests);
+                }
+                if stop {
+                    actions.push(OperatorAction::Stop);
+                }
+                actions
+            }
+            Self::Stop => vec![OperatorAction::Stop],
+        }
+    }
+}
+
+fn table(guests: &Guests) -> String {
+    let mut text = String::new();
+    for ServedSocket { socket, adapter, guest, connected, pid, suspended, changes } in
+        &guests.sockets
+    {
+        let guest = match (guest, connected) {
+            (Some(guest), _) => format!("guest {guest}"),
+            (None, true) => "connected".to_owned(),
+            (None, false) => "no guest".to_owned(),
+        };
+        let pid = pid.map_or_else(String::new, |pid| format!("  PID {pid}"));
+        let suspended = if *suspended { "  SUSPENDED" } else { "" };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{guest}  {socket}  adapter {adapter}{pid}{suspended}");
+        for Change { what, now, uid, pid, command, .. } in changes {
+            let _ = writeln!(text, "    {what}: {now}, by uid {uid} ({command}, PID {pid})");
+        }
+    }
+    if guests.draining {
+        text.push_str("No further guest is let in.\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topologies_are_words_or_a_connector_s_mode() {
+        let of = |text: &str| text.parse::<WantedTopology>().map(|wanted| wanted.0);
+        assert_eq!(of("clone"), Ok(Topology::Clone));
+        let mode = Topology::Mode { connector: 1, width: 1920, height: 1080, refresh: 59_940 };
+        assert_eq!(of("1=1920x1080@59.94"), Ok(mode));
+        let any = Topology::Mode { connector: 0, width: 640, height: 480, refresh: 0 };
+        assert_eq!(of("0=640x480"), Ok(any));
+        for wrong in
+            ["", "both", "1=", "1=640", "x=640x480", "1=640x480@", "1=640x480@0", "1=640x480@NaN"]
+        {
+            assert!(of(wrong).unwrap_err().contains("1=1920x1080@60"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn draining_waits_and_then_stops() {
+        let drain = |stop, no_wait, cancel| CtlCommand::Drain { stop, no_wait, cancel }.actions();
+        let (on, off) = (OperatorAction::Drain { on: true }, OperatorAction::Drain { on: false });
+        let (wait, stop) = (OperatorAction::AwaitNoGuests, OperatorAction::Stop);
+        assert_eq!(drain(true, false, false), [on.clone(), wait.clone(), stop]);
+        assert_eq!(drain(false, false, false), [on.clone(), wait]);
+        assert_eq!(drain(false, true, false), [on]);
+        assert_eq!(drain(false, false, true), [off]);
+    }
+}
