@@ -86,6 +86,7 @@
 //! Source: user-mode work submission; native GPU fence object.
 
 mod adapter;
+pub mod agent;
 mod commands;
 mod context;
 mod device;

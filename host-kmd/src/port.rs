@@ -5,6 +5,7 @@
 use crate::hardware::{GuestId, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::agent::{AgentAnswer, AskAgent};
 use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::LoggingLevel;
@@ -273,6 +274,15 @@ pub enum Input {
         /// The command.
         command: Command,
     },
+    /// The host's operator asks a guest's agent.
+    AskAgent {
+        /// Names the request.
+        token: CommandToken,
+        /// The guest.
+        guest: GuestId,
+        /// The request.
+        request: AskAgent,
+    },
     /// The host's operator has changed something, for tools.
     Note {
         /// The guest; `None` for the adapter.
@@ -325,6 +335,13 @@ pub enum Effect {
         token: CommandToken,
         /// Its result.
         result: Result<(), CommandError>,
+    },
+    /// What an agent answers the host's operator, or the kernel in its place.
+    AgentAnswered {
+        /// The request.
+        token: CommandToken,
+        /// The answer. Its text is a guest's.
+        answer: AgentAnswer,
     },
     /// The answer to a tool that traces.
     Traced {

@@ -30,6 +30,28 @@ open_enum! {
         /// A viewer pressed a key or moved the pointer. `object`: the source; `value`: [`InputKind`]; `cookie`: what
         /// that says.
         INPUT = 8;
+        /// The agent shall change what the monitors show. `value`: [`AgentTopology`]; `cookie`: the request's number;
+        /// for `MODE`, `object`: the connector, `context`: width, and height in the upper half, `time`: refresh rate in
+        /// thousandths of a Hz, 0 for any.
+        ///
+        /// [`AgentTopology`]: crate::control::agent::AgentTopology
+        TOPOLOGY_WANTED = 9;
+        /// The agent shall set a power policy. `value`: [`PowerPolicy`]; `cookie`: the request's number.
+        ///
+        /// [`PowerPolicy`]: crate::control::agent::PowerPolicy
+        POWER_POLICY_WANTED = 10;
+        /// The agent shall stop the device and its clients. `cookie`: the request's number.
+        DEVICE_STOP_WANTED = 11;
+        /// The agent shall start the device and its clients. `cookie`: the request's number.
+        DEVICE_START_WANTED = 12;
+        /// A GPU is there again. `object`: its ordinal, 0 where there is one.
+        GPU_ARRIVED = 13;
+        /// A GPU was taken away. `object`: its ordinal.
+        GPU_LEFT = 14;
+        /// Something was reset after a hang. `value`: [`RecoveryKind`]; `object`: the node, all ones for the adapter.
+        ///
+        /// [`RecoveryKind`]: crate::control::agent::RecoveryKind
+        RECOVERED = 15;
     }
 }
 

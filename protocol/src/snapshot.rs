@@ -154,6 +154,8 @@ pub struct Guest {
     pub gpu: String,
     /// What the host's operator has changed, the newest of each kind. No guest is told.
     pub changes: Vec<Change>,
+    /// The guest's agent.
+    pub agent: Agent,
     /// The guest's counters.
     pub statistics: Counts,
     /// The guest's limits and what it uses of them.
@@ -232,6 +234,24 @@ pub struct DisplayPath {
     pub dropped: u64,
     /// Flips that were lost.
     pub lost: u64,
+}
+
+/// A guest's agent, and what it is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agent {
+    /// The process that is the agent, if there is one.
+    pub process: Option<u32>,
+    /// `balanced`, `performance` or `saving`.
+    pub power_policy: String,
+    /// Requests that it has not answered.
+    pub pending: u32,
+    /// Requests to it so far.
+    pub asked: u64,
+    /// Requests that it answered in time.
+    pub answered: u64,
+    /// Escapes of the agents' namespace that were refused.
+    pub refused: u64,
 }
 
 /// Counters of a guest.

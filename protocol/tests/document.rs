@@ -6,6 +6,9 @@
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::agent::{
+    AgentResult, AgentTopology, AgentWish, DevicePresence, PowerPolicy, RecoveryKind,
+};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::display::{ConnectorKind, Constraint, Pivot, Rotation, Scaling};
 use bellhop_protocol::control::escape::ObjectList;
@@ -68,6 +71,12 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(Pivot, "{}");
     assert_rows!(FlipOutcome, "{}");
     assert_rows!(InputKind, "{}");
+    assert_rows!(AgentWish, "{}");
+    assert_rows!(AgentTopology, "{}");
+    assert_rows!(AgentResult, "{}");
+    assert_rows!(PowerPolicy, "{}");
+    assert_rows!(DevicePresence, "{}");
+    assert_rows!(RecoveryKind, "{}");
     for code in RequestCode::ALL {
         assert_row(&format!("0x{:02X}", code.0), code.name().unwrap());
     }

@@ -7,6 +7,7 @@ use bellhop_host_kmd::port::{
     AdapterId, Command, CommandError, GuestPort, GuestResources, ListError, ListObjects,
     ObjectPage, RequestToken, TraceAction, TraceError, TracePage,
 };
+use bellhop_protocol::control::agent::{AgentAnswer, AskAgent};
 use bellhop_protocol::snapshot::Change;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -20,6 +21,7 @@ pub(super) enum Message {
     List { wanted: ListObjects, room: usize, done: oneshot::Sender<Result<ObjectPage, ListError>> },
     Command { command: Command, done: oneshot::Sender<Result<(), CommandError>> },
     Note { guest: Option<GuestId>, change: Change },
+    AskAgent { guest: GuestId, request: AskAgent, done: oneshot::Sender<AgentAnswer> },
     Trace { action: TraceAction, done: oneshot::Sender<Result<TracePage, TraceError>> },
 }
 
@@ -119,6 +121,13 @@ impl KernelHandle {
     /// Sends a command whose end nobody waits for.
     pub(crate) fn post(&self, command: Command) {
         drop(self.begin_command(command));
+    }
+
+    /// Asks the agent of a guest. Returns its answer, or the kernel's in its place; `None` if the kernel has stopped.
+    pub async fn ask_agent(&self, guest: GuestId, request: AskAgent) -> Option<AgentAnswer> {
+        let (done, receiver) = oneshot::channel();
+        self.send(Message::AskAgent { guest, request, done });
+        receiver.await.ok()
     }
 
     /// Has tools see a change of the host's operator: of a guest, or of the adapter.

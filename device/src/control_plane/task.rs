@@ -10,6 +10,7 @@ use bellhop_host_kmd::port::{
     AdapterId, CommandError, CommandToken, Effect, GuestPort, Input, ListError, ListObjects,
     ObjectPage, TraceError, TracePage,
 };
+use bellhop_protocol::control::agent::AgentAnswer;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -73,6 +74,7 @@ pub async fn run(kernels: impl Kernels, mut mailbox: Mailbox) {
         guests: HashMap::new(),
         commands: HashMap::new(),
         traces: HashMap::new(),
+        asked: HashMap::new(),
         last_command: 0,
         effects: Vec::new(),
     };
@@ -117,6 +119,8 @@ struct Task<K> {
     commands: HashMap<CommandToken, oneshot::Sender<Result<(), CommandError>>>,
     /// Callers that wait for trace records.
     traces: HashMap<CommandToken, oneshot::Sender<Result<TracePage, TraceError>>>,
+    /// Callers that wait for guests' agents.
+    asked: HashMap<CommandToken, oneshot::Sender<AgentAnswer>>,
     last_command: u64,
     effects: Vec<Effect>,
 }
@@ -154,6 +158,12 @@ impl<K: Kernels> Task<K> {
                 let token = CommandToken(self.last_command);
                 self.commands.insert(token, done);
                 self.handle(adapter, Input::Command { token, command });
+            }
+            Message::AskAgent { guest, request, done } => {
+                self.last_command += 1;
+                let token = CommandToken(self.last_command);
+                self.asked.insert(token, done);
+                self.handle(adapter, Input::AskAgent { token, guest, request });
             }
             Message::Note { guest, change } => {
                 self.handle(adapter, Input::Note { guest, change });
@@ -205,6 +215,12 @@ impl<K: Kernels> Task<K> {
                     if let Some(done) = self.commands.remove(&token) {
                         // An error means that the caller has given up waiting.
                         let _ = done.send(result);
+                    }
+                }
+                Effect::AgentAnswered { token, answer } => {
+                    if let Some(done) = self.asked.remove(&token) {
+                        // An error means that the caller has given up waiting.
+                        let _ = done.send(answer);
                     }
                 }
                 Effect::Traced { token, result } => {

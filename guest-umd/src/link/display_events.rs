@@ -74,6 +74,16 @@ pub enum Input {
     },
 }
 
+impl HotPlug {
+    pub(super) fn of(event: &Event) -> Self {
+        Self {
+            child: event.object as u32,
+            is_connected: event.value == 1,
+            generation: event.cookie as u32,
+        }
+    }
+}
+
 impl Input {
     fn of(event: &Event) -> Option<Self> {
         let (source, data) = (event.object as u32, event.cookie);
@@ -104,7 +114,8 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T> Recent<T> {
-    fn push(&mut self, entry: T) {
+    /// Adds an entry, and forgets the oldest if there are too many.
+    pub(super) fn push(&mut self, entry: T) {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
@@ -155,11 +166,7 @@ impl Inbox {
             EventKind::FLIPPED => {
                 self.flips.push(Flipped { source, flip: value, outcome, count, time });
             }
-            EventKind::CHILD_STATUS_CHANGED => self.hot_plugs.push(HotPlug {
-                child: source,
-                is_connected: value == 1,
-                generation: cookie as u32,
-            }),
+            EventKind::CHILD_STATUS_CHANGED => self.hot_plugs.push(HotPlug::of(event)),
             EventKind::INPUT => {
                 Input::of(event).into_iter().for_each(|input| self.input.push(input))
             }

@@ -6,7 +6,8 @@
 //! When the leader has its own event, another thread takes over.
 
 use crate::error::{Error, QueueFault};
-use crate::link::display_events::Inbox;
+use crate::link::agent_events::AgentEvent;
+use crate::link::display_events::{Inbox, Recent};
 use crate::transport::{Transport, TransportError};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind};
@@ -37,6 +38,8 @@ struct State {
     trims: HashMap<u32, u64>,
     /// What the displays of processes that have one opened have said.
     displays: HashMap<u32, Inbox>,
+    /// What agents were told. A guest has one at most, and each process may try.
+    agents: HashMap<u32, Recent<AgentEvent>>,
 }
 
 /// A wait that an event will satisfy. Removed on drop.
@@ -117,6 +120,27 @@ impl EventPump {
         Ok(self.read_events(state, deadline(timeout), done)?.1)
     }
 
+    /// From now on, keeps the events of a process that is the guest's agent.
+    pub(crate) fn open_agent(&self, process: u32) {
+        self.lock().agents.entry(process).or_default();
+    }
+
+    /// The process is no longer the agent.
+    pub(crate) fn forget_agent(&self, process: u32) {
+        self.lock().agents.remove(&process);
+    }
+
+    /// Waits for the agent's next event. `None` if none comes in time.
+    pub(crate) fn wait_for_agent(
+        &self,
+        process: u32,
+        timeout: Duration,
+    ) -> Result<Option<AgentEvent>, Error> {
+        let done = |state: &mut State| state.agents.get_mut(&process)?.pop();
+        let state = self.lock();
+        Ok(self.read_events(state, deadline(timeout), done)?.1)
+    }
+
     /// Reads the events that are there, without waiting, unless another thread reads them.
     pub(crate) fn drain(&self) -> Result<(), Error> {
         let mut state = self.lock();
@@ -144,6 +168,7 @@ impl EventPump {
         let mut state = self.lock();
         state.trims.remove(&process);
         state.displays.remove(&process);
+        state.agents.remove(&process);
     }
 
     /// Reads events, or waits for the leader, until `done` returns a result or the deadline passes.
@@ -202,9 +227,18 @@ impl State {
             }
             EventKind::CHILD_STATUS_CHANGED => {
                 self.displays.values_mut().for_each(|inbox| inbox.put(event));
+                if let Some(told) = AgentEvent::of(event) {
+                    self.agents.values_mut().for_each(|inbox| inbox.push(told));
+                }
             }
             // A later minor version may send events that this driver does not need.
-            _ => {}
+            _ => {
+                if let Some(inbox) = self.agents.get_mut(&event.process)
+                    && let Some(told) = AgentEvent::of(event)
+                {
+                    inbox.push(told);
+                }
+            }
         }
     }
 }

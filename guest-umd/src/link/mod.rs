@@ -3,6 +3,7 @@
 //! What every object of the driver needs from its transport: requests, events, and the memory that driver and
 //! device share.
 
+pub(crate) mod agent_events;
 pub(crate) mod areas;
 pub(crate) mod display_events;
 pub(crate) mod donation;

@@ -88,6 +88,7 @@ impl Adapters {
             | Input::Request { guest, .. }
             | Input::CrossAdapterSignal { guest, .. } => Some(*guest),
             Input::Command { command, .. } => command.guest(),
+            Input::AskAgent { guest, .. } => Some(*guest),
             Input::Note { guest, .. } => *guest,
             Input::Trace { .. } => None,
             Input::Interrupt | Input::Timeout => None,

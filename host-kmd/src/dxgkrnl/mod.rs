@@ -8,6 +8,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | `kernel` | handlers of requests, and the rules that span subsystems. It alone sees every subsystem |
+//! | `agent` | what a guest's agent is asked for |
 //! | `recovery` | hangs, terminations, and retirement by tickets |
 //! | `queue`, `doorbell` | contexts and HW queues; logical doorbells |
 //! | `fence`, `memory`, `power` | fences and waits; allocations and paging; D-states and F-states |
@@ -18,6 +19,7 @@
 //! return outcomes. A subsystem's requests to another go through the kernel's work list.
 
 mod adapters;
+mod agent;
 mod compute;
 mod display;
 mod doorbell;

@@ -13,6 +13,7 @@ use bellhop_host_kmd::port::{
 };
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
+use bellhop_protocol::control::agent::{AgentAnswer, AskAgent};
 use bellhop_protocol::control::allocation::{
     AllocationKind, CreateAllocation, CreateAllocationReply, Evict, Extent, MakeResident,
 };
@@ -131,6 +132,8 @@ pub struct Bench {
     pub detached: Vec<GuestId>,
     pub commands: BTreeMap<CommandToken, Result<(), CommandError>>,
     pub traces: BTreeMap<CommandToken, Result<TracePage, TraceError>>,
+    /// Answers of agents to the operator.
+    pub answers: BTreeMap<CommandToken, AgentAnswer>,
     now: Duration,
     next_token: u64,
 }
@@ -200,6 +203,7 @@ impl Bench {
             detached: Vec::new(),
             commands: BTreeMap::new(),
             traces: BTreeMap::new(),
+            answers: BTreeMap::new(),
             now: Duration::ZERO,
             next_token: 0,
         }
@@ -229,6 +233,10 @@ impl Bench {
                     let before = self.traces.insert(token, result);
                     assert_eq!(before, None, "a trace was answered twice");
                 }
+                Effect::AgentAnswered { token, answer } => {
+                    let before = self.answers.insert(token, answer);
+                    assert_eq!(before, None, "an operator was answered twice");
+                }
                 Effect::CommandDone { token, result } => {
                     let before = self.commands.insert(token, result);
                     assert_eq!(before, None, "a command was done twice");
@@ -250,6 +258,14 @@ impl Bench {
         self.next_token += 1;
         self.input(Input::Command { token, command });
         self.commands.get(&token).cloned()
+    }
+
+    /// The operator asks a guest's agent. The answer comes into `answers`.
+    pub fn operator_asks(&mut self, guest: GuestId, request: AskAgent) -> CommandToken {
+        let token = CommandToken(self.next_token);
+        self.next_token += 1;
+        self.input(Input::AskAgent { token, guest, request });
+        token
     }
 
     pub fn raise(&mut self, interrupt: Interrupt) {

@@ -7,6 +7,7 @@
 //! socket. [`jobs`] is work that a guest does, [`conformance`] checks what every guest may rely on, and
 //! [`hostile`] is a guest that attacks its device.
 
+pub mod agent;
 pub mod bench;
 mod churn;
 pub mod cli;

@@ -2,6 +2,7 @@
 
 //! The `bellhop` command and its daemon, as people, tools and service managers use them.
 
+mod agent;
 mod bench;
 mod container;
 mod ctl;

@@ -9,6 +9,7 @@
 //! Each request has the name of the D3DKMT call that it carries.
 
 pub mod adapter;
+pub mod agent;
 pub mod allocation;
 pub mod context;
 pub mod device;
@@ -186,6 +187,20 @@ open_enum! {
         SET_VIDPN_SOURCE_OWNER = 0x8D;
         /// [`present::Present`]
         PRESENT = 0x8E;
+        /// [`agent::RegisterAgent`]
+        REGISTER_AGENT = 0x90;
+        /// [`agent::UnregisterAgent`]
+        UNREGISTER_AGENT = 0x91;
+        /// [`agent::AskAgent`]
+        ASK_AGENT = 0x92;
+        /// [`agent::AnswerAgentRequest`]
+        ANSWER_AGENT_REQUEST = 0x93;
+        /// [`agent::SetPowerPolicy`]
+        SET_POWER_POLICY = 0x94;
+        /// [`agent::SetDevicePresence`]
+        SET_DEVICE_PRESENCE = 0x95;
+        /// [`agent::QueryAgent`]
+        QUERY_AGENT = 0x96;
     }
 }
 

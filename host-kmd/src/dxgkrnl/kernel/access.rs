@@ -142,6 +142,11 @@ impl ProcessAccess<'_> {
         self.effects.push(Effect::Event { guest: self.guest_id, event });
     }
 
+    /// Adds an effect that concerns no guest.
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
     /// Answers a request that was not answered before, unless the guest is detaching.
     pub(crate) fn answer(&mut self, token: RequestToken, answer: Result<Vec<u8>, RequestError>) {
         if self.guest.is_detaching() {

@@ -74,8 +74,9 @@ impl Kernel {
             }
             Command::TakeGpu(guest) => self.take_gpu(guest, effects),
             Command::GiveGpu(guest) => {
-                if let Some(guest) = self.guests.get_mut(&guest) {
-                    guest.presence.set_removed(false);
+                let of = self.guests.get_mut(&guest);
+                if of.is_some_and(|of| of.presence.set_removed(false)) {
+                    self.tell_gpu(guest, true, effects);
                 }
             }
             Command::SetLimit { guest, limit, most } => self.set_limit(guest, limit, most.into()),
@@ -125,6 +126,7 @@ impl Kernel {
         if change == Some(true) {
             self.fail_guest(guest, GPU_REMOVED, effects);
             self.darken(guest, effects);
+            self.tell_gpu(guest, false, effects);
         }
     }
 

@@ -3,6 +3,7 @@
 //! One guest: the state that each subsystem keeps for it.
 
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
+use crate::dxgkrnl::agent::state::Agency;
 use crate::dxgkrnl::display::state::Display;
 use crate::dxgkrnl::fence::features::NativeFences;
 use crate::dxgkrnl::fence::log::FenceLogs;
@@ -79,6 +80,8 @@ pub(crate) struct Guest {
     pub(crate) hangs: Hangs,
     /// Whether the host's operator has suspended it.
     pub(crate) is_suspended: bool,
+    /// Its agent, and what that is asked for.
+    pub(crate) agency: Agency,
     /// Whether it has its GPU.
     pub(crate) presence: Presence,
     /// What the host's operator has changed of it.
@@ -125,6 +128,7 @@ impl Guest {
             notifies: 0,
             hangs: Hangs::default(),
             is_suspended: false,
+            agency: Agency::default(),
             presence: Presence::default(),
             changes: Changes::default(),
         }

@@ -344,6 +344,7 @@ impl View<'_> {
             suspended: guest.is_suspended,
             gpu: guest.presence.name().into(),
             changes: self.identity.map(|_| guest.changes.all()).unwrap_or_default(),
+            agent: guest.agency.describe(),
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),
             memory: describe_segments(guest),
@@ -668,6 +669,14 @@ mod tests {
                 suspended: false,
                 gpu: long(),
                 changes: Vec::new(),
+                agent: snapshot::Agent {
+                    process: Some(u32::MAX),
+                    power_policy: long(),
+                    pending: u32::MAX,
+                    asked: words,
+                    answered: words,
+                    refused: words,
+                },
                 features: long().repeat(4),
                 statistics: snapshot::Counts {
                     packets: words,

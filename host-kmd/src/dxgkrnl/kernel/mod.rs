@@ -219,10 +219,11 @@ impl Kernel {
     pub fn deadline(&self) -> Option<Duration> {
         let deadlines = [
             self.terminations.deadline(),
-            self.power.deadline().filter(|_| !self.is_lit()),
+            self.idle_deadline().filter(|_| !self.is_lit()),
             self.tdr.deadline(),
             self.migration.deadline(),
             self.flip_deadline(),
+            self.agent_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -245,6 +246,9 @@ impl Kernel {
             Input::Command { token, command } => {
                 self.watch_engines();
                 self.command(token, command, effects);
+            }
+            Input::AskAgent { token, guest, request } => {
+                self.operator_asks(token, guest, &request, effects);
             }
             Input::Note { guest, change } => self.note(guest, change),
             Input::CrossAdapterSignal { guest, fence, always } => {
@@ -385,6 +389,15 @@ impl Kernel {
                 self.set_device_power(state, (id, Completion::Reply(token)), effects);
                 None
             }
+            Ok(Answer::AskAgent(request)) => {
+                self.program_asks(id, token, &request, effects);
+                None
+            }
+            Ok(Answer::DevicePresence(presence)) => {
+                self.set_presence(id, presence, effects);
+                completion = Completion::Reply(token);
+                None
+            }
             Ok(Answer::EnginePower(node, state)) => {
                 self.set_engine_power(node, state, effects);
                 completion = Completion::Reply(token);
@@ -416,7 +429,10 @@ impl Kernel {
     ) -> (u32, Handled<Vec<u8>>, Vec<Resource>) {
         let (header, declaration, body) = match parse(request) {
             Ok(parsed) => parsed,
-            Err(error) => return (0, Err(error), Vec::new()),
+            Err(error) => {
+                self.count_unknown_escape(guest, &error);
+                return (0, Err(error), Vec::new());
+            }
         };
         let process = header.process;
         let no_process = RequestError::NoSuchProcess(process);

@@ -8,6 +8,7 @@ use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::submission::Deferred;
 use crate::hardware::{AddressSpaceId, DisplayTicket, HwQueueId, KernelNumber};
+use bellhop_protocol::control::agent::{AskAgent, DevicePresence};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::status::Status;
@@ -44,6 +45,10 @@ pub(crate) enum Answer<R> {
     DevicePower(DevicePowerState),
     /// The request is done once a node's engine has been told to change to this state.
     EnginePower(u32, EnginePowerState),
+    /// After the guest's agent has answered, or did not.
+    AskAgent(AskAgent),
+    /// The device is stopped or started.
+    DevicePresence(DevicePresence),
 }
 
 /// A kernel that the hardware compiles.

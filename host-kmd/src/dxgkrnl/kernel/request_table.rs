@@ -12,6 +12,10 @@ use bellhop_protocol::control::adapter::{
     DonateArea, GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration,
     QueryNativeFenceCaps, QueryStatistics, QueryUserModeSubmissionCaps,
 };
+use bellhop_protocol::control::agent::{
+    AnswerAgentRequest, AskAgent, QueryAgent, RegisterAgent, SetDevicePresence, SetPowerPolicy,
+    UnregisterAgent,
+};
 use bellhop_protocol::control::allocation::{
     CloseAllocation, CreateAllocation, DestroyAllocation, Evict, Lock, MakeResident,
     OpenAllocation, OpenSharedAllocation, QueryVideoMemoryInfo, SetAllocationPriority,
@@ -151,6 +155,7 @@ const REQUESTS: &[Declaration] = declare! {
         QueryDeviceDescriptor => query_device_descriptor;
         RecommendMonitorModes => recommend_monitor_modes;
         GetScanLine => get_scan_line;
+        QueryAgent => query_agent;
         CreateProcess => create_process, NEW_WORK;
     }
     Process {
@@ -216,6 +221,13 @@ const REQUESTS: &[Declaration] = declare! {
         SetPointerShape => set_pointer_shape, NEEDS_POWER;
         SetPointerPosition => set_pointer_position;
         SetVidPnSourceOwner => set_vidpn_source_owner;
+
+        RegisterAgent => register_agent;
+        UnregisterAgent => unregister_agent;
+        AskAgent => ask_agent;
+        AnswerAgentRequest => answer_agent_request;
+        SetPowerPolicy => set_power_policy;
+        SetDevicePresence => set_device_presence;
     }
 };
 
@@ -250,6 +262,8 @@ fn into_bytes<R: IntoBytes + Immutable>(answer: Handled<R>) -> Handled<Vec<u8>> 
         Answer::Terminate(target, manner) => Answer::Terminate(target, manner),
         Answer::DevicePower(state) => Answer::DevicePower(state),
         Answer::EnginePower(node, state) => Answer::EnginePower(node, state),
+        Answer::AskAgent(request) => Answer::AskAgent(request),
+        Answer::DevicePresence(presence) => Answer::DevicePresence(presence),
     })
 }
 

@@ -43,6 +43,7 @@ impl Kernel {
             self.work.wake(Rule::PowerDown);
         }
         self.wake_late_displays();
+        self.wake_late_agents();
         self.wake_paging();
         self.have_engines_passed_tickets();
     }
@@ -84,6 +85,7 @@ impl Kernel {
             Rule::Connects => self.answer_connects(effects),
             Rule::Paging(guest) => self.continue_paging(guest, effects),
             Rule::Display(guest) => self.continue_display(guest, effects),
+            Rule::Agents => self.give_up_late_agents(effects),
             // The list hands out the queues themselves.
             Rule::SoftwareQueues => {}
             Rule::PowerDown => self.continue_power_down(effects),

@@ -24,6 +24,8 @@ pub(crate) enum Rule {
     Paging(GuestId),
     /// Gives the hardware a guest's flips, or resets its display.
     Display(GuestId),
+    /// Answers those who wait for agents that are too late.
+    Agents,
     /// Continues software queues.
     SoftwareQueues,
     /// Takes the device a step closer to D3.

@@ -12,6 +12,7 @@ use crate::hardware::{HardwareError, HardwareFull, KernelRefusal, UnknownId};
 use crate::port::ListError;
 use crate::vidmm::error::VidMmError;
 use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::agent::AGENT_VERSION;
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
@@ -143,6 +144,15 @@ pub(crate) enum RequestError {
     /// The guest hung engines too often.
     #[error("the guest hung engines {0} times, and gets nothing executed until it is reset")]
     TooManyHangs(u32),
+    /// The agent speaks another version.
+    #[error("the agent speaks version {0} of its escapes, this device {AGENT_VERSION}")]
+    AgentVersion(Version),
+    /// The guest has an agent already: this process.
+    #[error("process {0} is the guest's agent")]
+    AgentBusy(u32),
+    /// The process is not the guest's agent.
+    #[error("process {0} is not the guest's agent")]
+    NotTheAgent(u32),
     /// The guest has no GPU now.
     #[error("the GPU {0}")]
     NoGpu(&'static str),
@@ -217,7 +227,9 @@ impl RequestError {
             Self::BufferSize(_) => Status::INVALID_BUFFER_SIZE,
             Self::ReplyTooLong(_) => Status::BUFFER_TOO_SMALL,
             Self::UnknownRequest(_) | Self::NotOpen(_) => Status::INVALID_DEVICE_REQUEST,
-            Self::Version { .. } | Self::Features { .. } => Status::REVISION_MISMATCH,
+            Self::Version { .. } | Self::Features { .. } | Self::AgentVersion(_) => {
+                Status::REVISION_MISMATCH
+            }
             Self::InvalidParameter { .. }
             | Self::PrivateData(_)
             | Self::Present(PresentError::InvalidParameter { .. }) => Status::INVALID_PARAMETER,
@@ -225,9 +237,9 @@ impl RequestError {
                 Status::INVALID_HANDLE
             }
             Self::TypeMismatch { .. } => Status::OBJECT_TYPE_MISMATCH,
-            Self::NotSupported(_) | Self::Present(PresentError::NotSupported) => {
-                Status::NOT_SUPPORTED
-            }
+            Self::NotSupported(_)
+            | Self::NotTheAgent(_)
+            | Self::Present(PresentError::NotSupported) => Status::NOT_SUPPORTED,
             Self::QuotaExceeded { .. } => Status::QUOTA_EXCEEDED,
             Self::HardwareFull(_) | Self::NoPhysicalDoorbell(_) => Status::INSUFFICIENT_RESOURCES,
             Self::PageNotMapped(_) | Self::PagingFailed | Self::UnknownId(_) => {
@@ -249,9 +261,11 @@ impl RequestError {
                 RenderError::BadPatchLocation { .. } => Status::INVALID_PARAMETER,
             },
             Self::ConflictingAddresses(_) => Status::CONFLICTING_ADDRESSES,
-            Self::Busy(_) | Self::AreaBusy(_) | Self::AdapterBusy(_) | Self::PoweredUpAgain => {
-                Status::DEVICE_BUSY
-            }
+            Self::Busy(_)
+            | Self::AreaBusy(_)
+            | Self::AdapterBusy(_)
+            | Self::AgentBusy(_)
+            | Self::PoweredUpAgain => Status::DEVICE_BUSY,
             Self::NotResident(_) | Self::Scattered(_) => Status::GRAPHICS_ALLOCATION_INVALID,
             Self::AllocationBusy(_) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::Unreadable(_) => Status::ACCESS_VIOLATION,
@@ -268,9 +282,9 @@ impl RequestError {
         match *self {
             Self::BufferSize(length) | Self::ReplyTooLong(length) => length,
             Self::UnknownRequest(code) | Self::NotOpen(code) => code.0.into(),
-            Self::Version { .. } => {
-                u64::from(Version::CURRENT.minor) << 16 | u64::from(Version::CURRENT.major)
-            }
+            Self::Version { .. } => packed(Version::CURRENT),
+            Self::AgentVersion(_) => packed(AGENT_VERSION),
+            Self::AgentBusy(process) | Self::NotTheAgent(process) => process.into(),
             Self::Features { offered, .. } => offered.bits(),
             Self::InvalidParameter { value, .. }
             | Self::Present(PresentError::InvalidParameter { value, .. }) => value,
@@ -329,4 +343,9 @@ impl RequestError {
             | Self::PoweredUpAgain => 0,
         }
     }
+}
+
+/// A version as a detail.
+fn packed(version: Version) -> u64 {
+    u64::from(version.minor) << 16 | u64::from(version.major)
 }

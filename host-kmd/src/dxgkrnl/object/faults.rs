@@ -16,5 +16,8 @@ pub(crate) const FAILED_BY_OPERATOR: Fault =
 /// The fault of every queue of a guest without its GPU.
 pub(crate) const GPU_REMOVED: Fault = Fault::new(FaultReason::GPU_REMOVED, Opcode::NOP, 0);
 
+/// The fault of every queue of a guest whose agent has stopped the device.
+pub(crate) const DEVICE_STOPPED: Fault = Fault::new(FaultReason::DEVICE_STOPPED, Opcode::NOP, 0);
+
 /// The fault of a queue that the host has put in error, or that lost its memory.
 pub(crate) const IN_ERROR: Fault = Fault::new(FaultReason::DEVICE_IN_ERROR, Opcode::NOP, 0);

@@ -24,6 +24,11 @@ impl Presence {
         std::mem::replace(&mut self.removed, removed) != removed
     }
 
+    /// Whether the guest's agent has stopped it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Refuses new work of a guest without a GPU.
     pub(crate) fn check_new_work(&self) -> Result<(), RequestError> {
         if self.removed {

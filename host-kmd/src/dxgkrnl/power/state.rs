@@ -258,6 +258,11 @@ impl Power {
         self.idle_since.map(|since| since.saturating_add(idle))
     }
 
+    /// Since when all engines are in F1, of a device that goes to D3 by itself.
+    pub(crate) fn idle_since(&self) -> Option<Duration> {
+        self.idle_since.filter(|_| self.deadline().is_some())
+    }
+
     fn note_idleness(&mut self, now: Duration) {
         let mut engines = self.engines.iter();
         if engines.all(|engine| engine.state == EnginePowerState::F1) {

@@ -2,6 +2,7 @@
 
 //! Guests that send arbitrary requests: random numbers choose the requests and their objects.
 
+mod agents;
 mod displays;
 
 use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
@@ -69,7 +70,7 @@ pub struct Step {
 }
 
 /// Number of kinds of steps.
-pub const KINDS: u8 = 74;
+pub const KINDS: u8 = 76;
 
 /// The objects that a guest has: the code of the request that returned each, its process and its handle (or address).
 #[derive(Default)]
@@ -411,6 +412,9 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             }
         }
         displays::FIRST..displays::HAPPEN => return displays::request(step, seen),
+        // No request: something happens to displays.
+        displays::HAPPEN => return None,
+        agents::ESCAPE => agents::request(step, seen),
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })
@@ -512,6 +516,8 @@ impl Scene {
                 bench.interrupt();
             }
             self.learn_of_kernels();
+        } else if step.kind == agents::OPERATE {
+            agents::operate(bench, guest, step.choice);
         } else if step.kind == displays::HAPPEN {
             displays::happen(bench, guest, step.choice);
         } else if step.kind >= 44 {
@@ -623,6 +629,8 @@ impl Scene {
         }
         let Self { mut bench, guests, sent, .. } = self;
         displays::let_go(&mut bench, guests);
+        // Agents that do not answer are too late.
+        bench.later(agents::PATIENCE);
         // Waits for queues without progress time out, and then engines pass their tickets.
         for _ in 0..4 {
             bench.later(TIMEOUT);

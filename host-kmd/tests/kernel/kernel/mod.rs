@@ -4,6 +4,7 @@
 
 mod adapter;
 mod adapters;
+mod agent;
 mod edge_table;
 mod edges;
 mod features;

@@ -281,3 +281,56 @@ mod displays {
         });
     }
 }
+
+/// Agents that answer, never answer, answer twice, register twice and end; and what the operator does meanwhile.
+mod agents {
+    use super::*;
+
+    const REGISTER: Step = [74, 1, 0, 0, 0];
+    const UNREGISTER: Step = [74, 1, 1, 0, 0];
+    const ASK_STOP: Step = [74, 1, 2, 3, 0];
+    const ASK_TOPOLOGY: Step = [74, 1, 2, 9 + 7, 0];
+    const ANSWER_FIRST: Step = [74, 1, 4, 1, 0];
+    const SAVING: Step = [74, 1, 5, 3, 0];
+    const STOP: Step = [74, 1, 6, 2, 0];
+    const START: Step = [74, 1, 6, 1, 0];
+    const OPERATOR_ASKS: Step = [75, 0, 3, 0, 0];
+    const TAKE_GPU: Step = [75, 2, 0, 0, 0];
+    const GIVE_GPU: Step = [75, 3, 0, 0, 0];
+    const NO_MORE_QUEUES: Step = [75, 5, 2, 0, 0];
+    const LATER: Step = [75, 7, 0, 0, 0];
+    const CONTEXT: Step = [5, 1, 0, 0, 0];
+
+    #[test]
+    fn seeds_are_in_the_corpus_and_every_request_is_answered() {
+        let asked = |scene: &Scene, guest| scene.answers(guest, RequestCode::ASK_AGENT);
+        for (name, steps) in [
+            ("agent-asked", &[REGISTER, ASK_STOP, ANSWER_FIRST][..]),
+            ("agent-that-answers-twice", &[REGISTER, ASK_STOP, ANSWER_FIRST, ANSWER_FIRST]),
+            ("agent-that-ends", &[REGISTER, ASK_STOP, OPERATOR_ASKS, DESTROY_PROCESS]),
+            ("agent-that-leaves", &[REGISTER, ASK_STOP, UNREGISTER, ANSWER_FIRST]),
+            (
+                "agent-that-never-answers",
+                &[REGISTER, ASK_STOP, OPERATOR_ASKS, LATER, LATER, LATER, LATER, LATER],
+            ),
+            (
+                "agent-with-too-much-to-do",
+                &[
+                    REGISTER, ASK_STOP, ASK_STOP, ASK_STOP, ASK_STOP, ASK_STOP, ASK_STOP, ASK_STOP,
+                    ASK_STOP, ASK_STOP,
+                ],
+            ),
+            ("agents-that-register-twice", &[REGISTER, REGISTER, SAVING, ASK_TOPOLOGY]),
+            ("agent-that-stops-the-device", &[REGISTER, STOP, CONTEXT, ASK_STOP, START, CONTEXT]),
+            ("gpu-taken-away", &[REGISTER, TAKE_GPU, CONTEXT, ASK_STOP, GIVE_GPU, CONTEXT]),
+            ("limits-lowered", &[NO_MORE_QUEUES, CONTEXT, ASK_STOP]),
+        ] {
+            let scene = scene(name, steps);
+            for guest in [0, 1] {
+                let known = steps.iter().filter(|step| [ASK_STOP, ASK_TOPOLOGY].contains(step));
+                assert!(asked(&scene, guest).len() <= known.count(), "{name}");
+            }
+            scene.end();
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 use super::arguments::{ChurnArguments, HotplugArguments, ProbeArguments, SelftestArguments};
 use super::{Ending, Work};
+use crate::agent;
 use crate::bench::{self, Configuration, Delivery, Measured};
 use crate::churn::Churn;
 use crate::conformance;
@@ -113,6 +114,10 @@ pub(super) fn work_on(
                 put(&report)?;
             }
             Ok(Ending::of(report.is_whole()))
+        }
+        Work::Agent(arguments) => {
+            agent::serve(guest, placement, &arguments.options())?;
+            Ok(Ending::Succeeded)
         }
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);

@@ -3,6 +3,7 @@
 //! The command line of `bellhop-guest`.
 
 mod actions;
+mod agent;
 mod arguments;
 mod carried;
 mod kernels;
@@ -20,6 +21,7 @@ use crate::inspect;
 use crate::machine;
 use crate::output;
 use actions::work_on;
+use agent::AgentArguments;
 use arguments::{ChurnArguments, HotplugArguments};
 use bellhop_guest_umd::KernelError;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -61,6 +63,11 @@ enum Work {
     Picture(PictureArguments),
     /// Show an animation on the guest's display, and report what became of its frames
     Present(PresentArguments),
+    /// Serve as the guest's agent: show pictures on monitors that are plugged in, do what the host's operator asks
+    ///
+    /// Does what a kernel cannot: changes the topology and modes, stops and starts the device, sets the power policy,
+    /// and runs hooks. Runs until the device is gone. One process of a guest can be its agent.
+    Agent(AgentArguments),
     /// Keep everything in use that a guest can have in use, until the program is ended
     ///
     /// Prints "working" once everything is in use. With --resets, it instead resets the device that

@@ -4,8 +4,8 @@
 
 use super::behaviour::Behaviour;
 use super::{
-    adapter, display, fence, handle, kernel, km, memory, packet, power, process, queue, scheduling,
-    virtqueue,
+    adapter, agent, display, fence, handle, kernel, km, memory, packet, power, process, queue,
+    scheduling, virtqueue,
 };
 
 /// All behaviours, in the order in which they run.
@@ -24,6 +24,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         scheduling::sched::BEHAVIOURS,
         power::BEHAVIOURS,
         process::BEHAVIOURS,
+        agent::BEHAVIOURS,
         fence::native::BEHAVIOURS,
         fence::cpu::BEHAVIOURS,
         fence::log::BEHAVIOURS,

@@ -8,6 +8,7 @@
 //! `raw`.
 
 mod adapter;
+mod agent;
 mod behaviour;
 mod catalog;
 mod desk;

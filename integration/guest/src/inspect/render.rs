@@ -6,8 +6,8 @@ use super::rates::Rate;
 use super::tree::{Branch, Cell, Tone, put_table};
 use crate::units::{self, bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
-    Adapter, Allocation, Change, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence,
-    Guest, HwQueue, Kernel, Node, Process, Quota, SegmentUse, Snapshot, Worker,
+    Adapter, Agent, Allocation, Change, Context, Counts, Device, Display, DisplayPath, Doorbell,
+    Fence, Guest, HwQueue, Kernel, Node, Process, Quota, SegmentUse, Snapshot, Worker,
 };
 use std::time::Duration;
 
@@ -179,6 +179,7 @@ fn guest(guest: &Guest, snapshot: &Snapshot) -> Branch {
     Branch::new("guest", head)
         .with(front_end(guest))
         .with(guest.changes.iter().map(|of| change(of, now)))
+        .with(agent(&guest.agent))
         .with(
             (!guest.features.is_empty())
                 .then(|| Branch::new("features", vec![guest.features.as_str().into()])),
@@ -243,6 +244,23 @@ fn flips(path: &DisplayPath) -> Branch {
     let counts = vec![shown.into(), missed.into(), dropped.into(), bad(path.lost, "lost")];
     let waiting = waiting.map(|waiting| Cell::new(waiting, Tone::Waiting));
     Branch::new("flips", std::iter::once(now).chain(waiting).chain(counts).collect())
+}
+
+/// The guest's agent, where there is one or was asked for.
+fn agent(agent: &Agent) -> Option<Branch> {
+    let Agent { process, power_policy, pending, asked, answered, refused } = agent;
+    if process.is_none() && asked | refused == 0 {
+        return None;
+    }
+    let process = process.map_or("none".to_owned(), |process| format!("process {process}"));
+    let cells = [
+        process,
+        format!("power policy {power_policy}"),
+        format!("{answered} of {asked} answered, {pending} pending"),
+        format!("{refused} refused"),
+    ];
+    Some(Branch::new("agent", cells.map(Cell::from).into()))
+}
 
 /// What the operator has changed, and how long ago: `now` is the adapter's time.
 fn change(change: &Change, now: u64) -> Branch {
@@ -612,6 +630,7 @@ mod tests {
                         })
                         .into(),
                 }],
+                ..Guest::default()
             }],
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod device;
 mod display;
 mod donation;
 pub(crate) mod doorbell;
+pub(crate) mod external;
 pub(crate) mod fence;
 pub(crate) mod fence_waits;
 mod gpu_va;

@@ -2,7 +2,8 @@
 
 //! One file for each rule that spans several subsystems.
 
-pub(crate) mod compilation;
+pub(crate) mod agent;
+mod compilation;
 pub(crate) mod connect;
 pub(crate) mod display;
 pub(crate) mod fence_log;

@@ -143,7 +143,7 @@ impl Kernel {
 
     /// Takes the device to D3 if all engines have been in F1 for long enough.
     pub(crate) fn power_down_when_idle(&mut self, effects: &mut Vec<Effect>) {
-        let is_due = self.power.deadline().is_some_and(|deadline| deadline <= self.now);
+        let is_due = self.idle_deadline().is_some_and(|deadline| deadline <= self.now);
         if is_due && !self.is_lit() {
             self.power_down(GuestId(0), Completion::Nothing, effects);
         }

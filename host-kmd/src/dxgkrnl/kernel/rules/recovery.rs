@@ -15,6 +15,7 @@ use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
 use crate::hardware::{EngineProgress, Fault, GuestId, HwQueueId};
 use crate::port::Effect;
+use bellhop_protocol::control::agent::RecoveryKind;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
@@ -140,12 +141,14 @@ impl Kernel {
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
             self.fail_guest(guest, ADAPTER_RESET, effects);
             self.reset_display(guest, effects);
+            self.tell_recovery(guest, RecoveryKind::ADAPTER, None, effects);
         }
     }
 
     /// `DXGK_INTERRUPT_DMA_PREEMPTED`.
     pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64, effects: &mut Vec<Effect>) {
         if let Some(hang) = self.tdr.preempted(node, fence) {
+            self.tell_guilty(hang.guilty, RecoveryKind::QUEUE, node, effects);
             self.punish(hang, effects);
         }
     }
@@ -154,7 +157,10 @@ impl Kernel {
     pub(crate) fn engine_was_reset(&mut self, node: u32, effects: &mut Vec<Effect>) {
         match self.tdr.engine_was_reset(node) {
             Recovered::Nothing => {}
-            Recovered::Engine(hang) => self.punish(hang, effects),
+            Recovered::Engine(hang) => {
+                self.tell_guilty(hang.guilty, RecoveryKind::ENGINE, node, effects);
+                self.punish(hang, effects);
+            }
             Recovered::Adapter(guilty, ended) => {
                 tracing::warn!("the adapter was reset");
                 for guilty in ended {
@@ -167,6 +173,23 @@ impl Kernel {
                     self.blame(queue, effects);
                 }
             }
+        }
+    }
+
+    /// Tells the agent of the guest that hung.
+    fn tell_guilty(
+        &mut self,
+        guilty: Guilty,
+        kind: RecoveryKind,
+        node: u32,
+        effects: &mut Vec<Effect>,
+    ) {
+        let guest = match guilty {
+            Guilty::Queue(queue) => self.queues.get(&queue).map(|owner| owner.guest),
+            Guilty::Paging(guest, _) => Some(guest),
+        };
+        if let Some(guest) = guest {
+            self.tell_recovery(guest, kind, Some(node), effects);
         }
     }
 

@@ -58,6 +58,7 @@ impl Kernel {
         effects: &mut Vec<Effect>,
     ) {
         self.take_display((guest, process), target, effects);
+        self.take_agent((guest, process), target, effects);
         let phase = match manner {
             Manner::Normal => {
                 let Some(mut access) = self.access(guest, process, effects) else { return };

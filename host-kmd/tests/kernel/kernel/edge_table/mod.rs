@@ -9,6 +9,7 @@
 //! The table is complete by construction: [`rows`] panics for a code that it does not know, and a row with fields
 //! that leave a byte out is refused.
 
+mod agents;
 mod displays;
 mod lists;
 mod observed;
@@ -120,7 +121,8 @@ impl Scene {
             let guest = bench.attach(1);
             return Self { bench, guest, awaited: None, rows: openings() };
         }
-        let world = World::new();
+        let mut world = World::new();
+        agents::prepare(code, &mut world);
         let rows = rows(code, &world);
         let World { bench, client, fence_slot, .. } = world;
         Self { bench, guest: client.guest, awaited: Some(fence_slot), rows }

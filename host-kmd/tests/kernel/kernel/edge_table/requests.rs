@@ -2,6 +2,7 @@
 
 //! The rows, by request.
 
+use super::agents::agents;
 use super::displays::displays;
 use super::lists::*;
 use super::presents::presents;
@@ -470,6 +471,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             vec![row(process, &DestroyKernel { kernel }, vec![handle("kernel", kernel)])]
         }
         RequestCode::PRESENT => presents(world),
+        code if code >= RequestCode::REGISTER_AGENT => agents(code, world),
         code if code >= RequestCode::QUERY_CHILD_RELATIONS => displays(code, world),
         code => panic!("{code} has no row"),
     }

@@ -2,6 +2,7 @@
 
 //! `display.*`: monitors, topology, flips, VSYNC and the pointer. Where the guest has no display, none is offered.
 
+mod agent;
 mod compositor;
 mod flips;
 mod lab;
@@ -12,7 +13,7 @@ mod topology;
 mod vsync;
 
 use crate::conformance::behaviour::Behaviour;
-use crate::conformance::source::{KMD_DISPLAY, KMD_FLIP, KMD_INTERRUPT, UM_D_STATES};
+use crate::conformance::source::{KMD_DISPLAY, KMD_ESCAPE, KMD_FLIP, KMD_INTERRUPT, UM_D_STATES};
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("display.children", KMD_DISPLAY, monitors::children)
@@ -87,6 +88,9 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     ),
     Behaviour::new("display.process.ended", KMD_DISPLAY, lifetime::process_ended)
         .shows("a process's end takes its picture away, and the source is free"),
+    Behaviour::new("display.agent", KMD_ESCAPE, agent::layouts).shows(
+        "the agent extends, clones and turns off what monitors show, in modes that are asked for",
+    ),
     Behaviour::new("display.power.d3", UM_D_STATES, lifetime::power)
         .shows("after D3 the picture is there again, and the count of VSYNCs goes on"),
 ];

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the event queue says to the guest's agent.
+//!
+//! Source: Windows KMD overview, "EEU".
+
+use crate::link::display_events::HotPlug;
+use bellhop_protocol::control::agent::{AgentTopology, PowerPolicy, RecoveryKind};
+use bellhop_protocol::event::{Event, EventKind};
+
+/// Names a request to the agent, which it answers once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentRequest(pub(crate) u64);
+
+/// What the monitors shall show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WantedTopology {
+    /// A source of its own on each monitor.
+    Extend,
+    /// One source on all monitors.
+    Clone,
+    /// One source on the first monitor.
+    Single,
+    /// Nothing.
+    Off,
+    /// What the agent's own policy says, after it has looked at all connectors.
+    Enumerate,
+    /// This mode on one connector; the others as they are.
+    Mode {
+        /// The connector.
+        connector: u32,
+        /// Pixels of a line.
+        width: u32,
+        /// Lines.
+        height: u32,
+        /// Refresh rate in thousandths of a Hz; 0 is any.
+        refresh: u32,
+    },
+}
+
+/// What happened, or is wanted of the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentEvent {
+    /// A monitor was plugged in or unplugged.
+    HotPlug(HotPlug),
+    /// The monitors shall show something else.
+    Topology(AgentRequest, WantedTopology),
+    /// The guest shall use power in another way.
+    PowerPolicy(AgentRequest, PowerPolicy),
+    /// The device and its clients shall stop.
+    Stop(AgentRequest),
+    /// The device and its clients shall start.
+    Start(AgentRequest),
+    /// A GPU is there again: its ordinal.
+    GpuArrived(u32),
+    /// A GPU was taken away: its ordinal.
+    GpuLeft(u32),
+    /// Something was reset after a hang; of a node, or of the adapter.
+    Recovered(RecoveryKind, Option<u32>),
+}
+
+impl AgentEvent {
+    /// The event for an agent; `None` if it is another program's, or a later version's.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let request = AgentRequest(event.cookie);
+        let ordinal = event.object as u32;
+        Some(match event.kind {
+            EventKind::CHILD_STATUS_CHANGED => Self::HotPlug(HotPlug::of(event)),
+            EventKind::TOPOLOGY_WANTED => Self::Topology(request, wanted(event)?),
+            EventKind::POWER_POLICY_WANTED => {
+                Self::PowerPolicy(request, PowerPolicy(event.value as u32))
+            }
+            EventKind::DEVICE_STOP_WANTED => Self::Stop(request),
+            EventKind::DEVICE_START_WANTED => Self::Start(request),
+            EventKind::GPU_ARRIVED => Self::GpuArrived(ordinal),
+            EventKind::GPU_LEFT => Self::GpuLeft(ordinal),
+            EventKind::RECOVERED => {
+                let node = u32::try_from(event.object).ok();
+                Self::Recovered(RecoveryKind(event.value as u32), node)
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn wanted(event: &Event) -> Option<WantedTopology> {
+    Some(match AgentTopology(event.value as u32) {
+        AgentTopology::EXTEND => WantedTopology::Extend,
+        AgentTopology::CLONE => WantedTopology::Clone,
+        AgentTopology::SINGLE => WantedTopology::Single,
+        AgentTopology::OFF => WantedTopology::Off,
+        AgentTopology::ENUMERATE => WantedTopology::Enumerate,
+        AgentTopology::MODE => WantedTopology::Mode {
+            connector: event.object as u32,
+            width: event.context as u32,
+            height: (event.context >> 32) as u32,
+            refresh: event.time as u32,
+        },
+        // A later minor version may have more.
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn a_wanted_mode_is_read_as_the_protocol_lays_it_out() {
+        let event = Event {
+            kind: EventKind::TOPOLOGY_WANTED,
+            object: 1,
+            value: 6,
+            cookie: 9,
+            context: 1080 << 32 | 1920,
+            time: 59_940,
+            ..Event::new_zeroed()
+        };
+        let mode =
+            WantedTopology::Mode { connector: 1, width: 1920, height: 1080, refresh: 59_940 };
+        assert_eq!(AgentEvent::of(&event), Some(AgentEvent::Topology(AgentRequest(9), mode)));
+        assert_eq!(AgentEvent::of(&Event { value: 77, ..event }), None);
+    }
+
+    #[test]
+    fn the_adapter_s_recovery_is_of_no_node() {
+        let event =
+            |object| Event { kind: EventKind::RECOVERED, object, value: 3, ..Event::new_zeroed() };
+        let adapter = AgentEvent::Recovered(RecoveryKind::ADAPTER, None);
+        assert_eq!(AgentEvent::of(&event(u64::MAX)), Some(adapter));
+        let node = AgentEvent::Recovered(RecoveryKind::ADAPTER, Some(2));
+        assert_eq!(AgentEvent::of(&event(2)), Some(node));
+    }
+}

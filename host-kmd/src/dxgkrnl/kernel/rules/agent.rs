@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A guest's agent is asked by events, and answers by escapes. Each request to it has one answer: the agent's, or the
+//! kernel's when the agent's time is over or the agent ends. A device that its agent stopped starts when the agent ends.
+//!
+//! Source: Windows KMD overview, "EEU".
+
+use crate::dxgkrnl::agent::state::Asker;
+use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::requests::external::check_wish;
+use crate::dxgkrnl::kernel::work::Rule;
+use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
+use crate::dxgkrnl::object::target::Target;
+use crate::hardware::GuestId;
+use crate::port::{CommandToken, Effect, RequestToken};
+use bellhop_protocol::control::agent::{
+    AGENT_CODES, AgentAnswer, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence,
+    PowerPolicy, RecoveryKind, answer,
+};
+use bellhop_protocol::event::{Event, EventKind};
+use std::time::Duration;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What the kernel says in place of an agent.
+fn without(result: AgentResult) -> AgentAnswer {
+    let why = match result {
+        AgentResult::NO_AGENT => "no agent is running in the guest",
+        AgentResult::TIMED_OUT => "the agent in the guest did not answer within 10 seconds",
+        AgentResult::AGENT_ENDED => "the agent in the guest ended before it answered",
+        AgentResult::BUSY => "the agent in the guest has four requests to answer already",
+        _ => "the agent in the guest does not do this",
+    };
+    answer(result, why)
+}
+
+impl Kernel {
+    /// The host's operator asks a guest's agent.
+    pub(crate) fn operator_asks(
+        &mut self,
+        token: CommandToken,
+        guest: GuestId,
+        request: &AskAgent,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_there = self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching());
+        if !is_there || check_wish(request).is_err() {
+            let answer =
+                without(if is_there { AgentResult::NOT_SUPPORTED } else { AgentResult::NO_AGENT });
+            effects.push(Effect::AgentAnswered { token, answer });
+            return;
+        }
+        self.ask_agent(guest, Asker::Operator(token), request, effects);
+    }
+
+    /// A program of the guest asks its agent.
+    pub(crate) fn program_asks(
+        &mut self,
+        guest: GuestId,
+        token: RequestToken,
+        request: &AskAgent,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.ask_agent(guest, Asker::Program(token), request, effects);
+    }
+
+    fn ask_agent(
+        &mut self,
+        guest: GuestId,
+        asker: Asker,
+        request: &AskAgent,
+        effects: &mut Vec<Effect>,
+    ) {
+        let now = self.now;
+        let Some(mut access) = self.access(guest, 0, effects) else { return };
+        match access.guest.agency.ask(asker, request.wish, now) {
+            Ok(number) => access.tell_agent(wanted(request, number)),
+            Err(result) => access.give_answer(asker, without(result)),
+        }
+    }
+
+    /// Counts a request of the agents' namespace that has no name.
+    pub(crate) fn count_unknown_escape(&mut self, guest: GuestId, error: &RequestError) {
+        if let RequestError::UnknownRequest(code) = error
+            && AGENT_CODES.contains(&code.0)
+            && let Some(guest) = self.guests.get_mut(&guest)
+        {
+            guest.agency.count_refused();
+        }
+    }
+
+    /// When the first agent is too late.
+    pub(crate) fn agent_deadline(&self) -> Option<Duration> {
+        self.guests.values().filter_map(|guest| guest.agency.deadline()).min()
+    }
+
+    /// Wakes the rule if an agent is too late.
+    pub(crate) fn wake_late_agents(&mut self) {
+        if self.agent_deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.work.wake(Rule::Agents);
+        }
+    }
+
+    /// Answers those who have waited for an agent for long enough.
+    pub(crate) fn give_up_late_agents(&mut self, effects: &mut Vec<Effect>) {
+        let now = self.now;
+        for id in self.guests.keys().copied().collect::<Vec<_>>() {
+            let Some(mut access) = self.access(id, 0, effects) else { continue };
+            for asker in access.guest.agency.expire(now) {
+                access.give_answer(asker, without(AgentResult::TIMED_OUT));
+            }
+        }
+    }
+
+    /// A target begins to end: its agent, if it takes one with it.
+    pub(crate) fn take_agent(
+        &mut self,
+        (id, process): (GuestId, u32),
+        target: Target,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(mut access) = self.access(id, process, effects) else { return };
+        let agent = access.guest.agency.process();
+        let ends = match target {
+            Target::Guest => agent.is_some(),
+            Target::Process => agent == Some(process),
+            _ => false,
+        };
+        if ends {
+            access.end_agent();
+        }
+    }
+
+    /// The agent of a guest stops the device, or starts it.
+    pub(crate) fn set_presence(
+        &mut self,
+        id: GuestId,
+        presence: DevicePresence,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_stopped = presence == DevicePresence::STOPPED;
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        if guest.presence.set_stopped(is_stopped) && is_stopped {
+            self.fail_guest(id, DEVICE_STOPPED, effects);
+            self.darken(id, effects);
+        }
+    }
+
+    /// Tells a guest's agent that its GPU is there, or no longer.
+    pub(crate) fn tell_gpu(&mut self, guest: GuestId, is_there: bool, effects: &mut Vec<Effect>) {
+        let kind = if is_there { EventKind::GPU_ARRIVED } else { EventKind::GPU_LEFT };
+        if let Some(mut access) = self.access(guest, 0, effects) {
+            access.tell_agent(Event { kind, ..Event::new_zeroed() });
+        }
+    }
+
+    /// Tells a guest's agent of a recovery from a hang. Without a node it was the adapter's.
+    pub(crate) fn tell_recovery(
+        &mut self,
+        guest: GuestId,
+        kind: RecoveryKind,
+        node: Option<u32>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(mut access) = self.access(guest, 0, effects) {
+            access.tell_agent(Event {
+                kind: EventKind::RECOVERED,
+                object: node.map_or(u64::MAX, u64::from),
+                value: kind.0.into(),
+                ..Event::new_zeroed()
+            });
+        }
+    }
+
+    /// When the device goes to D3 if no engine wakes, as all guests' power policies have it.
+    pub(crate) fn idle_deadline(&self) -> Option<Duration> {
+        let usual = self.power.deadline()?;
+        let open = self.guests.values().filter(|guest| guest.is_open() && !guest.is_detaching());
+        let policies: Vec<_> = open.map(|guest| guest.agency.policy()).collect();
+        if policies.contains(&PowerPolicy::PERFORMANCE) {
+            return None;
+        }
+        let is_saving = policies.iter().all(|policy| *policy == PowerPolicy::SAVING);
+        if is_saving && !policies.is_empty() { self.power.idle_since() } else { Some(usual) }
+    }
+}
+
+impl ProcessAccess<'_> {
+    /// The agent ends, or is one no longer: who waits for it is told, and the device is started.
+    pub(crate) fn end_agent(&mut self) {
+        self.guest.presence.set_stopped(false);
+        for asker in self.guest.agency.unregister() {
+            self.give_answer(asker, without(AgentResult::AGENT_ENDED));
+        }
+    }
+
+    /// Answers one who asked the agent.
+    pub(crate) fn give_answer(&mut self, asker: Asker, answer: AgentAnswer) {
+        match asker {
+            Asker::Operator(token) => self.effect(Effect::AgentAnswered { token, answer }),
+            Asker::Program(token) => self.answer(token, Ok(answer.as_bytes().to_vec())),
+        }
+    }
+
+    /// Sends the agent an event, if there is an agent.
+    fn tell_agent(&mut self, event: Event) {
+        if let Some(process) = self.guest.agency.process() {
+            self.event(Event { process, ..event });
+        }
+    }
+}
+
+/// The event that asks an agent.
+fn wanted(request: &AskAgent, number: u64) -> Event {
+    let AskAgent { wish, argument, connector, width, height, refresh } = *request;
+    let kind = match wish {
+        AgentWish::TOPOLOGY => EventKind::TOPOLOGY_WANTED,
+        AgentWish::POWER_POLICY => EventKind::POWER_POLICY_WANTED,
+        AgentWish::STOP => EventKind::DEVICE_STOP_WANTED,
+        _ => EventKind::DEVICE_START_WANTED,
+    };
+    let mut event = Event { kind, value: argument.into(), cookie: number, ..Event::new_zeroed() };
+    if wish == AgentWish::TOPOLOGY && AgentTopology(argument) == AgentTopology::MODE {
+        event.object = connector.into();
+        event.context = u64::from(height) << 32 | u64::from(width);
+        event.time = refresh.into();
+    }
+    event
+}

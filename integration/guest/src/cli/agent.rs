@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The arguments of `agent`.
+
+use crate::agent::{Hooks, Layout, Options};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The guest's agent.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Hooks are executable files, which run by name for each event. Arguments: the event, and what it is about.
+  display-plugged, display-unplugged   BELLHOP_CONNECTOR
+  topology                             BELLHOP_TOPOLOGY, BELLHOP_MODE
+  power-policy                         BELLHOP_POWER_POLICY
+  stop, start                          the device and its clients
+  gpu-left, gpu-arrived
+  recovered                            BELLHOP_NODE
+
+Examples:
+  agent --displays clone
+  agent --hooks /etc/bellhop/hooks.d")]
+pub struct AgentArguments {
+    /// What monitors show that are plugged in
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value_t = Layout::Extend)]
+    displays: Layout,
+    /// Run the executable files of this folder at events
+    #[arg(long, value_name = "FOLDER")]
+    hooks: Option<PathBuf>,
+    /// How long a hook may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=8))]
+    hook_timeout: u64,
+    /// End after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+}
+
+impl AgentArguments {
+    pub(super) fn options(&self) -> Options {
+        Options {
+            layout: self.displays,
+            hooks: Hooks::new(self.hooks.clone(), Duration::from_secs(self.hook_timeout)),
+            time: self.seconds.map(Duration::from_secs),
+        }
+    }
+}
