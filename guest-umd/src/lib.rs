@@ -28,6 +28,7 @@
 //! | [`Fence`] | a 64-bit value that engines and CPUs signal and wait for | [`Device::create_fence`], [`Device::fence`] |
 //! | [`Kernel`] | a program in SPIR-V or WGSL that the device compiled | [`Kernel::from_spirv`], `Kernel::from_wgsl` |
 //! | [`Display`](display::Display) | monitors, flips and VSYNC, where the guest has a display | [`Adapter::display`] |
+//! | [`VideoDecoder`](video::VideoDecoder), [`VideoEncoder`](video::VideoEncoder) | a stream that is decoded or encoded | their `new` |
 //! | [`CommandBuffer`] | packets for an engine | [`CommandBuffer::new`] |
 //! | [`Context`] | the unit of scheduling, on one node | [`Device::create_context`] |
 //! | [`UserModeQueue`] | a ring and its doorbell | [`Context::create_user_mode_queue`], [`Context::user_mode_queue`] |
@@ -72,6 +73,10 @@
 #![doc = include_str!("../doc/animate.rs")]
 //! ```
 //!
+//! # Video
+//!
+//! A device with video nodes decodes and encodes AV1: see [`video`].
+//!
 //! # Raw access
 //!
 //! Programs that test a device enable the feature `raw`, which adds a module of that name with ways around the
@@ -100,6 +105,7 @@ mod queue;
 #[cfg(feature = "raw")]
 pub mod raw;
 pub mod transport;
+pub mod video;
 
 pub use adapter::{Adapter, EscapedObjects};
 pub use commands::command_buffer::CommandBuffer;

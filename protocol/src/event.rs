@@ -116,6 +116,10 @@ open_enum! {
         GPU_REMOVED = 25;
         /// The guest's agent has stopped the device. `address`: 0.
         DEVICE_STOPPED = 26;
+        /// The process has no video session of this number on the node. `address`: the number.
+        NO_SUCH_SESSION = 27;
+        /// Not a packet that the session can have. `address`: the offending value.
+        BAD_VIDEO_ARGUMENTS = 28;
     }
 }
 

@@ -90,7 +90,7 @@ pub struct Change {
 pub struct Node {
     /// Its ordinal.
     pub ordinal: u32,
-    /// `THREE_D` or `COPY`.
+    /// `THREE_D`, `COPY`, `VIDEO_DECODE` or `VIDEO_ENCODE`.
     pub engine_type: String,
     /// Its name.
     pub name: String,
@@ -347,12 +347,14 @@ pub struct Kernel {
     pub spirv: u64,
 }
 
-/// A process of the host's that runs or compiles guests' kernels.
+/// A process of the host's that does for engines what it must not do in its own: see [`Self::role`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Worker {
     /// Its process id. No guest is told.
     pub pid: Option<u32>,
+    /// What it is for: `kernels`: runs or compiles guests' kernels, or `video`: decodes or encodes for a session.
+    pub role: String,
     /// `starting`, `spare`: ready for the next process, `compiling`, `compiler`: has compiled, and waits for more,
     /// `loading`: gets kernels that an engine wants to run, `running`, `stopped`: an engine lets another queue run,
     /// `idle`, or `ending`.

@@ -15,12 +15,14 @@ use bellhop_protocol::control::escape::ObjectList;
 use bellhop_protocol::control::kernel::KernelResult;
 use bellhop_protocol::control::node_context::SubmissionModel;
 use bellhop_protocol::control::present::PresentKind;
+use bellhop_protocol::control::video::VideoFormat;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::event::{EventKind, FaultReason, FlipOutcome, InputKind};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::fence_log::{FenceLogOperation, FenceLogType};
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::packet::surface::StretchFilter;
+use bellhop_protocol::packet::video::VideoResult;
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode};
 use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::status::Status;
@@ -77,6 +79,8 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(PowerPolicy, "{}");
     assert_rows!(DevicePresence, "{}");
     assert_rows!(RecoveryKind, "{}");
+    assert_rows!(VideoFormat, "{}");
+    assert_rows!(VideoResult, "{}");
     for code in RequestCode::ALL {
         assert_row(&format!("0x{:02X}", code.0), code.name().unwrap());
     }

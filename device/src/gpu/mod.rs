@@ -5,13 +5,13 @@
 //! Each room may use the rooms to its right:
 //!
 //! ```text
-//! control  ->  engine  ->  kernels, display  ->  shared  ->  memory
+//! control  ->  engine  ->  workers, display  ->  shared  ->  memory
 //! ```
 //!
 //! * `memory`: bytes, segments, page tables and translation; the BAR.
 //! * `shared`: the state that engines and the control plane share: the chip with its engines' ports, guests,
 //!   queues, fences, interrupts.
-//! * `kernels`: the worker processes that execute guests' own kernels, and the kernels.
+//! * `workers`: the worker processes of each role, and guests' own kernels, which they execute.
 //! * `display`: CRTCs, which scan out what guests flip, and viewers.
 //! * `engine`: the data plane, one thread for each engine.
 //! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, and the interrupts that the
@@ -25,23 +25,22 @@
 mod control;
 pub mod display;
 mod engine;
-mod kernels;
 mod memory;
 pub mod processors;
 mod shared;
 #[cfg(feature = "stepped")]
 mod stepped;
+mod workers;
 
 use crate::allowance::Rate;
 use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::KernelCaps;
+use bellhop_protocol::control::video::{VIDEO_DECODES, VIDEO_ENCODES, VideoCaps};
 use control::registry::Registry;
 use display::Displays;
 use engine::main_loop::{Engine, Times};
-use kernels::catalogue::Kernels;
-pub use kernels::config::{KernelsConfig, WorkerProgram};
 pub use memory::bar::Page;
 pub use memory::cross_memory::CrossAdapterMemory;
 use memory::page_table::NodePool;
@@ -61,14 +60,27 @@ use std::thread::{Builder, JoinHandle};
 #[cfg(feature = "stepped")]
 pub use stepped::SteppedEngine;
 use vm_memory::GuestMemoryMmap;
+use workers::config::WorkersConfig;
+pub use workers::config::{KernelsConfig, RoleConfig, VideoConfig, WorkerProgram};
+use workers::kernels::catalogue::Kernels;
+use workers::service::Workers;
+use workers::video::VideoSessions;
 
 /// Names of the 3D/compute engines, and so their maximum number.
 const COMPUTE_ENGINES: [&str; 8] = ["3D", "3D1", "3D2", "3D3", "3D4", "3D5", "3D6", "3D7"];
 /// Names of the copy engines, and so their maximum number.
 const COPY_ENGINES: [&str; 8] =
     ["SDMA0", "SDMA1", "SDMA2", "SDMA3", "SDMA4", "SDMA5", "SDMA6", "SDMA7"];
+/// Names of the video decode and video encode engines, and so their maximum numbers.
+const DECODE_ENGINES: [&str; 4] =
+    ["VIDEO_DECODE0", "VIDEO_DECODE1", "VIDEO_DECODE2", "VIDEO_DECODE3"];
+const ENCODE_ENGINES: [&str; 4] =
+    ["VIDEO_ENCODE0", "VIDEO_ENCODE1", "VIDEO_ENCODE2", "VIDEO_ENCODE3"];
 /// Sets of engines are words with a bit per engine.
-const _: () = assert!(COMPUTE_ENGINES.len() + COPY_ENGINES.len() <= u64::BITS as usize);
+const _: () = assert!(
+    COMPUTE_ENGINES.len() + COPY_ENGINES.len() + DECODE_ENGINES.len() + ENCODE_ENGINES.len()
+        <= u64::BITS as usize
+);
 
 /// Capacity of the interrupt queue. Once it is full, the control plane is asked to scan instead.
 const INTERRUPTS: usize = 1024;
@@ -114,8 +126,14 @@ pub struct Gpu {
     registry: Mutex<Registry>,
     /// What guests are told of kernels.
     kernel_caps: KernelCaps,
-    /// Dropped after the engines have stopped.
+    /// The kernels that guests brought.
     kernels: Option<Kernels>,
+    /// What guests are told of video.
+    video_caps: VideoCaps,
+    /// The video sessions.
+    video: Option<VideoSessions>,
+    /// The processes of all roles, if there is one. Dropped after the engines have stopped.
+    workers: Option<Workers>,
     /// What guests show, and who sees it.
     displays: Displays,
     threads: Vec<JoinHandle<()>>,
@@ -144,9 +162,41 @@ fn nodes_of(config: &GpuConfig) -> io::Result<Vec<NodeDescription>> {
         user_mode_submission: index < user_mode,
         processor: None,
     });
+    let video = |names: &'static [&'static str; 4], engines: u32, engine_type| {
+        let names = names.get(..engines as usize);
+        let names = names.ok_or_else(|| io::Error::new(kind, "too many video engines"))?;
+        Ok::<_, io::Error>(names.iter().map(move |name| NodeDescription {
+            engine_type,
+            name,
+            user_mode_submission: true,
+            processor: None,
+        }))
+    };
+    let decode = video(&DECODE_ENGINES, config.video_decode_engines, EngineType::VIDEO_DECODE)?;
+    let encode = video(&ENCODE_ENGINES, config.video_encode_engines, EngineType::VIDEO_ENCODE)?;
     let mut processors = config.engine_processors.iter().copied().cycle();
     let pinned = |node| NodeDescription { processor: processors.next(), ..node };
-    Ok(compute.chain(copy).map(pinned).collect())
+    Ok(compute.chain(copy).chain(decode).chain(encode).map(pinned).collect())
+}
+
+/// The roles that workers have.
+fn workers_of(kernels: &KernelsConfig, video: Option<&VideoConfig>) -> WorkersConfig {
+    let own = kernels.caps.are_supported().then(|| kernels.role());
+    let roles = own.into_iter().chain(video.map(|video| video.role.clone())).collect();
+    let starts = video.map_or(kernels.starts, |video| video.starts);
+    WorkersConfig { roles, starts, compile_timeout: kernels.compile_timeout }
+}
+
+/// What guests are told of video.
+fn video_caps(config: &GpuConfig) -> VideoCaps {
+    let has = |engines: u32, flag| if engines > 0 { flag } else { 0 };
+    let flags = has(config.video_decode_engines, VIDEO_DECODES)
+        | has(config.video_encode_engines, VIDEO_ENCODES);
+    match &config.video {
+        Ok(video) if flags != 0 => VideoCaps::new(flags, video.sessions_per_guest),
+        Ok(_) => VideoCaps::none("the host's configuration has no video nodes for this adapter"),
+        Err(why) => VideoCaps::none(why),
+    }
 }
 
 impl Gpu {
@@ -186,8 +236,19 @@ impl Gpu {
         let none = || KernelsConfig::none("this adapter has no kernels");
         let kernels = config.kernels.clone().unwrap_or_else(none);
         let kernel_caps = kernels.caps;
-        let kernels =
-            kernel_caps.are_supported().then(|| Kernels::start(kernels, Arc::clone(&chip)));
+        let video_caps = video_caps(&config);
+        let video = config.video.clone().ok().filter(|_| video_caps.are_supported());
+        let workers = workers_of(&kernels, video.as_ref());
+        let workers = (!workers.roles.is_empty())
+            .then(|| Workers::start(workers, kernel_caps, Arc::clone(&chip)))
+            .transpose()?;
+        let kernels = workers
+            .as_ref()
+            .filter(|_| kernel_caps.are_supported())
+            .map(|workers| Kernels::new(Arc::clone(workers.desk()), kernels.kernels_per_guest));
+        let video = workers.as_ref().zip(video).map(|(workers, video)| {
+            VideoSessions::new(Arc::clone(workers.desk()), video.role.workers)
+        });
         let displays = Displays::new(config.display.clone(), Arc::clone(&chip));
         let mut gpu = Self {
             chip,
@@ -199,7 +260,10 @@ impl Gpu {
             places: AtomicU32::new(0),
             registry: Mutex::new(Registry::new(config.physical_doorbells)),
             kernel_caps,
-            kernels: kernels.transpose()?,
+            kernels,
+            video_caps,
+            video,
+            workers,
             displays,
             threads: Vec::new(),
         };
@@ -211,8 +275,13 @@ impl Gpu {
                 hang: config.hang,
                 quantum: config.quantum,
             };
-            let desk = gpu.kernels.as_ref().map(|kernels| Arc::clone(kernels.desk()));
-            let desk = desk.filter(|_| node.engine_type == EngineType::THREE_D);
+            let has_workers = match node.engine_type {
+                EngineType::THREE_D => gpu.kernels.is_some(),
+                EngineType::VIDEO_DECODE | EngineType::VIDEO_ENCODE => gpu.video.is_some(),
+                _ => false,
+            };
+            let workers = gpu.workers.as_ref().filter(|_| has_workers);
+            let desk = workers.map(|workers| Arc::clone(workers.desk()));
             let engine = Engine::new(chip, index, node.engine_type, times, desk);
             let name = format!("engine-{}", node.name.to_lowercase());
             let started = match node.processor {
@@ -298,10 +367,10 @@ impl Gpu {
         }
     }
 
-    /// Changes how often workers are started for the guests of a socket. Does nothing where there are no kernels.
+    /// Changes how often workers are started for the guests of a socket. Does nothing where there are no workers.
     pub fn set_worker_starts(&self, socket: &str, rate: Rate) {
-        if let Some(kernels) = &self.kernels {
-            kernels.set_worker_starts(socket, rate);
+        if let Some(workers) = &self.workers {
+            workers.set_starts(socket, rate);
         }
     }
 
@@ -345,6 +414,12 @@ impl Gpu {
     pub fn detach_guest(&self, guest: GuestId) {
         if let Some(kernels) = &self.kernels {
             kernels.end_guest(guest);
+        }
+        if let Some(video) = &self.video {
+            video.end_guest(guest);
+        }
+        if let Some(workers) = &self.workers {
+            workers.end_guest(guest);
         }
         self.displays.detach(guest);
         self.registry().remove_guest(&self.chip, guest);

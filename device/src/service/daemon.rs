@@ -4,7 +4,7 @@
 
 use super::config::Config;
 use super::control::ControlSocket;
-use super::kernels::{self, Kernels, Worker};
+use super::kernels::{self, Roles, Worker};
 use super::manager;
 use super::operator::OperatorSocket;
 use super::socket::Endpoint;
@@ -113,14 +113,14 @@ async fn end_in_time() {
 }
 
 /// Tests the host's Vulkan on a thread of its own. Its workers end with that thread, and so with this process.
-async fn find_kernels(config: &Config, worker: Worker) -> anyhow::Result<Vec<Kernels>> {
+async fn find_roles(config: &Config, worker: Worker) -> anyhow::Result<Vec<Roles>> {
     let (found, finding) = oneshot::channel();
     let config = config.clone();
     Builder::new()
         .name("find-kernels".into())
         .spawn(move || {
             // The receiver is gone after a signal.
-            let _ = found.send(kernels::find(&config, &worker));
+            let _ = found.send(kernels::find_roles(&config, &worker));
         })
         .context("cannot look for a Vulkan")?;
     finding.await.context("the search for a Vulkan panicked")
@@ -137,11 +137,11 @@ async fn serve(
     // With a handler, exceeding the file-size limit is an error instead of the daemon's end.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
     // Before the first guest, since what a device can do never changes; but a signal must not wait for it.
-    let kernels = tokio::select! {
-        kernels = find_kernels(config, worker) => kernels?,
+    let roles = tokio::select! {
+        roles = find_roles(config, worker) => roles?,
         () = ends.received() => return Ok(()),
     };
-    let mut tasks = Tasks::start(config, kernels, &Gpu::start_beside)?;
+    let mut tasks = Tasks::start(config, roles, &Gpu::start_beside)?;
     tokio::spawn(log.suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;

@@ -3,7 +3,7 @@
 //! The service embedded in another program.
 
 use super::config::Config;
-use super::kernels::{self, Kernels, Worker};
+use super::kernels::{self, Roles, Worker};
 use super::server::Served;
 use super::socket::Endpoint;
 use super::tasks::{StartGpu, Tasks};
@@ -65,16 +65,18 @@ impl Service {
         worker: Option<&Worker>,
         start_gpu: Box<StartGpu>,
     ) -> anyhow::Result<Self> {
-        let kernels = match worker {
-            Some(worker) => kernels::find(config, worker),
-            None => kernels::none(config, "the program that contains this device has no workers"),
+        let roles = match worker {
+            Some(worker) => kernels::find_roles(config, worker),
+            None => {
+                kernels::no_roles(config, "the program that contains this device has no workers")
+            }
         };
         let (orders, received) = unbounded_channel();
         let (started, starting) = mpsc::sync_channel(1);
         let config = config.clone();
         let thread = Builder::new()
             .name("control-plane".into())
-            .spawn(move || run(&config, kernels, &start_gpu, received, &started))
+            .spawn(move || run(&config, roles, &start_gpu, received, &started))
             .context("cannot start the control plane")?;
         let kernel = starting.recv().context("the control plane ended at its start")??;
         Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
@@ -110,7 +112,7 @@ impl Drop for Service {
 
 fn run(
     config: &Config,
-    kernels: Vec<Kernels>,
+    roles: Vec<Roles>,
     start_gpu: &StartGpu,
     orders: UnboundedReceiver<Order>,
     started: &mpsc::SyncSender<anyhow::Result<KernelHandle>>,
@@ -125,7 +127,7 @@ fn run(
         }
     };
     runtime.block_on(async {
-        match Tasks::start(config, kernels, start_gpu) {
+        match Tasks::start(config, roles, start_gpu) {
             Ok(tasks) => {
                 let _ = started.send(Ok(tasks.kernel().clone()));
                 serve(tasks, orders).await;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether guests can run kernels: looks for the workers' program and tests the host's Vulkan with it, before the
-//! first guest is served.
+//! Whether guests can run kernels and have video sessions: looks for the workers' program and tests the host's Vulkan
+//! with it, before the first guest is served.
 
 use super::config::{AdapterConfig, Config, KernelSupport};
 use super::hardening;
-use crate::gpu::{KernelsConfig, WorkerProgram};
+use crate::gpu::{KernelsConfig, RoleConfig, VideoConfig, WorkerProgram};
 use bellhop_protocol::control::gpu_va::{GPU_VA_END, GPU_VA_START};
 use bellhop_protocol::control::kernel::{
     KERNEL_POINTERS, KERNELS_SUPPORTED, KernelCaps, MAX_SPIRV, padded,
 };
+use bellhop_worker::owner::Role;
 use bellhop_worker::probe::{Search, probe};
 use bellhop_worker::report::{Device, Report};
 use std::collections::BTreeMap;
@@ -32,7 +33,13 @@ const PROGRAM: &str = "bellhop-worker";
 const FOLDERS: [&str; 3] = ["", "../libexec/bellhop", "../lib/bellhop"];
 
 /// An adapter's kernels, or why it has none.
-pub(super) type Kernels = Result<KernelsConfig, String>;
+type Kernels = Result<KernelsConfig, String>;
+
+/// An adapter's video sessions, or why it has none.
+type Video = Result<VideoConfig, String>;
+
+/// What workers do for an adapter.
+pub(super) type Roles = (Kernels, Video);
 
 /// Where the workers' program is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +100,18 @@ fn installed(folder: &Path) -> Result<WorkerProgram, String> {
     Ok(WorkerProgram { program: program.clone(), arguments, environment })
 }
 
+/// Finds out what workers can do for each adapter. Starts programs and waits for them.
+pub(super) fn find_roles(config: &Config, worker: &Worker) -> Vec<Roles> {
+    find(config, worker).into_iter().zip(find_video(config, worker)).collect()
+}
+
+/// No adapter has workers, for this reason.
+pub(super) fn no_roles(config: &Config, why: &str) -> Vec<Roles> {
+    config.adapters().map(|_| (Err(why.to_owned()), Err(why.to_owned()))).collect()
+}
+
 /// Finds out what each adapter has to run kernels with. Starts programs and waits for them.
-pub(super) fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
+fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
     let mut reports = BTreeMap::new();
     let processors = available_parallelism().map_or(1, |number| number.get() as u32);
     let mut of_adapter = |adapter: &AdapterConfig| {
@@ -136,9 +153,34 @@ pub(super) fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
     found.collect()
 }
 
-/// No adapter has kernels, for this reason.
-pub(super) fn none(config: &Config, why: &str) -> Vec<Kernels> {
-    config.adapters().map(|_| Err(why.to_owned())).collect()
+/// Finds out what each adapter has to decode and encode with.
+fn find_video(config: &Config, worker: &Worker) -> Vec<Video> {
+    let of_adapter = |(name, adapter): (&str, &AdapterConfig)| {
+        if adapter.video_decode_nodes.get() + adapter.video_encode_nodes.get() == 0 {
+            return Err("the host's configuration has no video nodes \
+                 (adapter.video_decode_nodes, adapter.video_encode_nodes)"
+                .to_owned());
+        }
+        let found = worker.find().map(|worker| VideoConfig {
+            role: RoleConfig {
+                role: Role::Video,
+                worker,
+                device: 0,
+                workers: adapter.video_sessions.get(),
+                workers_per_guest: config.guest.video_sessions.get(),
+                memory: adapter.video_memory.get(),
+                // A codec uses the thread that it is called on.
+                threads: 1,
+            },
+            starts: config.worker_starts(),
+            sessions_per_guest: config.guest.video_sessions.get(),
+        });
+        if let Err(why) = &found {
+            warn!(adapter = name, %why, "guests can have no video sessions");
+        }
+        found
+    };
+    config.adapters().map(of_adapter).collect()
 }
 
 fn search(worker: &WorkerProgram, device: &str) -> Result<Report, String> {

@@ -6,7 +6,7 @@
 use super::config::Config;
 use super::control::ControlSocket;
 use super::gate::Gate;
-use super::kernels::Kernels;
+use super::kernels::Roles;
 use super::operator::{Operated, OperatedSocket, OperatorSocket, Rates};
 use super::readable::Readable;
 use super::screens::Screens;
@@ -48,11 +48,11 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the control plane, and the engines with `start_gpu`; adapters have these kernels, in their order. Called
+    /// Starts the control plane, and the engines with `start_gpu`; workers do this for adapters, in their order. Called
     /// within a runtime.
     pub(super) fn start(
         config: &Config,
-        kernels: Vec<Kernels>,
+        roles: Vec<Roles>,
         start_gpu: &StartGpu,
     ) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
@@ -66,10 +66,11 @@ impl Tasks {
         lost_memory::event().context("cannot watch for memory that guests lose")?;
         let (kernel, mailbox) = control_plane::channel();
         let (mut hosts, mut states, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
-        for (((name, adapter), kernels), ordinal) in config.adapters().zip(kernels).zip(0..) {
+        for (((name, adapter), (kernels, video)), ordinal) in config.adapters().zip(roles).zip(0..)
+        {
             let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
             let displays = adapter.displays(name).context("cannot make the displays")?;
-            let gpu = config.gpu(adapter, kernels, displays);
+            let gpu = config.gpu(adapter, kernels, video, displays);
             let gpu = start_gpu(gpu, Arc::clone(&memory));
             let gpu = gpu.context("cannot start the engines")?;
             let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())

@@ -12,7 +12,7 @@
 //! | `recovery` | hangs, terminations, and retirement by tickets |
 //! | `queue`, `doorbell` | contexts and HW queues; logical doorbells |
 //! | `fence`, `memory`, `power` | fences and waits; allocations and paging; D-states and F-states |
-//! | `compute`, `display` | kernels that guests bring; what guests show |
+//! | `compute`, `video`, `display` | kernels that guests bring; video sessions; what guests show |
 //! | `object` | handles, quotas, names, errors |
 //!
 //! A room uses only rooms below it. A subsystem's fields are private: its methods take ids and narrow borrows, and
@@ -30,6 +30,7 @@ mod object;
 mod power;
 mod queue;
 mod recovery;
+mod video;
 
 pub use adapters::Adapters;
 pub use fence::features::{AdapterError, OsFeatures};

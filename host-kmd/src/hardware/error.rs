@@ -2,7 +2,10 @@
 
 //! Why the hardware does not do as asked.
 
-use super::{AddressSpaceId, GuestId, HwQueueId, KernelNumber, PhysicalAddress, PhysicalDoorbell};
+use super::{
+    AddressSpaceId, GuestId, HwQueueId, KernelNumber, PhysicalAddress, PhysicalDoorbell,
+    VideoSessionNumber,
+};
 use bellhop_protocol::fence_log::FenceLogType;
 
 /// A table of the hardware is full.
@@ -44,6 +47,14 @@ pub enum UnknownId {
         space: AddressSpaceId,
         /// The kernel.
         kernel: KernelNumber,
+    },
+    /// The address space has no such video session.
+    #[error("address space {} has no video session {}", .space.0, .session.0)]
+    VideoSession {
+        /// The address space.
+        space: AddressSpaceId,
+        /// The session.
+        session: VideoSessionNumber,
     },
     /// No such doorbell slot in the guest's BAR.
     #[error("no BAR has doorbell slot {0}")]

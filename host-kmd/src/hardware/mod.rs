@@ -24,6 +24,7 @@ mod priority;
 mod pte;
 mod queue;
 mod system_context;
+mod video;
 
 pub use adapter::{Adapter, DoorbellModel, NodeDescription};
 pub use addressing::{PageSize, VirtualAddressingModel};
@@ -52,6 +53,7 @@ pub use priority::SchedulingPriority;
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 pub use queue::{HwQueueDescription, KernelSubmission, Queues};
 pub use system_context::{SystemContext, SystemContexts};
+pub use video::{Video, VideoRefusal, VideoSessionNumber, VideoSettings};
 
 /// Everything that the control plane can do to a GPU, as through its registers.
 ///
@@ -67,6 +69,7 @@ pub trait Hardware:
     + FenceLogs
     + Queues
     + Kernels
+    + Video
     + Display
     + Doorbells
     + Engines
@@ -86,6 +89,7 @@ impl<T> Hardware for T where
         + FenceLogs
         + Queues
         + Kernels
+        + Video
         + Display
         + Doorbells
         + Engines

@@ -59,6 +59,8 @@ pub struct KernelDescription {
 pub struct WorkerDescription {
     /// Its process id.
     pub pid: u32,
+    /// [`Worker::role`](bellhop_protocol::snapshot::Worker::role)
+    pub role: &'static str,
     /// [`Worker::state`](bellhop_protocol::snapshot::Worker::state)
     pub state: &'static str,
     /// Its guest.

@@ -58,7 +58,10 @@ fn accesses(
         | Packet::WriteFence(_)
         | Packet::LogFence(_) => [None; 3],
         // Unchecked packets would follow; unchecked addresses would be used: those of a kernel's arguments are virtual.
-        Packet::IndirectBuffer(_) | Packet::DispatchKernel(_) => return illegal,
+        Packet::IndirectBuffer(_)
+        | Packet::DispatchKernel(_)
+        | Packet::VideoDecode(_)
+        | Packet::VideoEncode(_) => return illegal,
         Packet::WritePageTable(_)
         | Packet::FlushTlb(_)
         | Packet::Decompress(_)

@@ -18,3 +18,4 @@ mod observe;
 mod power;
 mod queue;
 mod recovery;
+mod video;

@@ -4,9 +4,10 @@
 
 use crate::actions;
 use arbitrary::Arbitrary;
+use bellhop_worker::messages::video::VideoAnswer;
 use bellhop_worker::messages::{
-    Done, Event, KernelDispatch, Loaded, MAX_EVENT, Message, Missing, NotDone, NotLoaded, PAGE,
-    Ready, Refused, SLOTS, Text, Unmapped, Wild,
+    Answer, Done, Event, KernelDispatch, Loaded, MAX_ANSWER, MAX_EVENT, Message, Missing, NotDone,
+    NotLoaded, PAGE, Ready, Refused, SLOTS, Text, Unmapped, Wild,
 };
 use bellhop_worker::owner::conversation::Conversation;
 use bellhop_worker::owner::{Fault, Memory, Module, WorkerError};
@@ -58,6 +59,8 @@ enum Action {
     Unmap(Pages),
     /// What the worker sends.
     Send(Said),
+    /// Asks for a task of so many bytes.
+    Task(u8),
 }
 
 /// What a worker sends.
@@ -78,6 +81,8 @@ enum Said {
     Raw(Vec<u8>),
     /// Another version or number in front of something, with these bytes more.
     Header(u8, u8, Vec<u8>),
+    /// The answer to a task, of about this length and with this first byte.
+    Answer(u16, u8),
 }
 
 fn packet<M: Message>(message: &M) -> Vec<u8> {
@@ -90,13 +95,15 @@ struct Model {
     started: bool,
     loading: Option<u32>,
     running: Option<u32>,
+    /// Whether a task is being done.
+    is_tasked: bool,
     waiting: BTreeSet<u32>,
     unmapping: VecDeque<(u64, u64)>,
 }
 
 impl Model {
     fn is_idle(&self) -> bool {
-        self.started && self.loading.is_none() && self.running.is_none()
+        self.started && self.loading.is_none() && self.running.is_none() && !self.is_tasked
     }
 
     /// Takes a message that the owner believed, which it must have been right to do.
@@ -116,7 +123,7 @@ impl Model {
                 self.running.take().is_some_and(|count| not.index < count) && quiet
             }
             Event::Missing(missing) => {
-                self.running.is_some()
+                (self.running.is_some() || self.is_tasked)
                     && WINDOW.contains(&missing.address)
                     && (missing.slot as usize) < SLOTS
                     && missing.store < 2
@@ -124,6 +131,9 @@ impl Model {
             }
             Event::Wild(wild) => {
                 !self.is_idle() && self.started && wild.known < 2 && wild.store < 2
+            }
+            Event::Answer(answer) => {
+                answer.length as usize <= MAX_ANSWER && std::mem::take(&mut self.is_tasked) && quiet
             }
             Event::Unmapped(unmapped) => {
                 self.unmapping.pop_front() == Some((unmapped.address, unmapped.length))
@@ -204,6 +214,12 @@ impl Play {
                     self.model.running = Some(batch.len() as u32);
                 }
             }
+            Action::Task(length) => {
+                let idle = self.model.is_idle();
+                let task = vec![7; usize::from(length)];
+                asked_as_expected(&self.owner.task(&task), idle && length > 0);
+                self.model.is_tasked |= idle && length > 0;
+            }
             Action::Map(pages) => {
                 let possible = self.model.started && are_pages(pages);
                 asked_as_expected(&self.owner.map(&memory(&self.file, pages)), possible);
@@ -236,6 +252,13 @@ impl Play {
             Ok(event) => {
                 assert!(self.model.believe(&event), "it believed {packet:?}");
                 self.believed.push(packet[0].into());
+                if let Event::Answer(answer) = event {
+                    let length = answer.length as usize;
+                    // What the role of video makes of it.
+                    if let Ok(said) = VideoAnswer::read(&answer.bytes[..length]) {
+                        assert!((1..=8).contains(&said.result) && said.is_key < 2);
+                    }
+                }
                 if let Event::Missing(missing) = event {
                     self.faults.push((missing.slot, missing.into()));
                 }
@@ -274,6 +297,12 @@ impl Play {
             }
             Said::Unmapped(pages) => {
                 packet(&Unmapped { address: pages.address(), length: pages.length() })
+            }
+            Said::Answer(length, first) => {
+                let length = u32::from(length % (MAX_ANSWER as u16 + 2));
+                let mut bytes = [0; MAX_ANSWER];
+                bytes[0] = first;
+                packet(&Answer { length, bytes })
             }
             Said::UnmappedAsAsked => {
                 let (address, length) = self.model.unmapping.front().copied().unwrap_or_default();

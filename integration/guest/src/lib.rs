@@ -30,6 +30,7 @@ pub mod processors;
 mod stream;
 pub mod timing;
 pub mod units;
+pub mod video;
 
 pub use guest::Guest;
 pub use stream::Nodes;

@@ -15,6 +15,7 @@ mod vulkan;
 
 use crate::bench;
 use crate::hosted::{self, Outcome, WORKER};
+use anyhow::Context as _;
 use bellhop_device::service::Worker;
 use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
@@ -30,6 +31,7 @@ use inspect::InspectArguments;
 use manual::Program;
 use screen::ScreenArguments;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::TraceArguments;
@@ -103,6 +105,11 @@ enum Command {
     /// Starts a bellhopd and a guest. The guest has a kernel in WGSL march along the ray of each pixel, and computes
     /// the same on its processor. Exits with 1 if the pictures differ by more than rounding.
     Picture(PictureArguments),
+    /// Decode an AV1 video on the GPU, or encode one
+    ///
+    /// Starts a bellhopd with video nodes, unless --config or --socket-path says where there are some, and a guest.
+    /// Prints a table of the pictures: their times, bytes, and how long each took.
+    Video(VideoArguments),
     /// Show an animation on a guest's display, and report what became of its frames
     ///
     /// Starts a bellhopd and a guest. Needs a configuration with a display (--config). To see the screen, start
@@ -249,6 +256,14 @@ struct PictureArguments {
 }
 
 #[derive(Debug, Clone, Args)]
+struct VideoArguments {
+    #[command(flatten)]
+    video: bellhop_guest::cli::VideoArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
 struct PresentArguments {
     #[command(flatten)]
     present: bellhop_guest::cli::PresentArguments,
@@ -365,6 +380,9 @@ pub fn main() -> ExitCode {
         Command::Picture(PictureArguments { picture, host }) => {
             hosted(&host, None, picture.to_command_line())
         }
+        Command::Video(VideoArguments { video, host }) => {
+            hosted_video(&host, video.to_command_line())
+        }
         Command::Present(PresentArguments { present, host }) => {
             hosted(&host, None, present.to_command_line())
         }
@@ -417,6 +435,21 @@ fn man(words: &[String]) -> anyhow::Result<ExitCode> {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     output::failure("bellhop", error)
+}
+
+/// The configuration with video nodes that a bellhopd gets where none is given: none have them by default.
+/// A picture may take as long as a slow machine needs.
+const VIDEO_NODES: &str =
+    "[adapter]\nvideo_decode_nodes = 1\nvideo_encode_nodes = 1\ntimeout = \"60s\"\n";
+
+fn hosted_video(host: &HostArguments, work: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    if host.config.is_some() || host.socket_path.is_some() {
+        return hosted(host, None, work);
+    }
+    let mut config = tempfile::NamedTempFile::new().context("cannot write a configuration")?;
+    config.write_all(VIDEO_NODES.as_bytes()).context("cannot write a configuration")?;
+    let config_file = Some(config.path().to_owned());
+    hosted(&HostArguments { config: config_file, ..host.clone() }, None, work)
 }
 
 fn hosted(

@@ -8,17 +8,17 @@ use crate::support::kernels::{Doubling, worker};
 use crate::support::screens::see_every_behaviour;
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
-    report, run, succeed, text,
+    report, run, succeed, text, video,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 /// What makes the command `bellhop container`, if podman is here.
 fn containers() -> Option<fn() -> Command> {
@@ -63,6 +63,21 @@ fn a_kernel_s_files_go_into_the_container_and_its_output_comes_back() {
 fn every_behaviour_of_a_display_is_seen_in_a_container() {
     let Some(container) = containers() else { return };
     see_every_behaviour(&mut container());
+}
+
+/// A container has the file that the command names, and gives back what it makes.
+#[test]
+fn video_works_in_a_container_and_its_pictures_come_back() {
+    let Some(container) = containers() else { return };
+    video::see_every_behaviour(&mut container());
+    let pictures = video::Pictures::new([64, 48], 3, 8);
+    pictures.encode(&mut bellhop(), &[]);
+    let mut config = NamedTempFile::new().unwrap();
+    config.write_all(video::VIDEO.as_bytes()).unwrap();
+    let mut inside = container();
+    inside.arg("--config").arg(config.path()).arg("--");
+    let decoded = pictures.decode(&mut inside, "video.ivf");
+    assert!(decoded == pictures.decode(&mut bellhop(), "video.ivf"));
 }
 
 /// A guest that streams without end, in a container.

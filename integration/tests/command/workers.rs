@@ -8,7 +8,7 @@ mod handing_over;
 use crate::support::{bellhop, is_here, skip};
 use bellhop_vm::{Mesa, Sources};
 use bellhop_worker::owner::{
-    Event, Fault, KernelDispatch, Memory, Module, Options, Worker, WorkerError,
+    Event, Fault, KernelDispatch, Memory, Module, Options, Role, Worker, WorkerError,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::AsFd;
@@ -53,7 +53,7 @@ fn worker() -> Option<Worker> {
 }
 
 fn options() -> Options {
-    Options { window: WINDOW, memory: 1 << 30, device: 0, threads: 2 }
+    Options { role: Role::Kernels, window: WINDOW, memory: 1 << 30, device: 0, threads: 2 }
 }
 
 /// A dispatch of a kernel without descriptors.

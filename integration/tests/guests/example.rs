@@ -2,9 +2,11 @@
 
 //! The examples in the driver's documentation, run against a real daemon.
 
+use crate::support::video::VIDEO;
 use crate::support::{self, DISPLAYS, Daemon};
 use bellhop_guest_umd::KernelError;
 use bellhop_guest_umd::display::DisplayError;
+use bellhop_guest_umd::video::VideoError;
 
 mod copy {
     include!("../../../guest-umd/doc/copy.rs");
@@ -16,6 +18,25 @@ mod square {
 
 mod animate {
     include!("../../../guest-umd/doc/animate.rs");
+}
+
+mod video {
+    include!("../../../guest-umd/doc/video.rs");
+}
+
+#[test]
+fn the_documented_video_works_as_it_stands_or_says_what_is_missing() {
+    let daemon = Daemon::start_with(1, VIDEO);
+    let pictures = video::there_and_back(support::guest(&daemon, 0)).unwrap();
+    assert!(pictures.iter().map(|picture| picture.time).eq(0..10));
+    assert!(
+        pictures.iter().zip(0..).all(|(picture, n)| picture.bytes[0].abs_diff(40 + 10 * n) < 8)
+    );
+    let without = Daemon::start(1);
+    match video::there_and_back(support::guest(&without, 0)) {
+        Err(VideoError::NotOffered { missing }) => assert!(missing.contains("video_encode_nodes")),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -23,3 +23,4 @@ mod spread;
 mod submitting;
 #[path = "../support/mod.rs"]
 mod support;
+mod video;

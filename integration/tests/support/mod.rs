@@ -9,6 +9,7 @@ pub mod python;
 pub mod qmp;
 pub mod screens;
 pub mod typed;
+pub mod video;
 
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, VmmProfile};
@@ -98,7 +99,7 @@ pub const DISPLAYS: &str = "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"64
      [[adapter.displays]]\nmodes = [\"800x600@75\"]\n";
 
 /// Areas of behaviours that a device may not offer, and how many of each are seen even then.
-const OPTIONAL: [(&str, usize); 2] = [("kernel.", 1), ("display.", 0)];
+const OPTIONAL: [(&str, usize); 3] = [("kernel.", 1), ("display.", 0), ("video.", 1)];
 
 /// Behaviours that the device does not offer with [`quick`] alone.
 pub const NOT_OFFERED: &[&str] =

@@ -9,3 +9,4 @@ mod kernels;
 mod support;
 mod together;
 mod variants;
+mod video;

@@ -7,6 +7,7 @@ use crate::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
 use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
 use crate::qemu::Qemu;
+use crate::reference::{self, Dav1d};
 use crate::variant::KernelSeries;
 use crate::vulkan::{self, Vulkan};
 use anyhow::{Context, ensure};
@@ -173,6 +174,32 @@ impl<'a> Stock<'a> {
             }
         };
         Ok(Vulkan::unpacked(&piece))
+    }
+
+    /// The reference decoder of AV1.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn dav1d(&self) -> anyhow::Result<Dav1d> {
+        let piece = self.cache.piece("dav1d", self.sources.refresh, |folder| {
+            self.debian.unpack(Release::Stable, reference::PACKAGE, Closure::Runtime, folder)
+        })?;
+        Dav1d::unpacked(&piece)
+    }
+
+    /// The folder with files of AV1 that Debian ships.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn av1_samples(&self) -> anyhow::Result<PathBuf> {
+        // Later releases of the package have none.
+        let (release, mirror) = (Release::Old, self.sources.mirror.clone());
+        let debian = Debian::new(self.cache.folder("apt-old")?, release, mirror);
+        let piece = self.cache.piece("av1-samples", self.sources.refresh, |folder| {
+            let package = reference::SAMPLES;
+            debian.unpack(release, package, Closure::Named(package), folder)
+        })?;
+        Ok(piece.join(reference::SAMPLES_FOLDER))
     }
 
     fn kvm_fails(&self) -> anyhow::Result<Note> {

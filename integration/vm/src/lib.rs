@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A guest in a real VM: stock QEMU, Debian's kernel, and the guest program as its only task. Also a Vulkan of
-//! Debian's, fetched as these are.
+//! A guest in a real VM: stock QEMU, Debian's kernel, and the guest program as its only task. Also a Vulkan and a
+//! decoder of Debian's, fetched as these are.
 
 mod accelerator;
 pub mod attachment;
@@ -18,6 +18,7 @@ mod options;
 mod packages;
 mod progress;
 mod qemu;
+mod reference;
 mod trace;
 pub mod variant;
 mod vmm;
@@ -26,6 +27,7 @@ mod vulkan;
 pub use accelerator::Accelerator;
 pub use environment::{Mesa, Sources};
 pub use options::{Options, Outcome, STOOD_STILL};
+pub use reference::Dav1d;
 pub use vmm::Vmm;
 pub use vulkan::Vulkan;
 
@@ -35,6 +37,22 @@ pub use vulkan::Vulkan;
 /// When it is neither here nor can be fetched.
 pub fn fetch_vulkan(mesa: Mesa, sources: &Sources) -> anyhow::Result<Vulkan> {
     environment::Stock::open(sources)?.vulkan(mesa)
+}
+
+/// Finds or fetches the reference decoder of AV1.
+///
+/// # Errors
+/// When it is neither here nor can be fetched.
+pub fn fetch_dav1d(sources: &Sources) -> anyhow::Result<Dav1d> {
+    environment::Stock::open(sources)?.dav1d()
+}
+
+/// Finds or fetches files of AV1 that Debian ships, and returns their folder.
+///
+/// # Errors
+/// When they are neither here nor can be fetched.
+pub fn fetch_av1_samples(sources: &Sources) -> anyhow::Result<std::path::PathBuf> {
+    environment::Stock::open(sources)?.av1_samples()
 }
 
 /// Boots a VM, has it do its task, and waits for it. The VM has ended when this returns.

@@ -52,6 +52,10 @@ open_enum! {
     pub struct EngineType: u32 {
         /// Graphics and compute.
         THREE_D = 1;
+        /// Pictures from bitstreams.
+        VIDEO_DECODE = 2;
+        /// Bitstreams from pictures.
+        VIDEO_ENCODE = 3;
         /// Copies only: SDMA.
         COPY = 6;
     }

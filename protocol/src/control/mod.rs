@@ -25,6 +25,7 @@ pub mod node_context;
 pub mod power;
 pub mod present;
 pub mod process;
+pub mod video;
 
 use crate::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -201,6 +202,12 @@ open_enum! {
         SET_DEVICE_PRESENCE = 0x95;
         /// [`agent::QueryAgent`]
         QUERY_AGENT = 0x96;
+        /// [`video::QueryVideoCaps`]
+        QUERY_VIDEO_CAPS = 0xA0;
+        /// [`video::CreateVideoSession`]
+        CREATE_VIDEO_SESSION = 0xA1;
+        /// [`video::DestroyVideoSession`]
+        DESTROY_VIDEO_SESSION = 0xA2;
     }
 }
 

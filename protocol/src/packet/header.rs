@@ -45,6 +45,10 @@ open_enum! {
         DISPATCH = 0x30;
         /// Runs a kernel that the process created.
         DISPATCH_KERNEL = 0x31;
+        /// Decodes a part of a bitstream for a video session.
+        VIDEO_DECODE = 0x32;
+        /// Encodes a picture for a video session.
+        VIDEO_ENCODE = 0x33;
         /// Writes page-table entries; privileged.
         WRITE_PAGE_TABLE = 0x40;
         /// Flushes an address space from the TLBs of all engines; privileged.

@@ -13,6 +13,7 @@ mod header;
 pub mod paging;
 pub mod surface;
 pub mod transfer;
+pub mod video;
 
 use dispatch::{Dispatch, DispatchKernel};
 use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
@@ -21,6 +22,7 @@ pub use header::{Opcode, PacketHeader, UNIT};
 use paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
 use surface::{CopyRect, FillRect, StretchRect};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
+use video::Video;
 use zerocopy::FromBytes;
 
 /// Largest packet in bytes. A packet that claims more is refused before it is fetched.
@@ -81,6 +83,10 @@ pub enum Packet<'a> {
     Dispatch(Dispatch),
     /// See [`DispatchKernel`].
     DispatchKernel(DispatchKernel),
+    /// `VIDEO_DECODE`: see [`Video`].
+    VideoDecode(Video),
+    /// `VIDEO_ENCODE`: see [`Video`].
+    VideoEncode(Video),
     /// See [`WritePageTable`].
     WritePageTable(WritePageTable),
     /// See [`FlushTlb`].
@@ -131,6 +137,8 @@ impl<'a> Packet<'a> {
             Opcode::LOG_FENCE => Self::LogFence(fixed(header, bytes)?),
             Opcode::DISPATCH => Self::Dispatch(fixed(header, bytes)?),
             Opcode::DISPATCH_KERNEL => Self::DispatchKernel(fixed(header, bytes)?),
+            Opcode::VIDEO_DECODE => Self::VideoDecode(fixed(header, bytes)?),
+            Opcode::VIDEO_ENCODE => Self::VideoEncode(fixed(header, bytes)?),
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(fixed(header, bytes)?),
             Opcode::FLUSH_TLB => Self::FlushTlb(fixed(header, bytes)?),
             Opcode::DECOMPRESS => Self::Decompress(fixed(header, bytes)?),

@@ -3,10 +3,10 @@
 //! The GPU as tools see it.
 
 use crate::gpu::Gpu;
-use crate::gpu::kernels::module::Module;
-use crate::gpu::kernels::roster::Listed;
 use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::trace_log::TraceLog;
+use crate::gpu::workers::kernels::module::Module;
+use crate::gpu::workers::roster::Listed;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, KernelDescription,
     Observe, UnknownId, WorkerDescription,
@@ -75,7 +75,7 @@ impl Observe for Gpu {
     }
 
     fn kernels(&self, space: AddressSpaceId) -> Vec<KernelDescription> {
-        let space = self.kernels.as_ref().and_then(|kernels| kernels.desk().space(space));
+        let space = self.workers.as_ref().and_then(|workers| workers.desk().space(space));
         let kernels = space.map(|space| space.all()).unwrap_or_default();
         let describe = |(number, module): (u32, Arc<Module>)| KernelDescription {
             number,
@@ -87,7 +87,7 @@ impl Observe for Gpu {
     }
 
     fn workers(&self) -> Vec<WorkerDescription> {
-        let roster = self.kernels.as_ref().map(|kernels| kernels.desk().roster.load_full());
+        let roster = self.workers.as_ref().map(|workers| workers.desk().roster.load_full());
         let mut workers: Vec<_> =
             roster.iter().flat_map(|roster| roster.iter()).map(Listed::describe).collect();
         workers.sort_unstable_by_key(|worker| worker.pid);

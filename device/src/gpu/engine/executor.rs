@@ -157,7 +157,7 @@ impl Core {
             && let Some(port) = self.chip.engines.get(self.index as usize)
         {
             // A worker may have executed the queue's kernels: it is killed before the next turn.
-            port.raise(attention::KERNELS);
+            port.raise(attention::WORKERS);
         }
         entry.queue.set_fault(fault);
         self.chip.interrupts.raise_fault(entry.queue.id);

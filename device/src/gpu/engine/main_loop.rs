@@ -18,12 +18,12 @@ use super::run_list::RunList;
 use super::schedule::Pick;
 use super::turn_clock::TurnClock;
 use super::workers::Workers;
-use crate::gpu::kernels::desk::Desk;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::{Chip, EnginePort, attention, engine_state};
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::wake::Woken;
+use crate::gpu::workers::desk::Desk;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::power::Asked;
@@ -243,7 +243,7 @@ impl Engine {
         if bits & attention::LOOK != 0 {
             workers.look_again();
         }
-        if bits & attention::KERNELS != 0 {
+        if bits & attention::WORKERS != 0 {
             workers.take_notes();
             self.run_list.unblock_all();
         }

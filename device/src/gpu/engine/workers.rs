@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The workers that execute kernels for an engine: one for each address space with kernels.
+//! The workers that execute packets for an engine: one for each tenant, which is an address space with kernels, or a
+//! session.
 //!
-//! An engine executes the kernels of one queue at a time: when another queue has a turn that may take long, the worker
-//! stops, and goes on at the next turn of its own queue. So weights, quanta and time-outs hold within a kernel.
+//! An engine executes the packets of one queue at a time: when another queue has a turn that may take long, the worker
+//! stops, and goes on at the next turn of its own queue. So weights, quanta and time-outs hold within a packet.
 //!
 //! The engine waits for no process to start, to compile or to end: the manager does. The engine waits for a worker to
 //! forget memory that the guest no longer has, and kills it if that takes long.
@@ -11,21 +12,25 @@
 mod batch;
 mod own;
 
-use crate::gpu::kernels::desk::{Desk, Failure, Grave, Note, Order, Request};
-use crate::gpu::kernels::table::KernelSpace;
-use crate::gpu::memory::mmu::Mmu;
+use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
+use crate::gpu::workers::desk::{Desk, Failure, Grave, Note, Order, Request};
+use crate::gpu::workers::held::Held;
+use crate::gpu::workers::kernels::module::Module;
+use crate::gpu::workers::kernels::table::KernelSpace;
+use crate::gpu::workers::tenant::{Tenant, TenantId};
+use crate::gpu::workers::video::VideoSession;
 pub use batch::{Batch, Item};
 use bellhop_host_kmd::hardware::{AddressSpaceId, HwQueueId};
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::{Event, WorkerError};
-pub use own::Flight;
-use own::{Own, lost};
+use own::Own;
+pub use own::{Flight, Lost};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,31 +44,62 @@ const PART: u32 = 8;
 /// Batches that are kept for their memory.
 const KEPT: usize = 4;
 
-/// An address space's worker on this engine.
+/// A tenant's worker on this engine.
 #[derive(Debug)]
 enum Slot {
     /// The manager was asked for it, for this queue.
-    Asked(HwQueueId),
+    Asked(Arc<Tenant>, HwQueueId),
     /// The manager has none, for this reason. The queue that it was asked for is told.
-    Failed(HwQueueId, Failure),
+    Failed(Arc<Tenant>, HwQueueId, Failure),
     /// It is here.
     Here(Box<Own>),
 }
 
-/// Whether a worker executes a batch.
+/// Whether a tenant has a worker for a queue.
+enum Admission {
+    /// It has one, which executes nothing.
+    Idle,
+    /// It has none, and none was asked for.
+    Missing,
+    /// It is being prepared, or executes another queue's packets.
+    Waits,
+    /// There is none.
+    Failed(Failure),
+}
+
+/// A role's task of a worker.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    /// What to do, in the role's words.
+    pub bytes: &'a [u8],
+    /// The memory that it reaches, looked up before it begins, so that the guest learns of a fault before anything is done:
+    /// address, length, access. The worker has it mapped as it touches it.
+    pub ranges: &'a [(u64, u64, Access)],
+}
+
+/// What a worker answered.
+#[derive(Debug)]
+enum Answer {
+    /// It executed a batch.
+    Batch,
+    /// What came of a task, in the role's words.
+    Task(Box<[u8]>),
+}
+
+/// Whether a worker executes a batch or a task.
 #[derive(Debug)]
 pub enum Start {
     /// It does.
     Begun(Flight),
-    /// The manager prepares it, or it executes another queue's batch. The engine's attention is raised when that ends.
+    /// The manager prepares it, or it executes another queue's. The engine's attention is raised when that ends.
     Waits,
 }
 
-/// Whether a batch was executed.
+/// Whether a batch or a task was executed.
 #[derive(Debug)]
-pub enum Wait {
-    /// It was.
-    Done,
+pub enum Wait<T> {
+    /// It was, and this came of it.
+    Done(T),
     /// Not yet.
     GoesOn(Flight),
 }
@@ -73,9 +109,9 @@ pub enum Wait {
 pub struct Workers {
     desk: Arc<Desk>,
     engine: u32,
-    slots: HashMap<AddressSpaceId, Slot>,
-    /// The address space whose worker executes kernels and is not stopped: at most one.
-    running: Option<AddressSpaceId>,
+    slots: HashMap<TenantId, Slot>,
+    /// The tenant whose worker executes something and is not stopped: at most one.
+    running: Option<TenantId>,
     /// Killed workers that may still exist.
     dying: Vec<Arc<Grave>>,
     /// Whether the engine did not pass a ticket because of them.
@@ -107,6 +143,11 @@ impl Workers {
         self.desk.space(space)
     }
 
+    /// A video session of an address space.
+    pub fn session(&self, space: AddressSpaceId, number: u32) -> Option<Arc<VideoSession>> {
+        self.desk.session(space, number)
+    }
+
     /// An empty batch.
     pub fn batch(&mut self) -> Batch {
         self.kept.pop().unwrap_or_default()
@@ -131,90 +172,143 @@ impl Workers {
         batch: &Batch,
     ) -> Result<Start, Violation> {
         let number = batch.number(0);
-        let gone = Violation::new(FaultReason::KERNEL_LOST, number.into());
-        let space = batch.space.as_ref().ok_or(gone)?;
-        self.reap();
+        let fault = |reason| Violation::new(reason, number.into());
+        let space = batch.space.as_ref().ok_or(fault(FaultReason::KERNEL_LOST))?;
+        let tenant = &space.tenant;
         let mut held = None;
-        match self.slots.entry(space.id) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(Slot::Asked(queue.id));
+        match self.admit(tenant.id, queue.id) {
+            Admission::Waits => return Ok(Start::Waits),
+            Admission::Failed(Failure::Refused) => return Err(fault(FaultReason::KERNEL_FAILED)),
+            Admission::Failed(Failure::Lost) => return Err(fault(FaultReason::KERNEL_LOST)),
+            Admission::Missing => {}
+            Admission::Idle => {
+                if let Some(flight) = self.dispatch(tenant.id, queue, mmu, batch)? {
+                    return Ok(Start::Begun(flight));
+                }
+                // It lacks a kernel, or ended while it was idle, which is nobody's fault.
+                held = self.give_back(tenant.id);
             }
-            Entry::Occupied(mut occupied) => match occupied.get_mut() {
-                Slot::Asked(_) => return Ok(Start::Waits),
-                // For another queue, the next try may succeed.
-                Slot::Failed(asked, _) if *asked != queue.id => {
-                    occupied.insert(Slot::Asked(queue.id));
-                }
-                Slot::Failed(_, failure) => {
-                    let reason = match failure {
-                        Failure::Refused => FaultReason::KERNEL_FAILED,
-                        Failure::Lost => FaultReason::KERNEL_LOST,
-                    };
-                    occupied.remove();
-                    return Err(Violation::new(reason, number.into()));
-                }
-                Slot::Here(own) if own.is_busy() => {
-                    own.waited_for = true;
-                    return Ok(Start::Waits);
-                }
-                Slot::Here(own) => {
-                    // Each is asked for, to note its use.
-                    let mut is_loaded = true;
-                    batch.modules().for_each(|module| is_loaded &= own.held.has(module));
-                    if is_loaded {
-                        if let Some(flight) = self.dispatch(space.id, queue, mmu, batch)? {
-                            return Ok(Start::Begun(flight));
-                        }
-                        // It ended while it was idle, which is nobody's fault.
-                        self.kill(space.id);
-                        self.slots.insert(space.id, Slot::Asked(queue.id));
-                    } else if own.forget_memory(&self.desk.window).is_err() {
-                        self.kill(space.id);
-                        self.slots.insert(space.id, Slot::Asked(queue.id));
-                    } else if let Slot::Here(own) = occupied.insert(Slot::Asked(queue.id)) {
-                        held = Some(own.held);
-                    }
-                }
-            },
         }
         let mut modules: Vec<_> = batch.modules().map(Arc::clone).collect();
         modules.sort_unstable_by_key(|module| module.number);
         modules.dedup_by_key(|module| module.number);
-        let (engine, space) = (self.engine, Arc::clone(space));
-        self.desk.order(Order::Prepare(Request { engine, space, modules, held }));
+        self.ask(tenant, queue.id, modules, held);
         Ok(Start::Waits)
     }
 
-    /// Sends a batch to an idle worker. Returns `None` if the worker has ended.
+    /// Makes a tenant's worker do a task.
+    ///
+    /// # Errors
+    /// If it has none, or the worker has ended: a role that remembers has lost its tenant then. If the guest lacks memory
+    /// that the task reaches, the worker is not told of it, and loses nothing.
+    pub fn begin_task(
+        &mut self,
+        tenant: &Arc<Tenant>,
+        queue: &Arc<HwQueue>,
+        mmu: &Mmu<'_>,
+        task: Task<'_>,
+    ) -> Result<Start, Lost> {
+        match self.admit(tenant.id, queue.id) {
+            // Its worker was killed a moment ago, with another queue of the process.
+            _ if tenant.is_lost() => return Err(GONE.into()),
+            Admission::Waits => return Ok(Start::Waits),
+            Admission::Failed(_) => {
+                return Err(WorkerError::Impossible("there is no worker for it").into());
+            }
+            Admission::Missing => {
+                self.ask(tenant, queue.id, Vec::new(), None);
+                return Ok(Start::Waits);
+            }
+            Admission::Idle => {}
+        }
+        self.make_way(queue.id);
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant.id) else { return Ok(Start::Waits) };
+        match send(own, &self.desk, queue, mmu, task) {
+            Ok(()) => {
+                self.running = Some(tenant.id);
+                Ok(Start::Begun(own.take_off(queue)))
+            }
+            Err(lost @ Lost::Fault(_)) => Err(lost),
+            Err(lost) => {
+                self.kill(tenant.id);
+                Err(lost)
+            }
+        }
+    }
+
+    /// Whether a tenant's worker can execute something of a queue's.
+    fn admit(&mut self, tenant: TenantId, queue: HwQueueId) -> Admission {
+        self.reap();
+        match self.slots.get_mut(&tenant) {
+            None => Admission::Missing,
+            Some(Slot::Asked(..)) => Admission::Waits,
+            Some(Slot::Failed(_, asked, failure)) => {
+                let (is_own, failure) = (*asked == queue, *failure);
+                self.slots.remove(&tenant);
+                // For another queue, the next try may succeed.
+                if is_own { Admission::Failed(failure) } else { Admission::Missing }
+            }
+            Some(Slot::Here(own)) if own.is_busy() => {
+                own.waited_for = true;
+                Admission::Waits
+            }
+            Some(Slot::Here(_)) => Admission::Idle,
+        }
+    }
+
+    /// Asks the manager for a worker. The engine's attention is raised when it has an answer.
+    fn ask(
+        &mut self,
+        tenant: &Arc<Tenant>,
+        queue: HwQueueId,
+        modules: Vec<Arc<Module>>,
+        held: Option<Box<Held>>,
+    ) {
+        self.slots.insert(tenant.id, Slot::Asked(Arc::clone(tenant), queue));
+        let (engine, tenant) = (self.engine, Arc::clone(tenant));
+        self.desk.order(Order::Prepare(Request { engine, tenant, modules, held }));
+    }
+
+    /// Takes an idle worker, in which no memory is mapped then. `None` if it has ended.
+    fn give_back(&mut self, tenant: TenantId) -> Option<Box<Held>> {
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return None };
+        if own.forget_memory(&self.desk.window).is_err() {
+            self.kill(tenant);
+            return None;
+        }
+        match self.slots.remove(&tenant) {
+            Some(Slot::Here(own)) => Some(own.held),
+            _ => None,
+        }
+    }
+
+    /// Sends a batch to an idle worker. Returns `None` if the worker lacks a kernel, or has ended.
     fn dispatch(
         &mut self,
-        space: AddressSpaceId,
+        tenant: TenantId,
         queue: &Arc<HwQueue>,
         mmu: &Mmu<'_>,
         batch: &Batch,
     ) -> Result<Option<Flight>, Violation> {
-        self.make_way(queue.id);
-        let Some(Slot::Here(own)) = self.slots.get_mut(&space) else { return Ok(None) };
-        let window = &self.desk.window;
-        let ready =
-            own.resume().and_then(|()| own.catch_up(&queue.partition, mmu.flushes(), window));
-        if ready.is_err() {
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return Ok(None) };
+        // Each is asked for, to note its use.
+        let mut is_loaded = true;
+        batch.modules().for_each(|module| is_loaded &= own.held.has(module));
+        if !is_loaded {
             return Ok(None);
         }
-        if own.held.worker.needs_memory_first() {
-            for range in batch.descriptors() {
-                own.map(*range, mmu, window, batch.number(0))?;
-            }
-        }
-        match own.held.worker.dispatch(&batch.to_dispatch()) {
+        self.make_way(queue.id);
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return Ok(None) };
+        match send_batch(own, &self.desk, queue, mmu, batch) {
             Ok(()) => {
-                self.running = Some(space);
+                self.running = Some(tenant);
                 Ok(Some(own.take_off(queue)))
             }
-            Err(WorkerError::Impossible(why)) => {
-                Err(lost(&WorkerError::Impossible(why), batch.number(0)))
+            Err(Lost::Worker(error)) if !matches!(error, WorkerError::Impossible(_)) => {
+                self.kill(tenant);
+                Ok(None)
             }
-            Err(_) => Ok(None),
+            Err(lost) => Err(lost.of_kernels(|index| batch.number(index))),
         }
     }
 
@@ -229,67 +323,107 @@ impl Workers {
         mmu: &Mmu<'_>,
         batch: &Batch,
         is_alone: bool,
-    ) -> Result<Wait, Violation> {
-        let lost = Violation::new(FaultReason::KERNEL_LOST, batch.number(0).into());
-        let space = batch.space.as_ref().map(|space| space.id).ok_or(lost)?;
-        if self.running != Some(space) {
+    ) -> Result<Wait<()>, Violation> {
+        let number = |index| batch.number(index);
+        let lost = Violation::new(FaultReason::KERNEL_LOST, number(0).into());
+        let tenant = batch.space.as_ref().map(|space| space.tenant.id).ok_or(lost)?;
+        match self.await_answer(flight, tenant, mmu, is_alone) {
+            Ok(Wait::GoesOn(flight)) => Ok(Wait::GoesOn(flight)),
+            Ok(Wait::Done(Answer::Batch)) => Ok(Wait::Done(())),
+            Ok(Wait::Done(Answer::Task(_))) => Err(lost),
+            Err(lost) => Err(lost.of_kernels(number)),
+        }
+    }
+
+    /// Waits for a slice of time until a task is done, as [`Self::wait`] does for a batch. Returns the answer, in the
+    /// role's words.
+    ///
+    /// # Errors
+    /// What ended the task. The worker is killed.
+    pub fn wait_for_task(
+        &mut self,
+        flight: Flight,
+        tenant: TenantId,
+        mmu: &Mmu<'_>,
+        is_alone: bool,
+    ) -> Result<Wait<Box<[u8]>>, Lost> {
+        match self.await_answer(flight, tenant, mmu, is_alone)? {
+            Wait::GoesOn(flight) => Ok(Wait::GoesOn(flight)),
+            Wait::Done(Answer::Task(answer)) => Ok(Wait::Done(answer)),
+            Wait::Done(Answer::Batch) => Err(GONE.into()),
+        }
+    }
+
+    fn await_answer(
+        &mut self,
+        flight: Flight,
+        tenant: TenantId,
+        mmu: &Mmu<'_>,
+        is_alone: bool,
+    ) -> Result<Wait<Answer>, Lost> {
+        if self.running != Some(tenant) {
             self.stop_running();
         }
-        let waited = match self.slots.get_mut(&space) {
+        let waited = match self.slots.get_mut(&tenant) {
             Some(Slot::Here(own)) => {
-                self.running = Some(space);
+                self.running = Some(tenant);
                 let slice = if is_alone { own.flown_for() / PART } else { SLICE };
-                serve(own, mmu, batch, &self.desk, slice.clamp(SLICE, LONG_SLICE))
+                serve(own, mmu, &self.desk, slice.clamp(SLICE, LONG_SLICE))
             }
-            _ => Err(lost),
+            _ => Err(GONE.into()),
         };
         match waited {
-            Ok(false) => Ok(Wait::GoesOn(flight)),
-            Ok(true) => {
+            Ok(None) => Ok(Wait::GoesOn(flight)),
+            Ok(Some(answer)) => {
                 drop(flight);
-                self.land(space);
-                Ok(Wait::Done)
+                self.land(tenant);
+                Ok(Wait::Done(answer))
             }
-            Err(violation) => {
-                self.kill(space);
-                Err(violation)
+            Err(lost) => {
+                self.kill(tenant);
+                Err(lost)
             }
         }
     }
 
-    /// A worker has executed its batch.
-    fn land(&mut self, space: AddressSpaceId) {
+    /// A worker has done what its queue waited for.
+    fn land(&mut self, tenant: TenantId) {
         self.running = None;
-        let Some(Slot::Here(own)) = self.slots.get_mut(&space) else { return };
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return };
+        let others_wait = self.desk.is_waiting() || own.held.tenant.guest.is_waiting();
+        let makes_room = others_wait && !tenant.role.remembers();
         own.queue = None;
         own.held.last_use.stamp(self.desk.chip.now());
         if std::mem::take(&mut own.waited_for) {
             // The queues that wait are looked at after this turn.
             self.desk.call(self.engine);
-        } else if own.recalled || self.desk.is_waiting() || own.held.space.guest.is_waiting() {
-            self.kill(space);
+        } else if own.recalled || makes_room {
+            self.kill(tenant);
         }
     }
 
     /// Kills a worker. The manager buries it.
-    fn kill(&mut self, space: AddressSpaceId) {
-        self.running.take_if(|running| *running == space);
-        let Some(Slot::Here(own)) = self.slots.remove(&space) else { return };
+    fn kill(&mut self, tenant: TenantId) {
+        self.running.take_if(|running| *running == tenant);
+        let Some(Slot::Here(own)) = self.slots.remove(&tenant) else { return };
+        if tenant.role.remembers() {
+            own.held.tenant.lose();
+        }
         let mut worker = own.held.worker;
         worker.kill();
         let grave = Arc::new(Grave::default());
         self.dying.push(Arc::clone(&grave));
-        self.desk.order(Order::Bury { engine: self.engine, space, worker, grave });
+        self.desk.order(Order::Bury { engine: self.engine, tenant, worker, grave });
     }
 
     /// Kills all workers that `which` chooses.
     fn kill_all(&mut self, which: impl Fn(&Own) -> bool) {
-        let chosen = self.slots.iter().filter_map(|(space, slot)| match slot {
-            Slot::Here(own) if which(own) => Some(*space),
+        let chosen = self.slots.iter().filter_map(|(tenant, slot)| match slot {
+            Slot::Here(own) if which(own) => Some(*tenant),
             _ => None,
         });
-        for space in chosen.collect::<Vec<_>>() {
-            self.kill(space);
+        for tenant in chosen.collect::<Vec<_>>() {
+            self.kill(tenant);
         }
     }
 
@@ -298,7 +432,7 @@ impl Workers {
         self.kill_all(Own::is_abandoned);
     }
 
-    /// Another queue has a turn: stops the worker that executes kernels, unless they are this queue's.
+    /// Another queue has a turn: stops the worker that executes something, unless it is this queue's.
     pub fn make_way(&mut self, queue: HwQueueId) {
         let Some(running) = self.running else { return };
         let Some(Slot::Here(own)) = self.slots.get(&running) else { return };
@@ -320,18 +454,18 @@ impl Workers {
     pub fn settle(&mut self) {
         self.reap();
         let mut ended = Vec::new();
-        for (space, slot) in &mut self.slots {
+        for (tenant, slot) in &mut self.slots {
             let Slot::Here(own) = slot else { continue };
             if own.queue.as_ref().is_none_or(|queue| queue.membership.may_run()) {
                 continue;
             }
-            self.running.take_if(|running| running == space);
+            self.running.take_if(|running| running == tenant);
             if own.halt().is_err() {
-                ended.push(*space);
+                ended.push(*tenant);
             }
         }
-        for space in ended {
-            self.kill(space);
+        for tenant in ended {
+            self.kill(tenant);
         }
     }
 
@@ -340,34 +474,34 @@ impl Workers {
         while let Some(note) = self.desk.take_note(self.engine) {
             match note {
                 Note::Ready(held) => {
-                    let space = held.space.id;
-                    self.slots.insert(space, Slot::Here(Box::new(Own::new(held))));
+                    let tenant = held.tenant.id;
+                    self.slots.insert(tenant, Slot::Here(Box::new(Own::new(held))));
                 }
-                Note::Failed(space, failure) => {
-                    if let Some(slot) = self.slots.get_mut(&space)
-                        && let Slot::Asked(queue) = *slot
+                Note::Failed(tenant, failure) => {
+                    if let Some(slot) = self.slots.get_mut(&tenant)
+                        && let Slot::Asked(tenant, queue) = slot
                     {
-                        *slot = Slot::Failed(queue, failure);
+                        *slot = Slot::Failed(Arc::clone(tenant), *queue, failure);
                     }
                 }
-                Note::GiveUp(space) => {
-                    let Some(Slot::Here(own)) = self.slots.get_mut(&space) else { continue };
+                Note::GiveUp(tenant) => {
+                    let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { continue };
                     own.recalled = true;
                     if !own.is_busy() {
-                        self.kill(space);
+                        self.kill(tenant);
                     }
                 }
             }
         }
-        self.kill_all(|own| own.held.space.has_ended());
+        self.kill_all(|own| own.held.tenant.has_ended());
         self.forget_failures();
     }
 
-    /// Forgets failures of address spaces that are destroyed.
+    /// Forgets failures of tenants that are destroyed.
     fn forget_failures(&mut self) {
-        let desk = &self.desk;
-        self.slots.retain(|space, slot| {
-            !matches!(slot, Slot::Failed(..)) || desk.space(*space).is_some()
+        self.slots.retain(|_, slot| match slot {
+            Slot::Failed(tenant, ..) => !tenant.has_ended(),
+            _ => true,
         });
     }
 
@@ -378,9 +512,9 @@ impl Workers {
     /// turns.
     pub fn forget_memory(&mut self, mut charge: impl FnMut(&Partition, Duration)) -> bool {
         self.settle();
-        self.kill_all(|own| own.held.space.has_ended());
+        self.kill_all(|own| own.held.tenant.has_ended());
         let mut stuck = Vec::new();
-        for (space, slot) in &mut self.slots {
+        for (tenant, slot) in &mut self.slots {
             let Slot::Here(own) = slot else { continue };
             if !own.is_outdated() {
                 continue;
@@ -391,13 +525,13 @@ impl Workers {
                 charge(guest, start.elapsed());
             }
             if let Err(error) = forgot {
-                let guest = own.held.space.guest.id.0;
+                let guest = own.held.tenant.guest.id.0;
                 tracing::warn!(guest, %error, "a worker is killed");
-                stuck.push(*space);
+                stuck.push(*tenant);
             }
         }
-        for space in stuck {
-            self.kill(space);
+        for tenant in stuck {
+            self.kill(tenant);
         }
         self.dying.retain(|grave| !grave.is_filled());
         self.owes_ticket = !self.dying.is_empty();
@@ -417,55 +551,111 @@ impl Workers {
     /// Makes workers ask for all memory anew, so that it counts as accessed.
     pub fn look_again(&mut self) {
         let mut stuck = Vec::new();
-        for (space, slot) in &mut self.slots {
+        for (tenant, slot) in &mut self.slots {
             if let Slot::Here(own) = slot
                 && own.forget_memory(&self.desk.window).is_err()
             {
-                stuck.push(*space);
+                stuck.push(*tenant);
             }
         }
-        for space in stuck {
-            self.kill(space);
+        for tenant in stuck {
+            self.kill(tenant);
         }
     }
 }
 
-/// Serves a worker for a slice of time. Returns whether its batch was executed.
+/// What a worker that is not there anymore is lost by.
+const GONE: WorkerError = WorkerError::Impossible("its worker is gone");
+
+/// Prepares a worker for a queue's work: it runs, and has nothing mapped that the guest flushed.
+fn ready(own: &mut Own, desk: &Desk, queue: &HwQueue, mmu: &Mmu<'_>) -> Result<(), WorkerError> {
+    own.resume()?;
+    own.catch_up(&queue.partition, mmu.flushes(), &desk.window)
+}
+
+/// Sends a batch to an idle worker.
+fn send_batch(
+    own: &mut Own,
+    desk: &Desk,
+    queue: &HwQueue,
+    mmu: &Mmu<'_>,
+    batch: &Batch,
+) -> Result<(), Lost> {
+    ready(own, desk, queue, mmu)?;
+    if own.held.worker.needs_memory_first() {
+        for range in batch.descriptors() {
+            // A read-only page is mapped as such, and the device's store to it fails.
+            own.map(*range, mmu, &desk.window)?;
+        }
+    }
+    Ok(own.held.worker.dispatch(&batch.to_dispatch())?)
+}
+
+/// Sends a task to an idle worker.
+fn send(
+    own: &mut Own,
+    desk: &Desk,
+    queue: &HwQueue,
+    mmu: &Mmu<'_>,
+    task: Task<'_>,
+) -> Result<(), Lost> {
+    ready(own, desk, queue, mmu)?;
+    for (address, length, access) in task.ranges {
+        look_up([*address, *length], *access, mmu, &desk.window)?;
+    }
+    Ok(own.held.worker.task(task.bytes)?)
+}
+
+/// Looks up a range that a worker is about to reach.
+fn look_up(
+    [start, length]: [u64; 2],
+    access: Access,
+    mmu: &Mmu<'_>,
+    window: &Range<u64>,
+) -> Result<(), Violation> {
+    let end = start.saturating_add(length);
+    let mut at = start;
+    while at < end {
+        let extent = mmu.extent(at, access, window)?;
+        // An extent contains its address, so this advances.
+        at = extent.address.saturating_add(extent.length).max(at.saturating_add(1));
+    }
+    Ok(())
+}
+
+/// Serves a worker for a slice of time. Returns its answer, if it has one.
 fn serve(
     own: &mut Own,
     mmu: &Mmu<'_>,
-    batch: &Batch,
     desk: &Desk,
     slice: Duration,
-) -> Result<bool, Violation> {
-    let number = batch.number(0);
-    let failed = |error: WorkerError| lost(&error, number);
+) -> Result<Option<Answer>, Lost> {
     let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
-        return Err(Violation::new(FaultReason::KERNEL_LOST, number.into()));
+        return Err(GONE.into());
     };
-    own.resume().map_err(failed)?;
+    own.resume()?;
     let end = Instant::now() + slice;
-    while let Some(event) = own.next(end).map_err(failed)? {
+    while let Some(event) = own.next(end)? {
         match event {
-            Event::Done => return Ok(true),
+            Event::Done => return Ok(Some(Answer::Batch)),
+            Event::Answer(answer) => return Ok(Some(Answer::Task(answer))),
             Event::Fault(fault) => {
-                own.catch_up(&partition, mmu.flushes(), &desk.window).map_err(failed)?;
-                own.answer(fault, mmu, &desk.window, number)?;
+                own.catch_up(&partition, mmu.flushes(), &desk.window)?;
+                own.answer(fault, mmu, &desk.window)?;
             }
             Event::NotDone(index, why) => {
-                let number = batch.number(index);
-                tracing::debug!(number, why, "a kernel did not run");
-                return Err(Violation::new(FaultReason::KERNEL_FAILED, number.into()));
+                tracing::debug!(index, why, "a kernel did not run");
+                return Err(Lost::NotDone(index));
             }
             Event::Wild(address, _) => {
                 let address = address.unwrap_or(0);
-                return Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address));
+                return Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address).into());
             }
-            _ => return Err(Violation::new(FaultReason::KERNEL_LOST, number.into())),
+            _ => return Err(GONE.into()),
         }
         if Instant::now() >= end {
             break;
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -50,8 +50,8 @@ pub mod attention {
     pub const RESET: u64 = 1 << 7;
     /// The engine must drop its translations, although they are valid, so that it walks the page tables again.
     pub const LOOK: u64 = 1 << 8;
-    /// The engine must look at the workers that execute its kernels.
-    pub const KERNELS: u64 = 1 << 9;
+    /// The engine must look at its workers.
+    pub const WORKERS: u64 = 1 << 9;
 }
 
 /// Bits of an engine's report about itself: `DXGK_ENGINE_STATE`.

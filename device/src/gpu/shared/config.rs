@@ -3,7 +3,7 @@
 //! The configuration of a GPU.
 
 use crate::gpu::display::config::DisplayConfig;
-use crate::gpu::kernels::config::KernelsConfig;
+use crate::gpu::workers::config::{KernelsConfig, VideoConfig};
 use bellhop_host_kmd::hardware::DoorbellModel;
 use std::time::Duration;
 
@@ -46,6 +46,12 @@ pub struct GpuConfig {
     pub page_table_pages: u32,
     /// What runs guests' own kernels; without it, guests have none.
     pub kernels: Option<KernelsConfig>,
+    /// Video decode engines: at most 4.
+    pub video_decode_engines: u32,
+    /// Video encode engines: at most 4.
+    pub video_encode_engines: u32,
+    /// What has the video sessions, or why there are none.
+    pub video: Result<VideoConfig, String>,
     /// The displays that each guest has.
     pub display: DisplayConfig,
 }
@@ -69,6 +75,9 @@ impl Default for GpuConfig {
             optimized_fence_interrupt: false,
             page_table_pages: 1 << 15,
             kernels: None,
+            video_decode_engines: 0,
+            video_encode_engines: 0,
+            video: Err("this adapter has no video nodes".into()),
             display: DisplayConfig::default(),
         }
     }

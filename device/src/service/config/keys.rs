@@ -114,6 +114,14 @@ section! {
         kernel_processors: Count<0, 1024> = at(0);
         /// How long compiling a kernel may take. Beyond that, the kernel is refused.
         kernel_compile_timeout: Millis<10, 3_600_000> = at(10_000);
+        /// Video decode nodes. Without any, guests have no sessions that decode.
+        video_decode_nodes: Count<0, 4> = at(0);
+        /// Video encode nodes.
+        video_encode_nodes: Count<0, 4> = at(0);
+        /// Video sessions of all guests. Each has a process of its own, from its first packet to its end.
+        video_sessions: Count<1, 256> = at(16);
+        /// Memory of such a process's own, for the pictures that its codec keeps.
+        video_memory: Mib<64, 65_536> = at(1024);
         /// Most megapixels in a second, blanks included, that all displays of a guest show together. 0 is any number.
         display_megapixels: Count<0, 1_000_000> = at(0);
         /// The displays of each guest, at most 16: tables `[[adapter.displays]]`.
@@ -153,6 +161,8 @@ section! {
         cross_adapter_fences: Count<0, 1024> = at(64);
         /// Kernels of the guest's own. The host keeps the SPIR-V of each, at most 1 MiB.
         kernels: Count<0, 65_536> = at(256);
+        /// Video sessions, which decode or encode a stream each.
+        video_sessions: Count<0, 256> = at(4);
         /// Workers that the guest can have started in a second in the long run, for instance by kernels that fault
         /// or that crash the compiler. Each takes about a tenth of a second of a processor. Beyond that, its kernels
         /// wait.

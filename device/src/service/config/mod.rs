@@ -34,7 +34,7 @@ pub use rules::Fault;
 
 use crate::allowance::Rate;
 use crate::gpu::display::config::DisplayConfig;
-use crate::gpu::{GpuConfig, KernelsConfig};
+use crate::gpu::{GpuConfig, KernelsConfig, VideoConfig};
 use crate::log::LineLimit;
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
@@ -122,12 +122,13 @@ impl Config {
         std::iter::once(("", &self.adapter)).chain(others)
     }
 
-    /// The GPU of an adapter with these kernels and displays.
+    /// The GPU of an adapter with these kernels, video sessions and displays.
     #[must_use]
     pub fn gpu(
         &self,
         adapter: &AdapterConfig,
         kernels: KernelsConfig,
+        video: Result<VideoConfig, String>,
         display: DisplayConfig,
     ) -> GpuConfig {
         GpuConfig {
@@ -150,6 +151,9 @@ impl Config {
             quantum: adapter.quantum.get(),
             page_table_pages: (adapter.page_table_memory.get() / PAGE_SIZE) as u32,
             kernels: Some(kernels),
+            video_decode_engines: adapter.video_decode_nodes.get(),
+            video_encode_engines: adapter.video_encode_nodes.get(),
+            video,
             display,
         }
     }
@@ -201,6 +205,7 @@ impl Config {
             listed_allocations: objects,
             cross_adapter_fences: self.guest.cross_adapter_fences.get(),
             kernels: self.guest.kernels.get(),
+            video_sessions: self.guest.video_sessions.get(),
             ..Limits::default()
         }
     }

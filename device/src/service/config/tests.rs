@@ -236,7 +236,12 @@ fn doorbells_that_are_moved_are_few() {
     let config = load(&format!("{remap}[guest]\ndoorbells = 4\n")).unwrap();
     assert!(
         config
-            .gpu(&config.adapter, KernelsConfig::none(""), DisplayConfig::default())
+            .gpu(
+                &config.adapter,
+                KernelsConfig::none(""),
+                Err(String::new()),
+                DisplayConfig::default()
+            )
             .remaps_doorbells
     );
 }

@@ -5,13 +5,18 @@
 //! Each side checks what it receives. The owner trusts a worker no more than a guest, because it runs guests' code.
 
 mod batch;
+mod role;
+mod task;
+pub mod video;
 
 pub use batch::{Batch, BatchWriter, KernelDispatch};
+pub use role::Role;
+pub use task::{Task, TaskWriter};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Incremented when a structure changes: owner and worker come from one build, but may be two files.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest name of an entry point, in bytes.
 pub const MAX_NAME: usize = 64;
 /// Most specialisation constants of a kernel.
@@ -28,6 +33,10 @@ pub const MAX_SPIRV: u64 = 1 << 20;
 pub const MAX_TEXT: usize = 1024;
 /// Most threads of a worker that can wait for pages at once: more than lavapipe starts.
 pub const SLOTS: usize = 64;
+/// Most bytes of a task, in the words of its role.
+pub const MAX_TASK: usize = 4096;
+/// Most bytes of the answer to a task.
+pub const MAX_ANSWER: usize = 256;
 /// The granularity of mappings in a window, in bytes.
 pub const PAGE: u64 = 4096;
 /// Most bytes of a packet from an owner: a whole batch.
@@ -151,8 +160,8 @@ messages! {
             processors: u32,
             /// The first of them, of those that the worker may use; counted round.
             first_processor: u32,
-            /// Zero.
-            reserved: u32,
+            /// The number of its [`Role`].
+            role: u32,
         }
         /// Compiles a kernel. The packet's descriptor is a file with the SPIR-V.
         0x02 Load {
@@ -262,6 +271,13 @@ messages! {
             /// The address.
             address: u64,
         }
+        /// A task is done. A role says in these bytes what came of it.
+        0x8a Answer {
+            /// Bytes that count, from the first.
+            length: u32,
+            /// The answer; zero behind its length.
+            bytes: [u8; MAX_ANSWER],
+        }
         /// No access reaches the former mapping any more.
         0x89 Unmapped {
             /// The first address.
@@ -320,5 +336,6 @@ mod tests {
     fn every_packet_has_room() {
         assert!(8 + size_of::<NotDone>() <= MAX_EVENT);
         assert!(8 + size_of::<Load>() <= MAX_REQUEST);
+        assert!(8 + size_of::<Answer>() <= MAX_EVENT);
     }
 }

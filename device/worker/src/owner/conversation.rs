@@ -4,8 +4,8 @@
 
 use super::{Fault, Memory, Module, WorkerError};
 use crate::messages::{
-    BatchWriter, Event, KernelDispatch, Load, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
-    MAX_PUSH_CONSTANTS, MAX_SPIRV, Map, NO_SLOT, PAGE, Unload, Unmap,
+    BatchWriter, Event, KernelDispatch, Load, MAX_ANSWER, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
+    MAX_PUSH_CONSTANTS, MAX_SPIRV, Map, NO_SLOT, PAGE, TaskWriter, Unload, Unmap,
 };
 use crate::socket::{send_at_once, send_packet};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +19,7 @@ enum Asked {
     Load(u32),
     /// So many dispatches.
     Dispatch(u32),
+    Task,
 }
 
 /// The owner's record of what it asked a worker and what the worker may answer.
@@ -39,6 +40,7 @@ pub struct Conversation {
     /// The number of requests for memory so far, modulo 2^32.
     memory: u32,
     batch: BatchWriter,
+    task: TaskWriter,
 }
 
 impl Conversation {
@@ -55,6 +57,7 @@ impl Conversation {
             waiting: 0,
             memory: 0,
             batch: BatchWriter::default(),
+            task: TaskWriter::default(),
         }
     }
 
@@ -115,6 +118,19 @@ impl Conversation {
             return Err(BUSY);
         }
         self.asked = Some(Asked::Dispatch(count));
+        Ok(send_packet(&self.socket, packet)?)
+    }
+
+    /// Asks for a task to be done.
+    ///
+    /// # Errors
+    /// When the worker is at work or receives nothing, or the task is too long.
+    pub fn task(&mut self, task: &[u8]) -> Result<(), WorkerError> {
+        let packet = self.task.write(self.memory, task).map_err(WorkerError::Impossible)?;
+        if self.asked.is_some() {
+            return Err(BUSY);
+        }
+        self.asked = Some(Asked::Task);
         Ok(send_packet(&self.socket, packet)?)
     }
 
@@ -210,7 +226,7 @@ impl Conversation {
             }
             Event::Missing(missing) => {
                 let bit = 1_u64.checked_shl(missing.slot).unwrap_or(0);
-                let runs = matches!(self.asked, Some(Asked::Dispatch(_)));
+                let runs = matches!(self.asked, Some(Asked::Dispatch(_) | Asked::Task));
                 let inside = self.window.contains(&missing.address);
                 if !runs || !inside || bit == 0 || self.waiting & bit != 0 || missing.store > 1 {
                     return Err(WorkerError::OutOfTurn("Missing"));
@@ -221,6 +237,12 @@ impl Conversation {
                 if !self.ready || self.asked.is_none() || wild.known > 1 || wild.store > 1 {
                     return Err(WorkerError::OutOfTurn("Wild"));
                 }
+            }
+            Event::Answer(answer) => {
+                if answer.length as usize > MAX_ANSWER {
+                    return Err(WorkerError::OutOfTurn("Answer"));
+                }
+                self.answered("Answer", Asked::Task)?;
             }
             Event::Unmapped(unmapped) => {
                 let range = unmapped.address..unmapped.address.wrapping_add(unmapped.length);
@@ -316,6 +338,23 @@ mod tests {
         said(&mut owner, Ready { pointers: 1, resident: 0 }).unwrap();
         owner.unmap(WINDOW.start, WINDOW.end - WINDOW.start).unwrap();
         dispatch(&mut owner);
+    }
+
+    #[test]
+    fn a_task_is_answered_once_and_by_nothing_else() {
+        let (mut owner, _theirs) = conversation();
+        let answer = |length| messages::Answer { length, bytes: [0; MAX_ANSWER] };
+        refused(&mut owner, answer(1));
+        owner.task(b"task").unwrap();
+        assert!(owner.task(b"task").is_err());
+        refused(&mut owner, Done { count: 1 });
+        refused(&mut owner, answer(MAX_ANSWER as u32 + 1));
+        said(&mut owner, Missing { slot: 1, store: 0, address: WINDOW.start }).unwrap();
+        // It cannot be done while a thread waits.
+        refused(&mut owner, answer(1));
+        owner.waiting = 0;
+        said(&mut owner, answer(MAX_ANSWER as u32)).unwrap();
+        refused(&mut owner, answer(1));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 pub mod conversation;
 
-pub use crate::messages::KernelDispatch;
+pub use crate::messages::{KernelDispatch, Role};
 
 use crate::messages::{self, MAX_EVENT, Malformed, Missing, Start};
 use crate::socket::{pair, receive_until, send};
@@ -134,6 +134,8 @@ pub enum Event {
     /// A kernel accessed an address outside the window, and the worker ends: the address, which is `None` if the
     /// processor does not report it, and whether the access was a store.
     Wild(Option<u64>, bool),
+    /// A task is done, and what came of it.
+    Answer(Box<[u8]>),
     /// No access reaches the former mapping of this range any more.
     Unmapped(Range<u64>),
 }
@@ -155,11 +157,13 @@ pub struct Worker {
 /// The settings of a worker.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// What the worker is for.
+    pub role: Role,
     /// The GPU virtual addresses that the worker reserves.
     pub window: Range<u64>,
     /// Most bytes of the worker's own memory.
     pub memory: u64,
-    /// The Vulkan device's index in the list.
+    /// The Vulkan device's index in the list; 0 for a role without Vulkan.
     pub device: u32,
     /// Most processors that it uses at once; 0 for all.
     pub threads: u32,
@@ -175,7 +179,7 @@ impl Worker {
     /// # Errors
     /// When it cannot be started.
     pub fn spawn(mut command: Command, options: &Options) -> Result<Self, WorkerError> {
-        let Options { ref window, memory, device, threads } = *options;
+        let Options { role, ref window, memory, device, threads } = *options;
         let (socket, theirs) = pair()?;
         let (for_memory, theirs_for_memory) = pair()?;
         let said = sealed(SAID)?;
@@ -204,7 +208,7 @@ impl Worker {
             device,
             processors: threads,
             first_processor: PROCESSORS.fetch_add(threads, Ordering::Relaxed),
-            reserved: 0,
+            role: role.number(),
         };
         // If the worker has ended, `next` reports it.
         let _ = send(worker.socket(), start, Some(theirs_for_memory.as_fd()));
@@ -307,6 +311,17 @@ impl Worker {
         Ok(())
     }
 
+    /// Asks the worker to do a task. It answers `Answer`, after any faults. Requests for memory that were sent before take
+    /// effect before.
+    ///
+    /// # Errors
+    /// When the worker is busy or has ended, or the task is too long.
+    pub fn task(&mut self, task: &[u8]) -> Result<(), WorkerError> {
+        self.conversation.task(task)?;
+        self.looking.begin();
+        Ok(())
+    }
+
     /// Answers a fault: the worker maps `memory`, and the thread retries its access. The memory need not cover the
     /// fault's address, but then the thread faults again.
     ///
@@ -353,7 +368,8 @@ impl Worker {
         };
         let Some(received) = received else { return Err(self.ended()) };
         let said = self.conversation.take(received.alone()?)?;
-        if matches!(said, messages::Event::Done(_) | messages::Event::NotDone(_)) {
+        use messages::Event::{Answer, Done, NotDone};
+        if matches!(said, Done(_) | NotDone(_) | Answer(_)) {
             self.looking.end();
         }
         Ok(Some(self.event(said)))
@@ -377,6 +393,10 @@ impl Worker {
             messages::Event::Missing(missing) => Event::Fault(missing.into()),
             messages::Event::Wild(wild) => {
                 Event::Wild((wild.known == 1).then_some(wild.address), wild.store == 1)
+            }
+            messages::Event::Answer(answer) => {
+                let length = answer.length as usize;
+                Event::Answer(answer.bytes.get(..length).unwrap_or_default().into())
             }
             messages::Event::Unmapped(unmapped) => {
                 Event::Unmapped(unmapped.address..unmapped.address.wrapping_add(unmapped.length))

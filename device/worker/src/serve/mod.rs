@@ -3,21 +3,24 @@
 //! The worker's side: serves requests. Standard input is the socket to its owner.
 //!
 //! The main thread obeys requests for memory, from a socket of their own: it maps and takes back memory at any time,
-//! even while a kernel runs. Another thread receives and obeys all other requests: it compiles and runs kernels. A
-//! kernel's threads wait for memory in `faults`.
+//! even while a kernel runs. Another thread receives and obeys all other requests, as its role does: `executor` compiles
+//! and runs kernels, `tasks` does the tasks of the other roles. Threads wait for memory in `faults`.
 
 mod essential;
 mod executor;
 mod faults;
 mod imports;
 mod lane;
+mod memory;
 mod processors;
 mod progress;
+mod roles;
 pub mod sandbox;
+mod tasks;
 mod window;
 
 use crate::messages::{
-    MAX_REQUEST, Malformed, Map, NO_SLOT, Ready, Refused, Request, SLOTS, Start, Text, Unmap,
+    MAX_REQUEST, Malformed, Map, NO_SLOT, Ready, Refused, Request, Role, SLOTS, Start, Text, Unmap,
     Unmapped,
 };
 use crate::socket::{receive, send};
@@ -43,8 +46,8 @@ pub fn serve(loader: &OsStr) -> anyhow::Result<()> {
         bail!("the first request is not Start");
     };
     let memory = first.descriptor()?;
-    ensure!(start.reserved == 0, Malformed::Field("reserved field"));
-    match Worker::prepare(loader, &start) {
+    let role = Role::of_number(start.role).ok_or(Malformed::Field("role"))?;
+    match Worker::prepare(role, loader, &start) {
         Ok((mut worker, go)) => {
             let Abilities { pointers, resident } = worker.abilities;
             let (pointers, resident) = (u32::from(pointers), u32::from(resident));
@@ -68,7 +71,7 @@ struct Worker {
 
 impl Worker {
     /// Prepares window, device and sandbox. The other thread begins when it is told to go.
-    fn prepare(loader: &OsStr, start: &Start) -> anyhow::Result<(Self, Sender<()>)> {
+    fn prepare(role: Role, loader: &OsStr, start: &Start) -> anyhow::Result<(Self, Sender<()>)> {
         let Start { start, length, memory, device, processors, first_processor, .. } = *start;
         // Reserved first, before libraries and threads can occupy these addresses.
         let window = Window::reserve(start, length)?;
@@ -79,12 +82,13 @@ impl Worker {
         let shared = Arc::new(Shared::default());
         let (loader, range) = (loader.to_owned(), start..start + length);
         let theirs = Arc::clone(&shared);
-        essential::spawn("kernels", move || {
-            executor::run(&loader, device, range, &theirs, &sender, &told)
+        essential::spawn(role.name(), move || match role {
+            Role::Kernels => executor::run(&loader, device, range, &theirs, &sender, &told),
+            Role::Video => tasks::run(roles::video::prepare, range, &theirs, &sender, &told),
         })?;
         let abilities = ready.recv().context("the driver ended the thread")??;
         faults::watch(start, start + length).context("cannot watch for faults")?;
-        // By now the driver has loaded its libraries and started its threads.
+        // By now the role has loaded its libraries and started its threads.
         sandbox::enter(memory)?;
         Ok((Self { window, abilities, shared }, go))
     }
@@ -98,7 +102,7 @@ impl Worker {
                     let known = slot == NO_SLOT || (slot as usize) < SLOTS;
                     ensure!(known, Malformed::Field("slot"));
                     let file = received.descriptor()?;
-                    // The owner need not know: kernels ask again for what they touch.
+                    // The owner need not know: whoever touches it asks again.
                     if !self.abilities.resident && self.window.is_full() {
                         self.window.clear()?;
                     }

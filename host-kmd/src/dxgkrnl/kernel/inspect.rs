@@ -293,11 +293,13 @@ impl View<'_> {
             self.identity.is_some() || worker.guest.is_some_and(|id| guest(id).is_some())
         };
         let describe = |worker: WorkerDescription| {
-            let WorkerDescription { pid, state, guest: id, space, node, memory, shared } = worker;
+            let WorkerDescription { pid, role, state, guest: id, space, node, memory, shared } =
+                worker;
             let processes = || id.and_then(&guest).into_iter().flat_map(|guest| &guest.processes);
             let process = processes().find(|(_, process)| Some(process.space()) == space);
             snapshot::Worker {
                 pid: self.identity.map(|_| pid),
+                role: role.into(),
                 state: state.into(),
                 guest: id.map(|id| id.0),
                 process: process.map(|(id, _)| *id),

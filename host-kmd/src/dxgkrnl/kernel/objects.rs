@@ -10,6 +10,7 @@ use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::handles::{AnyObject, Object, ObjectKind};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
+use crate::dxgkrnl::video::session::VideoSession;
 
 /// Declares the kinds of objects.
 macro_rules! objects {
@@ -59,4 +60,4 @@ macro_rules! objects {
     };
 }
 
-objects!(Device, Context, HwQueue, Doorbell, Allocation, NativeFence, GuestKernel);
+objects!(Device, Context, HwQueue, Doorbell, Allocation, NativeFence, GuestKernel, VideoSession);

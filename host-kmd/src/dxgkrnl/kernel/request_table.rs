@@ -50,6 +50,7 @@ use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitC
 use bellhop_protocol::control::power::{QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
 use bitflags::bitflags;
 use zerocopy::{Immutable, IntoBytes};
@@ -150,6 +151,7 @@ const REQUESTS: &[Declaration] = declare! {
         SetEnginePower => set_engine_power;
         Escape => escape;
         QueryKernelCaps => query_kernel_caps;
+        QueryVideoCaps => query_video_caps;
         QueryChildRelations => query_child_relations;
         QueryChildStatus => query_child_status;
         QueryDeviceDescriptor => query_device_descriptor;
@@ -211,6 +213,9 @@ const REQUESTS: &[Declaration] = declare! {
 
         CreateKernel[constant_count] => create_kernel, NEW_WORK;
         DestroyKernel => destroy_kernel;
+
+        CreateVideoSession => create_video_session, NEW_WORK;
+        DestroyVideoSession => destroy_video_session;
 
         IsSupportedVidPn[paths] => is_supported_vidpn;
         EnumVidPnCofuncModality[paths] => enum_vidpn_cofunc_modality;

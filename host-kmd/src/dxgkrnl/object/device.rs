@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Devices, which own contexts, allocations, fences and kernels.
+//! Devices, which own contexts, allocations, fences, kernels and video sessions.
 
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ pub(crate) struct Device {
     fences: BTreeSet<Handle>,
     /// Its kernels that are compiled.
     kernels: BTreeSet<Handle>,
+    /// Its video sessions.
+    video_sessions: BTreeSet<Handle>,
     /// Whether it is in error: nothing more is executed for it.
     in_error: bool,
 }
@@ -79,6 +81,21 @@ impl Device {
     /// Removes a kernel.
     pub(crate) fn remove_kernel(&mut self, kernel: Handle) {
         self.kernels.remove(&kernel);
+    }
+
+    /// Its video sessions.
+    pub(crate) fn video_sessions(&self) -> &BTreeSet<Handle> {
+        &self.video_sessions
+    }
+
+    /// Adds a video session.
+    pub(crate) fn add_video_session(&mut self, session: Handle) {
+        self.video_sessions.insert(session);
+    }
+
+    /// Removes a video session.
+    pub(crate) fn remove_video_session(&mut self, session: Handle) {
+        self.video_sessions.remove(&session);
     }
 
     /// Whether it is in error.

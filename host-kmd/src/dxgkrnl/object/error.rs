@@ -8,7 +8,7 @@ use crate::ddi::present::PresentError;
 use crate::ddi::{ConnectDoorbellError, CreateDoorbellError};
 use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::target::Target;
-use crate::hardware::{HardwareError, HardwareFull, KernelRefusal, UnknownId};
+use crate::hardware::{HardwareError, HardwareFull, KernelRefusal, UnknownId, VideoRefusal};
 use crate::port::ListError;
 use crate::vidmm::error::VidMmError;
 use bellhop_protocol::bar::AreaKind;
@@ -175,6 +175,16 @@ impl From<HardwareError> for RequestError {
         match error {
             HardwareError::Full(full) => full.into(),
             HardwareError::Unknown(unknown) => unknown.into(),
+        }
+    }
+}
+
+impl From<VideoRefusal> for RequestError {
+    fn from(refusal: VideoRefusal) -> Self {
+        match refusal {
+            VideoRefusal::Unknown(unknown) => unknown.into(),
+            VideoRefusal::NoVideo => Self::NotSupported("video sessions"),
+            VideoRefusal::Full => HardwareFull("video session").into(),
         }
     }
 }

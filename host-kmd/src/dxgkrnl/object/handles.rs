@@ -38,6 +38,8 @@ pub(crate) enum ObjectKind {
     NativeFence,
     /// A kernel that a guest brought.
     GuestKernel,
+    /// A video session.
+    VideoSession,
 }
 
 /// An object of any kind that a table holds.

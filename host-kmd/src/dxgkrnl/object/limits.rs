@@ -34,6 +34,8 @@ pub struct Limits {
     pub held: u32,
     /// Kernels among its objects, and those that are being compiled.
     pub kernels: u32,
+    /// Video sessions among its objects.
+    pub video_sessions: u32,
 }
 
 impl Default for Limits {
@@ -52,6 +54,7 @@ impl Default for Limits {
             cross_adapter_fences: 64,
             held: 1 << 12,
             kernels: 256,
+            video_sessions: 4,
         }
     }
 }

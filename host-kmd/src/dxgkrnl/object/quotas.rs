@@ -36,11 +36,13 @@ pub(crate) enum Limited {
     Held,
     /// [`Limits::kernels`]
     Kernels,
+    /// [`Limits::video_sessions`]
+    VideoSessions,
 }
 
 impl Limited {
     /// All limits, in declaration order.
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Processes,
         Self::Handles,
         Self::Allocations,
@@ -54,6 +56,7 @@ impl Limited {
         Self::CrossAdapterFences,
         Self::Held,
         Self::Kernels,
+        Self::VideoSessions,
     ];
 
     /// The limit on objects of a kind besides [`Self::Handles`].
@@ -62,6 +65,7 @@ impl Limited {
             ObjectKind::Allocation => Some(Self::Allocations),
             ObjectKind::HwQueue => Some(Self::HwQueues),
             ObjectKind::GuestKernel => Some(Self::Kernels),
+            ObjectKind::VideoSession => Some(Self::VideoSessions),
             ObjectKind::Device
             | ObjectKind::Context
             | ObjectKind::Doorbell
@@ -89,6 +93,7 @@ impl Limited {
             }
             Self::Held => Quota::new(limits.held, "held in software queues"),
             Self::Kernels => Quota::new(limits.kernels, "kernels"),
+            Self::VideoSessions => Quota::new(limits.video_sessions, "video sessions"),
         }
     }
 }

@@ -18,10 +18,11 @@ use bellhop_host_kmd::hardware::{
     AddressSpaceId, DisplayCaps, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
     HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission, NodeDescription,
     PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment,
-    SlotValue, SystemContext, UnknownId, WorkerDescription,
+    SlotValue, SystemContext, UnknownId, VideoSessionNumber, VideoSettings, WorkerDescription,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
@@ -171,6 +172,10 @@ pub struct State {
     pub progress: HashMap<u32, EngineProgress>,
     /// The kernels of guests.
     pub kernels: BTreeMap<(AddressSpaceId, KernelNumber), ModelKernel>,
+    /// The video sessions of guests.
+    pub video_sessions: BTreeMap<(AddressSpaceId, VideoSessionNumber), VideoSettings>,
+    /// The most video sessions that the GPU has room for; 0: it has no video nodes.
+    pub video_room: u32,
     /// The processes that run kernels.
     pub workers: Vec<WorkerDescription>,
     /// The number of kernels that the GPU still has room for.
@@ -290,6 +295,18 @@ impl State {
         self.spaces[&space].get(&gpu_va).copied()
     }
 }
+
+/// The nodes of an adapter, and one that decodes.
+pub const NODES_WITH_VIDEO: &[NodeDescription] = &[
+    hardware::NODES[0],
+    hardware::NODES[1],
+    NodeDescription {
+        engine_type: EngineType::VIDEO_DECODE,
+        name: "decode",
+        user_mode_submission: true,
+        processor: None,
+    },
+];
 
 pub struct Model {
     physical_doorbells: u32,
@@ -455,6 +472,7 @@ impl Model {
             && state.opened.is_empty()
             && state.fence_logs.is_empty()
             && state.kernels.is_empty()
+            && state.video_sessions.is_empty()
             && state.displays.sources.is_empty()
     }
 }

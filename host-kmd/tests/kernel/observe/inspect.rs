@@ -119,6 +119,7 @@ fn the_operator_sees_all_workers_and_a_guest_its_own_without_their_process_ids()
     let space = bench.model.state().queues[&client.id].address_space;
     let worker = |pid, guest, space| WorkerDescription {
         pid,
+        role: "kernels",
         state: "idle",
         guest,
         space,
@@ -138,6 +139,7 @@ fn the_operator_sees_all_workers_and_a_guest_its_own_without_their_process_ids()
     };
     let own = Worker {
         pid: Some(71),
+        role: "kernels".into(),
         state: "idle".into(),
         guest: Some(guest.0),
         process: Some(client.process),

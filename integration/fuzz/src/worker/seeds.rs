@@ -7,8 +7,8 @@ use crate::seeds::{Bytes, Seed, input, is_in_corpus};
 use std::collections::BTreeSet;
 
 /// Kinds of actions and of messages.
-const ACTIONS: u64 = 7;
-const SAID: u64 = 12;
+const ACTIONS: u64 = 8;
+const SAID: u64 = 13;
 
 impl Seed for Said {
     fn write(&self, bytes: &mut Bytes) {
@@ -37,6 +37,9 @@ impl Seed for Said {
                 .variant(11, SAID)
                 .put(&[*kind, *version])
                 .list(more, |bytes, byte| _ = bytes.put(&[*byte])),
+            Said::Answer(length, first) => {
+                bytes.variant(12, SAID).put(&length.to_le_bytes()).put(&[*first])
+            }
         };
     }
 }
@@ -53,6 +56,7 @@ impl Seed for Action {
             }
             Action::Unmap(Pages(page, count)) => bytes.variant(5, ACTIONS).put(&[*page, *count]),
             Action::Send(said) => bytes.variant(6, ACTIONS).of(said),
+            Action::Task(length) => bytes.variant(7, ACTIONS).put(&[*length]),
         };
     }
 }
@@ -65,7 +69,7 @@ struct Case {
 }
 
 fn seeds() -> Vec<Case> {
-    use Action::{Answer, Dispatch, Load, Map, Send, Unload, Unmap};
+    use Action::{Answer, Dispatch, Load, Map, Send, Task, Unload, Unmap};
     use Said::{Done, Header, Loaded, Missing, NotDone, NotLoaded, Raw, Ready, Unmapped};
     const ONE: Small = Small(1);
     const PAGES: Pages = Pages(1, 2);
@@ -175,10 +179,17 @@ fn seeds() -> Vec<Case> {
         ),
         seed(
             "packet-with-more",
-            then(vec![Dispatch(0), Send(Header(5, 2, vec![1, 0, 0, 0, 0]))]),
+            then(vec![Dispatch(0), Send(Header(5, 3, vec![1, 0, 0, 0, 0]))]),
             &[0x81],
         ),
-        seed("packet-of-an-owner", then(vec![Send(Header(10, 2, vec![0; 16]))]), &[0x81]),
+        seed("packet-of-an-owner", then(vec![Send(Header(11, 3, vec![0; 16]))]), &[0x81]),
+        seed(
+            "task-that-faults-and-is-answered",
+            then(vec![Task(9), fault(2), Answer(0, PAGES), Send(Said::Answer(40, 1))]),
+            &[0x81, 0x87, 0x8a],
+        ),
+        seed("answer-without-a-task", then(vec![Dispatch(0), Send(Said::Answer(4, 0))]), &[0x81]),
+        seed("answer-that-is-too-long", then(vec![Task(1), Send(Said::Answer(257, 1))]), &[0x81]),
     ]
 }
 
@@ -205,5 +216,5 @@ fn seeds_are_in_the_corpus_and_are_believed_as_far_as_they_may_be() {
         all.extend(believed.iter().copied());
     }
     // Each message of a worker.
-    assert_eq!(all, (0x81..=0x89).collect());
+    assert_eq!(all, (0x81..=0x8a).collect());
 }

@@ -3,6 +3,7 @@
 //! What each kind of work does with one device.
 
 use super::arguments::{ChurnArguments, HotplugArguments, ProbeArguments, SelftestArguments};
+use super::video::{DecodeArguments, VideoArguments, VideoJob};
 use super::{Ending, Work};
 use crate::agent;
 use crate::bench::{self, Configuration, Delivery, Measured};
@@ -19,6 +20,7 @@ use crate::own_kernels;
 use crate::present;
 use crate::probe;
 use crate::processors;
+use crate::video;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
 use std::sync::Arc;
 
@@ -106,6 +108,7 @@ pub(super) fn work_on(
             }
             Ok(Ending::of(rendered.is_right()))
         }
+        Work::Video(arguments) => work_on_video(guest, placement, arguments),
         Work::Present(arguments) => {
             let report = present::show(guest, placement, &arguments.animation())?;
             if arguments.is_json() {
@@ -170,4 +173,53 @@ fn churn(
         churn.round()?;
     }
     Ok(())
+}
+
+/// Decodes or encodes.
+fn work_on_video(
+    guest: Arc<dyn Guest>,
+    placement: PlacementPolicy,
+    arguments: &VideoArguments,
+) -> anyhow::Result<Ending> {
+    let is_told_aside = arguments.takes_standard_output();
+    let (report, json) = match &arguments.job {
+        VideoJob::Decode(decode @ DecodeArguments { y4m, json, .. }) => {
+            let job = decode.job();
+            let report = match y4m.as_deref().filter(|_| !is_told_aside) {
+                Some(path) => {
+                    let mut file = NewFile::create(path)?;
+                    let report = video::decode(guest, placement, &job, Some(&mut file))?;
+                    file.finish()?;
+                    report
+                }
+                None => {
+                    let mut out = is_told_aside.then(|| std::io::stdout().lock());
+                    let out = out.as_mut().map(|out| out as &mut dyn std::io::Write);
+                    video::decode(guest, placement, &job, out)?
+                }
+            };
+            (report, *json)
+        }
+        VideoJob::Encode(encode) => {
+            // An unwritable file fails before there is work.
+            let file = (!is_told_aside).then(|| NewFile::create(&encode.output)).transpose()?;
+            let (report, bytes) = video::encode(guest, placement, &encode.job())?;
+            match file {
+                Some(file) => file.finish_with(&bytes)?,
+                None => {
+                    use std::io::Write as _;
+                    let mut out = std::io::stdout().lock();
+                    out.write_all(&bytes).and_then(|()| out.flush())?;
+                }
+            }
+            (report, encode.json)
+        }
+    };
+    let text = if json { serde_json::to_string(&report)? + "\n" } else { report.to_string() };
+    if is_told_aside {
+        note(text.trim_end());
+    } else {
+        put(text)?;
+    }
+    Ok(Ending::of(report.is_whole()))
 }

@@ -6,7 +6,8 @@
 //! at most one file, which leaves the guest as its standard output: so a guest can write no file but the one that was
 //! asked for.
 
-use super::{Cli, KernelArguments, PictureArguments, Work};
+use super::video::VideoJob;
+use super::{Cli, KernelArguments, PictureArguments, VideoArguments, Work};
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -58,23 +59,34 @@ impl Carried {
             anyhow::ensure!(!is_there, "two files are called {}", Path::new(name).display());
             carried.files.push(CarriedFile { path: path.clone(), name: name.to_owned() });
         }
-        carried.task = carried.adapted(&task).unwrap_or(task);
+        carried.task = carried.adapted(&task)?.unwrap_or(task);
         Ok(carried)
     }
 
     /// The task for a guest that has the files which it names. `None` if it names none, or cannot be understood: the
     /// guest then says what is wrong with it.
-    fn adapted(&mut self, task: &[OsString]) -> Option<Vec<OsString>> {
+    ///
+    /// # Errors
+    /// When the task makes more files than one.
+    fn adapted(&mut self, task: &[OsString]) -> anyhow::Result<Option<Vec<OsString>>> {
         let name = OsStr::new("bellhop-guest");
         let words = std::iter::once(name).chain(task.iter().map(AsRef::as_ref));
-        let (command, line) = match Cli::try_parse_from(words).ok()?.work {
+        let Ok(cli) = Cli::try_parse_from(words) else { return Ok(None) };
+        let (command, line) = match cli.work {
             Work::Kernel(arguments) => ("kernel", self.kernel(arguments).to_command_line()),
             Work::Picture(arguments) => ("picture", self.picture(arguments).to_command_line()),
-            _ => return None,
+            Work::Video(arguments) => {
+                anyhow::ensure!(
+                    !arguments.makes_a_folder(),
+                    "a guest in a VM or a container makes one file at most: ask for --y4m, and not --png"
+                );
+                ("video", self.video(arguments).to_command_line())
+            }
+            _ => return Ok(None),
         };
         // Options of the device come first.
-        let place = task.iter().position(|word| word == command)?;
-        Some([&task[..place], &line].concat())
+        let place = task.iter().position(|word| word == command);
+        Ok(place.map(|place| [&task[..place], &line].concat()))
     }
 
     fn kernel(&mut self, mut arguments: KernelArguments) -> KernelArguments {
@@ -89,6 +101,18 @@ impl Carried {
 
     fn picture(&mut self, mut arguments: PictureArguments) -> PictureArguments {
         self.take_output(&mut arguments.output);
+        arguments
+    }
+
+    fn video(&mut self, mut arguments: VideoArguments) -> VideoArguments {
+        let (file, output) = match &mut arguments.job {
+            VideoJob::Decode(decode) => (&mut decode.file, decode.y4m.as_mut()),
+            VideoJob::Encode(encode) => (&mut encode.file, Some(&mut encode.output)),
+        };
+        *file = self.carry(file);
+        if let Some(output) = output {
+            self.take_output(output);
+        }
         arguments
     }
 
@@ -154,6 +178,20 @@ mod tests {
         assert_eq!(by_default.output.as_deref(), Some(Path::new("picture.png")));
         assert!(by_default.task.contains(&"--out=-".into()), "{:?}", by_default.task);
         assert_eq!(carried(&[], &["picture", "--out", "-"]).output, None);
+    }
+
+    #[test]
+    fn a_video_goes_into_the_guest_and_its_pictures_come_back() {
+        let decoded = carried(&[], &["video", "decode", "a/v.ivf", "--y4m", "out.y4m", "--json"]);
+        assert_eq!(names(&decoded), [("a/v.ivf", "v.ivf")]);
+        assert_eq!(decoded.output.as_deref(), Some(Path::new("out.y4m")));
+        let line = ["video", "decode", "--y4m=-", "--json", "--", "/files/v.ivf"];
+        assert_eq!(decoded.task, line);
+        let encoded = carried(&[], &["video", "encode", "p.y4m", "v.ivf"]);
+        assert_eq!(encoded.output.as_deref(), Some(Path::new("v.ivf")));
+        let task = ["video", "decode", "v.ivf", "--png", "dir"].map(OsString::from);
+        let error = Carried::new(&[], task.to_vec()).unwrap_err().to_string();
+        assert!(error.contains("--y4m"), "{error}");
     }
 
     #[test]

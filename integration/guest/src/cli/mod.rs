@@ -9,12 +9,14 @@ mod carried;
 mod kernels;
 mod place;
 mod present;
+mod video;
 
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
 pub use carried::{Carried, CarriedFile, FOLDER};
 pub use kernels::{KernelArguments, PictureArguments};
 pub use place::PlaceArguments;
 pub use present::PresentArguments;
+pub use video::VideoArguments;
 
 use crate::bench;
 use crate::inspect;
@@ -61,6 +63,8 @@ enum Work {
     Kernel(KernelArguments),
     /// Draw a picture with a kernel, compare it with the processor's, and write it as PNG
     Picture(PictureArguments),
+    /// Decode an AV1 video on the GPU, or encode one
+    Video(VideoArguments),
     /// Show an animation on the guest's display, and report what became of its frames
     Present(PresentArguments),
     /// Serve as the guest's agent: show pictures on monitors that are plugged in, do what the host's operator asks
@@ -240,6 +244,19 @@ mod tests {
                 panic!("another command")
             };
             let Work::Present(back) = parse(first.to_command_line()) else {
+                panic!("another command")
+            };
+            assert_eq!(format!("{first:?}"), format!("{back:?}"));
+        }
+        for line in [
+            &["video", "decode", "--png=-p", "--y4m", "-", "--json", "--", "-f"][..],
+            &["video", "encode", "a.y4m", "b.ivf", "--bit-rate=7", "--speed=3"],
+            &["video", "encode", "--quantizer=9", "--key-frames", "4", "--", "-a", "-"],
+        ] {
+            let Work::Video(first) = parse(line.iter().map(OsString::from).collect()) else {
+                panic!("another command")
+            };
+            let Work::Video(back) = parse(first.to_command_line()) else {
                 panic!("another command")
             };
             assert_eq!(format!("{first:?}"), format!("{back:?}"));

@@ -5,7 +5,7 @@
 use super::behaviour::Behaviour;
 use super::{
     adapter, agent, display, fence, handle, kernel, km, memory, packet, power, process, queue,
-    scheduling, virtqueue,
+    scheduling, video, virtqueue,
 };
 
 /// All behaviours, in the order in which they run.
@@ -36,6 +36,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         km::BEHAVIOURS,
         kernel::BEHAVIOURS,
         display::BEHAVIOURS,
+        video::BEHAVIOURS,
         queue::fault::BEHAVIOURS,
         scheduling::tdr::BEHAVIOURS,
         virtqueue::BEHAVIOURS,

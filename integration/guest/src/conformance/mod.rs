@@ -29,6 +29,7 @@ mod scarce_doorbells;
 mod scene;
 mod scheduling;
 mod source;
+mod video;
 mod virtqueue;
 
 pub use report::{Check, Outcome, Report};

@@ -105,9 +105,9 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
     std::iter::once(header).chain(rows).collect()
 }
 
-/// The processes that run and compile kernels.
+/// The processes that work for engines.
 fn workers(workers: &[Worker]) -> Vec<Vec<Cell>> {
-    let header = ["worker", "state", "guest", "process", "node", "memory", "shared"];
+    let header = ["worker", "role", "state", "guest", "process", "node", "memory", "shared"];
     let number = |number: Option<u64>| {
         Cell::right(number.map_or_else(String::new, |number| number.to_string()))
     };
@@ -115,6 +115,7 @@ fn workers(workers: &[Worker]) -> Vec<Vec<Cell>> {
     let rows = workers.iter().map(|worker| {
         vec![
             number(worker.pid.map(u64::from)),
+            Cell::new(&worker.role, Tone::Plain),
             state(&worker.state),
             number(worker.guest),
             number(worker.process.map(u64::from)),
@@ -552,9 +553,15 @@ mod tests {
                 ..Node::default()
             }],
             workers: vec![
-                Worker { pid: Some(4712), state: "spare".into(), ..Worker::default() },
+                Worker {
+                    pid: Some(4712),
+                    role: "kernels".into(),
+                    state: "spare".into(),
+                    ..Worker::default()
+                },
                 Worker {
                     pid: Some(4713),
+                    role: "kernels".into(),
                     state: "running".into(),
                     guest: Some(1),
                     process: Some(1),
@@ -645,9 +652,9 @@ doorbells  dedicated, 1 of 64 physical ones in use
 node  name  type     power  to F1  queues listed
    0  3D    THREE_D  F0         1              1
 
-worker  state    guest  process  node  memory  shared
-  4712  spare
-  4713  running      1        1     0  52 MiB   9 MiB
+worker  role     state    guest  process  node  memory  shared
+  4712  kernels  spare
+  4713  kernels  running      1        1     0  52 MiB   9 MiB
 
 run list  of node 0 (3D)
 └─ hw queue  0x31  guest 1  process 1  context 0x100000002  idle at 12

@@ -21,8 +21,10 @@ impl Kernels for Gpu {
         let unknown = UnknownId::AddressSpace(space);
         let (guest, space) = self.registry().spaces.get(&space).cloned().ok_or(unknown)?;
         let partition = self.guest(guest)?;
-        let kernels = self.kernels.as_ref().ok_or(KernelRefusal::NoKernels)?;
-        kernels.create(&partition, &space, source)
+        let (Some(kernels), Some(workers)) = (&self.kernels, &self.workers) else {
+            return Err(KernelRefusal::NoKernels);
+        };
+        kernels.create(&partition, &space, source, &workers.guest(&partition))
     }
 
     fn destroy_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {

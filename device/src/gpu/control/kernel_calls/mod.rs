@@ -11,6 +11,7 @@ mod kernels;
 mod memory;
 mod page_tables;
 mod queues;
+mod video;
 
 use crate::gpu::Gpu;
 use crate::gpu::memory::page_table::AddressSpace;

@@ -10,8 +10,9 @@ use crate::gpu::shared::hw_queue::{HwQueue, Role, SUBMISSIONS};
 use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, KernelSubmission,
-    PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
+    NodeDescription, PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
 };
+use bellhop_protocol::control::adapter::EngineType;
 use std::sync::Arc;
 
 impl PageTables for Gpu {
@@ -27,6 +28,9 @@ impl PageTables for Gpu {
     fn destroy_address_space(&self, space: AddressSpaceId) -> Result<(), UnknownId> {
         if let Some(kernels) = &self.kernels {
             kernels.end_space(space);
+        }
+        if let Some(video) = &self.video {
+            video.end_space(space);
         }
         let mut registry = self.registry();
         let found = registry.spaces.remove(&space).ok_or(UnknownId::AddressSpace(space));
@@ -88,8 +92,12 @@ impl Gpu {
 impl SystemContexts for Gpu {
     fn create_system_context(&self, guest: GuestId) -> Result<SystemContext, HardwareError> {
         let partition = self.guest(guest)?;
-        // The last node is a copy node, if there is one.
-        let node = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        // The last copy node, if there is one.
+        let copies = |node: &NodeDescription| {
+            [EngineType::THREE_D, EngineType::COPY].contains(&node.engine_type)
+        };
+        let node = self.nodes.iter().rposition(copies).unwrap_or(0);
+        let node = u32::try_from(node).unwrap_or(0);
         let mut registry = self.registry();
         let address_space = AddressSpaceId(registry.new_id());
         let space = AddressSpace::new(address_space, &self.chip.nodes, partition.page_tables())?;

@@ -116,7 +116,7 @@ impl KernelBatch {
         };
         let is_alone = context.others.is_some();
         match workers.wait(flight, &context.mmu, &self.batch, is_alone)? {
-            Wait::Done => {
+            Wait::Done(()) => {
                 workers.keep(std::mem::take(&mut self.batch));
                 Ok(Progress::Finished)
             }

@@ -12,6 +12,7 @@ pub mod progress;
 pub mod stretch;
 pub mod surface;
 pub mod transfer;
+mod video;
 
 use super::fetch::Stream;
 use crate::gpu::memory::violation::Violation;
@@ -25,6 +26,7 @@ use progress::Progress;
 use stretch::Stretching;
 use surface::{RectCopying, RectFilling};
 use transfer::{Comparison, Copying, Filling, Hashing};
+use video::VideoWork;
 
 /// The work that a packet leaves for later. It is kept in the queue, since it is large and most packets leave none.
 #[derive(Debug, Default)]
@@ -112,6 +114,9 @@ pub fn execute(
         Packet::DispatchKernel(packet) => {
             left.operation = Some(Operation::Kernel(Box::new(KernelBatch::new(context, packet)?)));
         }
+        Packet::VideoDecode(packet) | Packet::VideoEncode(packet) => {
+            left.operation = Some(Operation::Video(Box::new(VideoWork::new(context, packet)?)));
+        }
         // Only a system context gets here: see `Execution::next_packet`.
         Packet::WritePageTable(packet) => paging::write_page_table(context, packet)?,
         Packet::FlushTlb(packet) => {
@@ -149,6 +154,8 @@ pub enum Operation {
     Dispatch(KernelRun),
     /// `DISPATCH_KERNEL`, and those that follow it.
     Kernel(Box<KernelBatch>),
+    /// `VIDEO_DECODE` and `VIDEO_ENCODE`.
+    Video(Box<VideoWork>),
     /// `DECOMPRESS`.
     Decompress(Decompression),
     /// `CLEAR_METADATA`.
@@ -172,6 +179,7 @@ impl Operation {
             Self::StretchRect(stretch) => stretch.step(context),
             Self::Dispatch(kernel) => kernel.step(context, limit),
             Self::Kernel(batch) => batch.step(context),
+            Self::Video(work) => work.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),
             Self::ClearMetadata(clearing) => clearing.step(context, limit),
         }

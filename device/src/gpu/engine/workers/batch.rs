@@ -2,8 +2,8 @@
 
 //! Dispatches that a worker executes in a row.
 
-use crate::gpu::kernels::module::Module;
-use crate::gpu::kernels::table::KernelSpace;
+use crate::gpu::workers::kernels::module::Module;
+use crate::gpu::workers::kernels::table::KernelSpace;
 use bellhop_protocol::packet::dispatch::KernelDescriptor;
 use bellhop_worker::owner::KernelDispatch;
 use std::ops::Range;

@@ -2,11 +2,11 @@
 
 //! A worker that an engine owns.
 
-use crate::gpu::kernels::held::Held;
 use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
+use crate::gpu::workers::held::Held;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::{Event, Fault, Memory, WorkerError};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -34,12 +34,12 @@ pub struct Flight {
 pub struct Own {
     /// The worker.
     pub held: Box<Held>,
-    /// The guest. Known while memory is mapped or a kernel is executed.
+    /// The guest. Known while memory is mapped or something is executed.
     partition: Option<Arc<Partition>>,
     /// The guest's number of flushes when memory was mapped, if some is.
     mapped: Option<u64>,
     mappings: u32,
-    /// The queue whose kernels it executes.
+    /// The queue whose packets it executes.
     pub queue: Option<Arc<HwQueue>>,
     flight: Arc<()>,
     /// When the batch that it executes, or the last one, was sent to it.
@@ -215,17 +215,11 @@ impl Own {
         Ok(())
     }
 
-    /// Maps what a kernel's thread waits for.
+    /// Maps what a thread waits for.
     ///
     /// # Errors
-    /// The fault of the guest's, or `KERNEL_LOST` of this kernel.
-    pub fn answer(
-        &mut self,
-        fault: Fault,
-        mmu: &Mmu<'_>,
-        window: &Range<u64>,
-        number: u32,
-    ) -> Result<(), Violation> {
+    /// The fault of the guest's, or the end of the worker.
+    pub fn answer(&mut self, fault: Fault, mmu: &Mmu<'_>, window: &Range<u64>) -> Result<(), Lost> {
         let access = if fault.store { Access::Write } else { Access::Read };
         let extent = mmu.extent(fault.address, access, window)?;
         let memory = Memory {
@@ -236,28 +230,26 @@ impl Own {
             writable: extent.writable,
         };
         (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
-        self.held.worker.answer(fault, &memory).map_err(|error| lost(&error, number))
+        Ok(self.held.worker.answer(fault, &memory)?)
     }
 
-    /// Maps a range before kernels reach it.
+    /// Maps a range before the worker reaches it.
     ///
     /// # Errors
-    /// As [`Self::answer`], and `KERNEL_FAILED` if there are more runs than a worker can have mapped.
+    /// As [`Self::answer`]; the worker's end is `Impossible` if there are more runs than it can have mapped.
     pub fn map(
         &mut self,
         [start, length]: [u64; 2],
         mmu: &Mmu<'_>,
         window: &Range<u64>,
-        number: u32,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Lost> {
         let end = start.saturating_add(length);
         let mut at = start;
         while at < end {
             // A guest chooses how scattered its memory is, and the engine executes nothing else meanwhile.
             if self.mappings >= MOST_MAPPINGS {
-                return Err(Violation::new(FaultReason::KERNEL_FAILED, number.into()));
+                return Err(WorkerError::Impossible("its memory has too many pieces").into());
             }
-            // A read-only page is mapped as such, and the device's store to it fails.
             let extent = mmu.extent(at, Access::Read, window)?;
             let memory = Memory {
                 address: extent.address,
@@ -267,19 +259,47 @@ impl Own {
                 writable: extent.writable,
             };
             (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
-            self.held.worker.map(&memory).map_err(|error| lost(&error, number))?;
+            self.held.worker.map(&memory)?;
             at = extent.address.saturating_add(extent.length);
         }
         Ok(())
     }
 }
 
-/// The violation that reports the end of a kernel's worker.
-pub fn lost(error: &WorkerError, number: u32) -> Violation {
-    tracing::debug!(%error, number, "a worker is lost");
-    let reason = match error {
-        WorkerError::Impossible(_) => FaultReason::KERNEL_FAILED,
-        _ => FaultReason::KERNEL_LOST,
-    };
-    Violation::new(reason, number.into())
+/// Why a worker does not do what its queue waits for.
+#[derive(Debug)]
+pub enum Lost {
+    /// The guest has no such memory: its queue is lost, as with any packet.
+    Fault(Violation),
+    /// The worker has ended or sent nonsense, or is asked for something impossible.
+    Worker(WorkerError),
+    /// The dispatch of this index was invalid, or Vulkan failed.
+    NotDone(u32),
+}
+
+impl From<Violation> for Lost {
+    fn from(violation: Violation) -> Self {
+        Self::Fault(violation)
+    }
+}
+
+impl From<WorkerError> for Lost {
+    fn from(error: WorkerError) -> Self {
+        Self::Worker(error)
+    }
+}
+
+impl Lost {
+    /// The violation of a queue whose kernels are lost by it; `number` returns the number of the kernel with an index.
+    pub fn of_kernels(self, number: impl Fn(u32) -> u32) -> Violation {
+        let (reason, index) = match self {
+            Self::Fault(violation) => return violation,
+            Self::NotDone(index) => (FaultReason::KERNEL_FAILED, index),
+            Self::Worker(WorkerError::Impossible(_)) => (FaultReason::KERNEL_FAILED, 0),
+            Self::Worker(_) => (FaultReason::KERNEL_LOST, 0),
+        };
+        let number = number(index);
+        tracing::debug!(lost = ?self, number, "kernels are lost");
+        Violation::new(reason, number.into())
+    }
 }

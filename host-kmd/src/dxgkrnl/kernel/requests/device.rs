@@ -65,6 +65,9 @@ impl ProcessAccess<'_> {
         for kernel in device.kernels() {
             self.remove_kernel(*kernel)?;
         }
+        for session in device.video_sessions() {
+            self.remove_video_session(*session)?;
+        }
         self.abandon_compilations(handle)?;
         for fence in device.fences().clone() {
             self.remove_fence(fence)?;

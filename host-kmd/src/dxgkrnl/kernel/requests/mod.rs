@@ -23,3 +23,4 @@ pub(crate) mod process;
 pub(crate) mod render;
 pub(crate) mod residency;
 pub(crate) mod sharing;
+mod video;

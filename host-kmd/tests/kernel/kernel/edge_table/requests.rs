@@ -46,6 +46,7 @@ use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::video::{DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
@@ -469,6 +470,36 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         RequestCode::DESTROY_KERNEL => {
             let kernel = world.kernel;
             vec![row(process, &DestroyKernel { kernel }, vec![handle("kernel", kernel)])]
+        }
+        RequestCode::QUERY_VIDEO_CAPS => {
+            vec![row(0, &QueryVideoCaps { reserved: 0 }, vec![zero("reserved", 8)])]
+        }
+        RequestCode::CREATE_VIDEO_SESSION => {
+            let request = create_video_session(client.device);
+            let fields = vec![
+                handle("device", client.device),
+                field("node", 4, |node| match node {
+                    2 => Ok(()),
+                    0 | 1 => Err(Status::NOT_SUPPORTED),
+                    _ => Err(Status::INVALID_PARAMETER),
+                }),
+                if_so("codec", 4, |codec| codec == 1),
+                if_so("format", 4, |format| (1..=4).contains(&format)),
+                if_so("width", 4, |width| (1..=8192).contains(&width)),
+                if_so("height", 4, |height| (1..=8192).contains(&height)),
+                zero("rate_control", 4),
+                zero("rate", 4),
+                zero("frame_rate_numerator", 4),
+                zero("frame_rate_denominator", 4),
+                zero("key_frame_interval", 4),
+                zero("speed", 4),
+                zero("reserved", 4),
+            ];
+            vec![row(process, &request, fields)]
+        }
+        RequestCode::DESTROY_VIDEO_SESSION => {
+            let session = world.video_session;
+            vec![row(process, &DestroyVideoSession { session }, vec![handle("session", session)])]
         }
         RequestCode::PRESENT => presents(world),
         code if code >= RequestCode::REGISTER_AGENT => agents(code, world),

@@ -4,7 +4,7 @@
 
 use crate::bench::{Bench, Client, FEATURES, RESOURCES, USER_MODE};
 use crate::display::{caps, commit, monitor, path};
-use crate::model::Model;
+use crate::model::{Model, NODES_WITH_VIDEO};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{GuestResources, Input};
@@ -22,6 +22,7 @@ use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel,
 };
+use bellhop_protocol::control::video::{CreateVideoSession, RateControl, VideoCodec, VideoFormat};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ pub(super) struct World {
     /// A device without objects.
     pub(super) device: Handle,
     pub(super) doorbell: Handle,
+    pub(super) video_session: Handle,
     /// A queue without a doorbell, and two allocations for a ring.
     pub(super) unrung: Handle,
     pub(super) ring: (Handle, Handle),
@@ -92,10 +94,31 @@ pub(super) fn paged(device: Handle) -> CreateAllocation {
     }
 }
 
+/// A session on the node that decodes.
+pub(super) fn create_video_session(device: Handle) -> CreateVideoSession {
+    CreateVideoSession {
+        device,
+        node: 2,
+        codec: VideoCodec::AV1,
+        format: VideoFormat::NV12,
+        width: 640,
+        height: 360,
+        rate_control: RateControl::QUANTIZER,
+        rate: 0,
+        frame_rate_numerator: 0,
+        frame_rate_denominator: 0,
+        key_frame_interval: 0,
+        speed: 0,
+        reserved: 0,
+    }
+}
+
 impl World {
     pub(super) fn new() -> Self {
-        let model = Arc::new(Model::with_displays(caps()));
-        let mut bench = Bench::of(vec![model], Limits::default());
+        let mut model = Model::with_displays(caps());
+        model.nodes = NODES_WITH_VIDEO;
+        model.state().video_room = 16;
+        let mut bench = Bench::of(vec![Arc::new(model)], Limits::default());
         let guest = bench.guest(1);
         for child in 0..2 {
             bench.model.plug(guest, child, Some(monitor()));
@@ -135,6 +158,8 @@ impl World {
         let offering = bench.call(client, &request).unwrap().allocation;
         let offered = bench.call(client, &ShareAllocation { allocation: offering }).unwrap();
         let kernel = bench.kernel(client, fixed_va).kernel;
+        let request = create_video_session(client.device);
+        let video_session = bench.call(client, &request).unwrap().session;
         let mut world = Self {
             bench,
             client,
@@ -153,6 +178,7 @@ impl World {
             shared,
             shared_name,
             kernel,
+            video_session,
             offering,
             offered,
         };

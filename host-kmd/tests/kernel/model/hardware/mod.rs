@@ -12,13 +12,14 @@ mod memory;
 mod observe;
 mod page_tables;
 mod queues;
+mod video;
 
 pub use kernels::ModelKernel;
 
 use bellhop_host_kmd::hardware::NodeDescription;
 use bellhop_protocol::control::adapter::EngineType;
 
-/// The nodes of an adapter, unless a test chooses others. The last executes paging.
+/// The nodes of an adapter, unless a test chooses others. The last for copies executes paging.
 pub const NODES: &[NodeDescription] = &[
     NodeDescription {
         engine_type: EngineType::THREE_D,

@@ -5,9 +5,10 @@
 use crate::model::{Call, Model, Table};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, PageTableRange, PageTables,
-    Pte, SystemContext, SystemContexts, UnknownId,
+    AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, NodeDescription,
+    PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
 };
+use bellhop_protocol::control::adapter::EngineType;
 use std::collections::BTreeMap;
 
 impl PageTables for Model {
@@ -128,7 +129,10 @@ impl SystemContexts for Model {
         let address_space = self.create_address_space(guest)?;
         let mut state = self.state();
         let hw_queue = HwQueueId(state.id());
-        let node = self.nodes.len() as u32 - 1;
+        let copies = |node: &NodeDescription| {
+            [EngineType::THREE_D, EngineType::COPY].contains(&node.engine_type)
+        };
+        let node = self.nodes.iter().rposition(copies).unwrap() as u32;
         let system = SystemContext { address_space, hw_queue, node };
         assert_eq!(state.systems.insert(guest, system), None, "a second system context");
         Ok(system)

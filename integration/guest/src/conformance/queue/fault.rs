@@ -62,7 +62,7 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
 ];
 
 fn unknown_packet(scene: &Scene) -> Result<(), Mismatch> {
-    for opcode in [0x02, 0x32, 0xFFFF] {
+    for opcode in [0x02, 0x2F, 0xFFFF] {
         let mut bench = scene.bench()?;
         bench.commands.nop()?.raw(PacketHeader::new(Opcode(opcode), 8, 0).as_bytes())?;
         let fault = bench.expect_fault(FaultReason::UNKNOWN_PACKET, opcode.into())?;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! AV1, by crates in Rust: rav1d decodes and rav1e encodes, both without assembly and without threads of their own.
+//!
+//! rav1d is a translation of dav1d, so its pictures equal dav1d's bit by bit, film grain included. Its interface is dav1d's
+//! for C; [`Decoder`] makes it safe. Streams are those of guests: a decoder may panic or hang on one, so only a worker in
+//! its sandbox has decoders of guests.
+
+mod decoder;
+mod encoder;
+mod picture;
+
+pub use decoder::{DecodeError, Decoder};
+pub use encoder::{Encoded, Encoder, EncoderSettings, Rate, SettingsError};
+pub use picture::{Layout, Picture};
+
+/// Makes the encoder's libraries run everything on the calling thread. To be called before the first encoder is made, by
+/// the thread that encodes; without it, a library starts a thread for each processor.
+pub fn stay_on_this_thread() {
+    // Fails only if the pool exists already.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
+}

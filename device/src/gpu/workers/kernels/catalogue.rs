@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The control plane's side of kernels.
+
+use super::module::Module;
+use super::source::Source;
+use super::table::KernelSpace;
+use crate::gpu::memory::page_table::AddressSpace;
+use crate::gpu::shared::partition::Partition;
+use crate::gpu::workers::desk::{Compile, Desk, Order, Outcome};
+use crate::gpu::workers::tenant::GuestWorkers;
+use bellhop_host_kmd::hardware::{
+    AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal, KernelSource,
+};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most modules of a guest that are remembered, and most bytes of their SPIR-V.
+const REMEMBERED: usize = 64;
+const REMEMBERED_BYTES: usize = 4 << 20;
+
+/// The modules that a guest has had compiled. No guest learns from, or suffers by, what another's compiler said.
+#[derive(Debug, Default)]
+struct Remembered {
+    modules: HashMap<Arc<Source>, Arc<Module>>,
+    /// Oldest first.
+    order: VecDeque<Arc<Source>>,
+    bytes: usize,
+}
+
+impl Remembered {
+    /// The module of a source, perhaps of an earlier kernel.
+    fn module(&mut self, source: Source) -> io::Result<Arc<Module>> {
+        if let Some(module) = self.modules.get(&source) {
+            return Ok(Arc::clone(module));
+        }
+        let module = Arc::new(Module::new(&source)?);
+        let source = Arc::new(source);
+        self.bytes += source.spirv.len();
+        self.modules.insert(Arc::clone(&source), Arc::clone(&module));
+        self.order.push_back(source);
+        while self.order.len() > REMEMBERED || self.bytes > REMEMBERED_BYTES {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= oldest.spirv.len();
+            self.modules.remove(&oldest);
+        }
+        Ok(module)
+    }
+}
+
+/// A guest with kernels.
+#[derive(Debug)]
+struct Owner {
+    guest: Arc<GuestWorkers>,
+    remembered: Remembered,
+    spaces: Vec<Arc<KernelSpace>>,
+    /// The latest kernel's number.
+    last: u32,
+}
+
+/// All kernels.
+#[derive(Debug)]
+pub struct Kernels {
+    desk: Arc<Desk>,
+    most: usize,
+    /// No engine ever takes this lock.
+    owners: Mutex<HashMap<GuestId, Owner>>,
+}
+
+impl Kernels {
+    /// No kernels. A guest may have this many.
+    pub fn new(desk: Arc<Desk>, kernels_per_guest: u32) -> Self {
+        Self { desk, most: kernels_per_guest as usize, owners: Mutex::default() }
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<GuestId, Owner>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies a kernel's source, and begins to compile it.
+    ///
+    /// # Errors
+    /// If there can be no such kernel.
+    pub fn create(
+        &self,
+        partition: &Partition,
+        space: &AddressSpace,
+        source: KernelSource,
+        workers: &Arc<GuestWorkers>,
+    ) -> Result<KernelNumber, KernelRefusal> {
+        let guest = partition.id();
+        let mut owners = self.owners();
+        let owner = owners.entry(guest).or_insert_with(|| Owner {
+            guest: Arc::clone(workers),
+            remembered: Remembered::default(),
+            spaces: Vec::new(),
+            last: 0,
+        });
+        if owner.spaces.iter().map(|space| space.len()).sum::<usize>() >= self.most {
+            return Err(KernelRefusal::Full);
+        }
+        let number = owner.last.checked_add(1).ok_or(KernelRefusal::Full)?;
+        let memory = partition.memory();
+        let source = Source::read(source, space, &memory).map_err(KernelRefusal::Unreadable)?;
+        let module = owner.remembered.module(source).map_err(|error| {
+            tracing::error!(%error, guest = guest.0, "cannot keep a kernel");
+            KernelRefusal::Full
+        })?;
+        owner.last = number;
+        let space = match owner.spaces.iter().find(|known| known.id() == space.id()) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let new = Arc::new(KernelSpace::new(space.id(), Arc::clone(&owner.guest)));
+                owner.spaces.push(Arc::clone(&new));
+                let mut spaces = HashMap::clone(&self.desk.spaces.load());
+                spaces.insert(new.id(), Arc::clone(&new));
+                self.desk.spaces.store(Arc::new(spaces));
+                new
+            }
+        };
+        space.add(number, Arc::clone(&module));
+        match module.outcome() {
+            Some(outcome) => self.desk.tell(Outcome { space: space.id(), number, outcome }),
+            None => self.desk.order(Order::Compile(Compile { space, number, module })),
+        }
+        Ok(KernelNumber(number))
+    }
+
+    /// Destroys a kernel. Returns false if there is no such kernel.
+    pub fn destroy(&self, space: AddressSpaceId, kernel: KernelNumber) -> bool {
+        self.desk.space(space).is_some_and(|space| space.remove(kernel.0))
+    }
+
+    /// Destroys the kernels of an address space. Its workers end soon, and before any engine passes a later ticket.
+    pub fn end_space(&self, space: AddressSpaceId) {
+        let mut owners = self.owners();
+        for owner in owners.values_mut() {
+            owner.spaces.retain(|known| known.id() != space);
+        }
+        self.forget(|known| known.id() == space);
+    }
+
+    /// Destroys all kernels of a guest.
+    pub fn end_guest(&self, guest: GuestId) {
+        self.owners().remove(&guest);
+        self.forget(|known| known.tenant.guest.id == guest);
+    }
+
+    fn forget(&self, which: impl Fn(&KernelSpace) -> bool) {
+        let known = self.desk.spaces.load_full();
+        let (ended, left): (Vec<_>, HashMap<_, _>) = {
+            let (ended, left): (Vec<_>, Vec<_>) = known.iter().partition(|(_, space)| which(space));
+            let copy = |(id, space): (&AddressSpaceId, &Arc<KernelSpace>)| (*id, Arc::clone(space));
+            (ended, left.into_iter().map(copy).collect())
+        };
+        if ended.is_empty() {
+            return;
+        }
+        self.desk.spaces.store(Arc::new(left));
+        for (_, space) in ended {
+            space.tenant.end();
+            self.desk.order(Order::EndTenant(space.tenant.id));
+        }
+    }
+
+    /// The interrupts for what the compiler said since the last call. Forgets what it refused.
+    pub fn take_interrupts(&self) -> Vec<Interrupt> {
+        let told = std::iter::from_fn(|| self.desk.take_outcome());
+        told.filter_map(|Outcome { space: id, number, outcome }| {
+            // The process may have destroyed the kernel meanwhile.
+            let space = self.desk.space(id).filter(|space| space.contains(number))?;
+            if matches!(outcome, KernelOutcome::Failed(..)) {
+                space.remove(number);
+            }
+            Some(Interrupt::KernelCompiled { space: id, kernel: KernelNumber(number), outcome })
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The thread that manages workers: it starts them, has kernels compiled and loaded, and buries them.
+//!
+//! Only this thread starts workers: they end with the thread that started them. It waits for all of them at once, each
+//! with a deadline, so a slow compiler delays nobody but its guest.
+//!
+//! Nothing of a guest's memory is mapped in any worker here, so none of them delays a TLB flush. Those that compile never
+//! have memory mapped, and each compiles for one guest only: what one guest's kernel does to a compiler is seen by no
+//! other guest.
+
+mod compiling;
+mod executing;
+mod graves;
+mod pace;
+mod starting;
+
+use super::config::WorkersConfig;
+use super::desk::{Desk, Order, Request};
+use super::held::Held;
+use super::roster::{Listed, Roster, Task};
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_worker::owner::{Event, Options, Role, Worker, WorkerError};
+use compiling::Compiling;
+use executing::Executing;
+use graves::Graves;
+use pace::Pace;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use starting::Starting;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a worker may take to start. A self-test takes a second at most, but the driver may be on a slow disk.
+const START: Duration = Duration::from_secs(60);
+
+/// A worker that the manager has.
+struct Process {
+    worker: Body,
+    role: Role,
+    /// Whether it has passed its self-test.
+    ready: bool,
+    /// When it has taken too long.
+    deadline: Option<Instant>,
+    duty: Duty,
+}
+
+impl Process {
+    /// What tools are told of it.
+    fn listed(&self) -> Listed {
+        let worker = match &self.worker {
+            Body::Free(worker) => worker,
+            Body::Held(held) => &held.worker,
+        };
+        let (state, guest, request) = match &self.duty {
+            Duty::Spare => ("spare", None, None),
+            Duty::Executor(request, _) => ("loading", Some(request.tenant.guest.id), Some(request)),
+            Duty::Compiler { guest, job: Some(_) } => ("compiling", Some(*guest), None),
+            Duty::Compiler { guest, job: None } => ("compiler", Some(*guest), None),
+        };
+        Listed {
+            pid: worker.id(),
+            role: self.role,
+            task: Task::Does(if self.ready { state } else { "starting" }),
+            guest,
+            space: request.map(|request| request.tenant.space),
+            engine: request.map(|request| request.engine),
+        }
+    }
+
+    /// Whether a process that was asked for nothing has not ended.
+    fn is_alive(&mut self) -> bool {
+        matches!(self.worker.worker().next(Some(Duration::ZERO)), Ok(None))
+    }
+}
+
+/// The process itself.
+enum Body {
+    /// Without a tenant.
+    Free(Worker),
+    /// Of a tenant.
+    Held(Box<Held>),
+}
+
+impl Body {
+    fn worker(&mut self) -> &mut Worker {
+        match self {
+            Self::Free(worker) => worker,
+            Self::Held(held) => &mut held.worker,
+        }
+    }
+
+    fn into_worker(self) -> Worker {
+        match self {
+            Self::Free(worker) => worker,
+            Self::Held(held) => held.worker,
+        }
+    }
+}
+
+/// What the manager has a worker for.
+enum Duty {
+    /// The next process that needs one for kernels.
+    Spare,
+    /// A request of an engine, with the number of modules that it has loaded.
+    Executor(Request, usize),
+    /// Compiling for a guest.
+    Compiler { guest: GuestId, job: Option<super::desk::Compile> },
+}
+
+/// Why a process of the manager's ends.
+enum End {
+    /// It refused to start, or does not start.
+    NotStarted(String),
+    /// It ended, or sent nonsense.
+    Ended(String),
+    /// It took too long to compile.
+    TooSlow,
+    /// It could not load a kernel that was compiled before.
+    NotLoaded(String),
+    /// It is not needed any more.
+    Unneeded,
+}
+
+/// The manager's state.
+pub struct Manager {
+    desk: Arc<Desk>,
+    config: WorkersConfig,
+    processes: Vec<Process>,
+    starting: BTreeMap<Role, Starting>,
+    pace: Pace,
+    compiling: Compiling,
+    executing: Executing,
+    graves: Graves,
+}
+
+impl Manager {
+    /// A manager without workers.
+    pub fn new(desk: Arc<Desk>, config: WorkersConfig) -> Self {
+        Self {
+            pace: Pace::new(config.starts),
+            desk,
+            config,
+            processes: Vec::new(),
+            starting: BTreeMap::new(),
+            compiling: Compiling::default(),
+            executing: Executing::default(),
+            graves: Graves::default(),
+        }
+    }
+
+    /// Runs until it is told to stop.
+    pub fn run(mut self) {
+        loop {
+            self.pace.begin();
+            self.serve_requests();
+            self.serve_compiles();
+            self.keep_a_spare();
+            self.desk.roster.store(Arc::new(self.roster()));
+            let deadline = self.deadline();
+            let readable = self.wait(deadline);
+            self.desk.acknowledge();
+            while let Some(order) = self.desk.take_order() {
+                if !self.take(order) {
+                    return;
+                }
+            }
+            // From the last: a process that ends is removed.
+            for index in readable.into_iter().rev() {
+                self.listen(index);
+            }
+            self.end_the_late();
+            self.graves.fill(&self.desk);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let deadlines = self.processes.iter().filter_map(|process| process.deadline);
+        let retries = self.starting.values().filter_map(Starting::retry);
+        deadlines.chain(retries).chain(self.pace.next()).min()
+    }
+
+    /// Waits for an order, for a process or for the deadline. Returns the indices of processes that said something.
+    fn wait(&self, deadline: Option<Instant>) -> Vec<usize> {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let order = self.desk.fd();
+        let mut polled = vec![PollFd::from_borrowed_fd(order, PollFlags::IN)];
+        for process in &self.processes {
+            let worker = match &process.worker {
+                Body::Free(worker) => worker,
+                Body::Held(held) => &held.worker,
+            };
+            polled.push(PollFd::from_borrowed_fd(worker.socket(), PollFlags::IN));
+        }
+        polled.extend(self.graves.fds());
+        match poll(&mut polled, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => tracing::error!(%error, "the manager of workers cannot wait"),
+        }
+        let processes = polled.iter().skip(1).take(self.processes.len()).enumerate();
+        processes.filter(|(_, fd)| !fd.revents().is_empty()).map(|(index, _)| index).collect()
+    }
+
+    /// Starts a worker for this duty, or takes the one that is ready. Gives the duty back if there can be none now.
+    fn employ(&mut self, duty: Duty) -> Result<usize, Duty> {
+        let is_spare = |process: &Process| matches!(process.duty, Duty::Spare);
+        let role = duty.role();
+        let spare = self.processes.iter().position(is_spare).filter(|_| role == Role::Kernels);
+        if let Some(index) = spare {
+            let process = &mut self.processes[index];
+            if !process.ready || process.is_alive() {
+                process.duty = duty;
+                return Ok(index);
+            }
+            self.end(index, End::Unneeded);
+        }
+        self.start(duty)
+    }
+
+    /// All workers, for tools.
+    fn roster(&self) -> Roster {
+        let own = self.processes.iter().map(Process::listed);
+        own.chain(self.executing.listed()).chain(self.graves.listed()).collect()
+    }
+
+    /// Starts a spare worker for kernels, if there is none: a driver takes long to start.
+    fn keep_a_spare(&mut self) {
+        let is_spare = |process: &Process| matches!(process.duty, Duty::Spare);
+        if self.config.of(Role::Kernels).is_some() && !self.processes.iter().any(is_spare) {
+            let _ = self.start(Duty::Spare);
+        }
+    }
+
+    fn start(&mut self, duty: Duty) -> Result<usize, Duty> {
+        let role = duty.role();
+        let starting = self.starting.entry(role).or_default();
+        let Some(config) = self.config.of(role).filter(|_| starting.trouble().is_none()) else {
+            return Err(duty);
+        };
+        let options = Options {
+            role,
+            window: self.desk.window.clone(),
+            memory: config.memory,
+            device: config.device,
+            threads: config.threads,
+        };
+        match Worker::spawn(config.worker.command(), &options) {
+            Ok(worker) => {
+                let deadline = Some(Instant::now() + START);
+                let worker = Body::Free(worker);
+                self.processes.push(Process { worker, role, ready: false, deadline, duty });
+                Ok(self.processes.len() - 1)
+            }
+            Err(error) => {
+                starting.pause(role, &error.to_string());
+                Err(duty)
+            }
+        }
+    }
+
+    /// Why no worker of a role is started now.
+    fn why_none(&self, role: Role) -> String {
+        let trouble = self.starting.get(&role).and_then(Starting::trouble);
+        trouble.unwrap_or("it does not start").to_owned()
+    }
+
+    /// Follows an order. Returns false if it is to stop.
+    fn take(&mut self, order: Order) -> bool {
+        match order {
+            Order::Compile(compile) => self.compiling.push(compile),
+            Order::Prepare(request) => self.executing.ask(request),
+            Order::Bury { engine, tenant, worker, grave } => {
+                self.executing.gone(engine, tenant);
+                self.graves.dig(worker, tenant.role, Some((engine, grave)));
+            }
+            Order::EndTenant(tenant) => {
+                self.compiling.forget(|compile| compile.space.tenant.id == tenant);
+                self.executing.end(&self.desk, tenant);
+            }
+            Order::EndGuest(guest) => {
+                self.compiling.forget(|compile| compile.space.tenant.guest.id == guest);
+                let compilers = (0..self.processes.len()).rev().filter(|index| {
+                    matches!(self.processes[*index].duty, Duty::Compiler { guest: of, .. } if of == guest)
+                });
+                for index in compilers.collect::<Vec<_>>() {
+                    self.end(index, End::Unneeded);
+                }
+            }
+            Order::Stop => return false,
+        }
+        true
+    }
+
+    /// Hears everything that a process has said.
+    fn listen(&mut self, index: usize) {
+        while let Some(process) = self.processes.get_mut(index) {
+            match process.worker.worker().next(Some(Duration::ZERO)) {
+                Ok(None) => return,
+                Ok(Some(event)) => {
+                    if !self.hear(index, event) {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let end = why(process.ready, &error);
+                    return self.end(index, end);
+                }
+            }
+        }
+    }
+
+    /// Hears an event of a process. Returns false if the manager has the process no longer.
+    fn hear(&mut self, index: usize, event: Event) -> bool {
+        let Some(process) = self.processes.get_mut(index) else { return false };
+        match event {
+            Event::Ready { .. } if !process.ready => {
+                process.ready = true;
+                process.deadline = None;
+                self.starting.entry(process.role).or_default().succeeded();
+                self.go_on(index)
+            }
+            Event::Refused(why) => {
+                self.end(index, End::NotStarted(why));
+                false
+            }
+            Event::Loaded(_) => match &process.duty {
+                Duty::Executor(..) => self.module_is_loaded(index),
+                _ => {
+                    self.is_compiled(index, Ok(()));
+                    true
+                }
+            },
+            Event::NotLoaded(_, why) => match &process.duty {
+                Duty::Executor(..) => {
+                    self.end(index, End::NotLoaded(why));
+                    false
+                }
+                _ => {
+                    self.is_compiled(index, Err(why));
+                    true
+                }
+            },
+            // A worker that follows a wild pointer ends; it tells nothing else without a request.
+            _ => {
+                self.end(index, End::Ended("it used an invalid address".into()));
+                false
+            }
+        }
+    }
+
+    /// Continues with a process that is ready. Returns false if the manager has it no longer.
+    fn go_on(&mut self, index: usize) -> bool {
+        match self.processes.get(index).map(|process| &process.duty) {
+            Some(Duty::Executor(..)) => self.load_next(index),
+            Some(Duty::Compiler { .. }) => {
+                self.begin_job(index);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Ends processes that have taken too long.
+    fn end_the_late(&mut self) {
+        let now = Instant::now();
+        for index in (0..self.processes.len()).rev() {
+            let process = &self.processes[index];
+            if process.deadline.is_none_or(|deadline| deadline > now) {
+                continue;
+            }
+            let end = match &process.duty {
+                _ if !process.ready => {
+                    End::NotStarted("it did not pass its self-test in time".into())
+                }
+                Duty::Compiler { job: None, .. } => End::Unneeded,
+                _ => End::TooSlow,
+            };
+            self.end(index, end);
+        }
+    }
+
+    /// Ends a process, and tells those who wait for it.
+    fn end(&mut self, index: usize, end: End) {
+        let Process { worker, role, duty, .. } = self.processes.swap_remove(index);
+        self.graves.dig(worker.into_worker(), role, None);
+        if let End::NotStarted(why) = &end
+            && self.starting.entry(role).or_default().failed(role, why)
+        {
+            match duty {
+                Duty::Spare | Duty::Compiler { job: None, .. } => {}
+                Duty::Executor(request, _) => self.executing.ask(request),
+                Duty::Compiler { job: Some(job), .. } => self.compiling.push(job),
+            }
+            return;
+        }
+        match duty {
+            Duty::Spare => {}
+            Duty::Executor(request, _) => self.not_prepared(&request, &end),
+            Duty::Compiler { job: Some(job), .. } => self.not_compiled(&job, end),
+            Duty::Compiler { job: None, .. } => {}
+        }
+    }
+}
+
+impl Duty {
+    /// The role of a worker that has it.
+    fn role(&self) -> Role {
+        match self {
+            Self::Spare | Self::Compiler { .. } => Role::Kernels,
+            Self::Executor(request, _) => request.tenant.id.role,
+        }
+    }
+}
+
+/// Why a process ends that says this.
+fn why(ready: bool, error: &WorkerError) -> End {
+    if ready { End::Ended(error.to_string()) } else { End::NotStarted(error.to_string()) }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The manager's thread, and what every role's control plane needs of it.
+
+use super::config::WorkersConfig;
+use super::desk::{Desk, Order};
+use super::manager::Manager;
+use super::tenant::GuestWorkers;
+use crate::allowance::{Allowance, Rate};
+use crate::gpu::shared::chip::Chip;
+use crate::gpu::shared::partition::Partition;
+use bellhop_host_kmd::hardware::GuestId;
+use bellhop_protocol::control::kernel::KernelCaps;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// All workers of an adapter. They and the thread that manages them end when this is dropped.
+#[derive(Debug)]
+pub struct Workers {
+    desk: Arc<Desk>,
+    /// No engine ever takes this lock.
+    guests: Mutex<HashMap<GuestId, Arc<GuestWorkers>>>,
+    /// By the paths of sockets, of which the daemon has few.
+    sockets: Mutex<HashMap<String, Arc<Allowance>>>,
+    manager: Option<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts the manager. Guests are told of kernels what `caps` say.
+    ///
+    /// # Errors
+    /// If the operating system has no file descriptors or threads.
+    pub fn start(config: WorkersConfig, caps: KernelCaps, chip: Arc<Chip>) -> io::Result<Self> {
+        let desk = Arc::new(Desk::new(chip, caps)?);
+        let manager = Manager::new(Arc::clone(&desk), config);
+        let manager = Builder::new().name("workers".into()).spawn(|| manager.run())?;
+        let (guests, sockets) = (Mutex::default(), Mutex::default());
+        Ok(Self { desk, guests, sockets, manager: Some(manager) })
+    }
+
+    /// Where engines and control plane meet the manager.
+    pub fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
+    /// What all workers of a guest share.
+    pub fn guest(&self, partition: &Partition) -> Arc<GuestWorkers> {
+        let id = partition.id();
+        let new = || Arc::new(GuestWorkers::new(id, self.starts(partition)));
+        Arc::clone(lock(&self.guests).entry(id).or_insert_with(new))
+    }
+
+    /// The workers that may be started for a guest. Those that come to one socket share them: whoever connects anew gains
+    /// nothing.
+    fn starts(&self, partition: &Partition) -> Arc<Allowance> {
+        let socket = partition.front_end.get().map(|front_end| front_end.socket.as_str());
+        let Some(socket) = socket.filter(|socket| !socket.is_empty()) else {
+            return Arc::default();
+        };
+        Arc::clone(lock(&self.sockets).entry(socket.to_owned()).or_default())
+    }
+
+    /// Changes how often workers are started for the guests of a socket.
+    pub fn set_starts(&self, socket: &str, rate: Rate) {
+        lock(&self.sockets).entry(socket.to_owned()).or_default().set_rate(rate);
+    }
+
+    /// A guest is detached, and its tenants have ended.
+    pub fn end_guest(&self, guest: GuestId) {
+        lock(&self.guests).remove(&guest);
+        self.desk.order(Order::EndGuest(guest));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.desk.order(Order::Stop);
+        if let Some(manager) = self.manager.take()
+            && manager.join().is_err()
+        {
+            tracing::error!("the manager of workers panicked");
+        }
+    }
+}

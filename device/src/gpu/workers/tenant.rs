@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Whose workers are.
+
+use crate::allowance::Allowance;
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
+use bellhop_worker::owner::Role;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// A tenant's number: that of an address space for kernels, of a session for video. Never used again in its role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId {
+    /// What its workers are for.
+    pub role: Role,
+    /// Its number in that role.
+    pub number: u64,
+}
+
+/// What all workers of a guest share.
+#[derive(Debug)]
+pub struct GuestWorkers {
+    /// The guest.
+    pub id: GuestId,
+    /// The workers that may be started for it, and for the other guests of its socket.
+    pub starts: Arc<Allowance>,
+    /// How many requests for a worker wait until the guest has fewer workers.
+    waiting: AtomicU32,
+}
+
+impl GuestWorkers {
+    /// A guest without workers.
+    pub fn new(id: GuestId, starts: Arc<Allowance>) -> Self {
+        Self { id, starts, waiting: AtomicU32::new(0) }
+    }
+
+    /// Manager: sets how many requests wait until the guest has fewer workers. Relaxed: it hands nothing over, and an
+    /// engine may see it late.
+    pub fn set_waiting(&self, requests: u32) {
+        self.waiting.store(requests, Ordering::Relaxed);
+    }
+
+    /// Engine: whether a request waits until the guest has fewer workers.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// What has workers of its own, one on each engine that needs one.
+#[derive(Debug)]
+pub struct Tenant {
+    /// Its number.
+    pub id: TenantId,
+    /// The address space whose memory its workers reach.
+    pub space: AddressSpaceId,
+    /// Its guest.
+    pub guest: Arc<GuestWorkers>,
+    has_ended: AtomicBool,
+    is_lost: AtomicBool,
+}
+
+impl Tenant {
+    /// A tenant without workers.
+    pub fn new(id: TenantId, space: AddressSpaceId, guest: Arc<GuestWorkers>) -> Self {
+        let (has_ended, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { id, space, guest, has_ended, is_lost }
+    }
+
+    /// Control plane: the tenant is about to be destroyed. Relaxed: the order or the ticket that follows hands it over.
+    pub fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Engine: its worker is gone, with all that it remembered. Relaxed: only the engine that has its worker asks.
+    pub fn lose(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Engine: whether a worker of it that remembered something is gone.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether the tenant is destroyed.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Video in a real guest.
+
+use crate::support::video::see_every_behaviour;
+use crate::support::vms;
+
+#[test]
+fn every_behaviour_of_video_is_seen_in_a_vm() {
+    let Some(vm) = vms() else { return };
+    see_every_behaviour(&mut vm());
+}
