@@ -2,15 +2,19 @@
 
 //! A kernel over a real GPU, as `bellhopd` has it, for one guest after another.
 
+use crate::model::monitors::monitor;
 use crate::rig::{LAYOUT, SEGMENTS};
 use bellhop_device::control_plane;
+use bellhop_device::gpu::display::config::{ConnectorConfig, DisplayConfig};
 use bellhop_device::gpu::{DEFAULT_WEIGHT, Gpu, GpuConfig};
 use bellhop_device::log::socket_span;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::calls::Calls;
+use bellhop_device::vhost::standing::Standing;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{Command, SharingGroups};
+use bellhop_protocol::control::display::ConnectorKind;
 use bellhop_protocol::features::Features;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
@@ -20,7 +24,19 @@ use std::time::Duration;
 
 /// The host of the guests, which have no BAR.
 pub static HOST: LazyLock<Host> = LazyLock::new(|| {
-    let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
+    let connector = ConnectorConfig {
+        name: "screen".into(),
+        kind: ConnectorKind::VIRTUAL,
+        max_pixel_rate: 1_000_000,
+        monitor: monitor(),
+        plugged: true,
+    };
+    let config = GpuConfig {
+        copy_engines: 1,
+        spin: Duration::ZERO,
+        display: DisplayConfig { connectors: vec![connector; 2], total_pixel_rate: 2_000_000 },
+        ..GpuConfig::default()
+    };
     let gpu = Gpu::start(config).unwrap();
     let (kernel, mailbox) = control_plane::channel();
     let state = Kernel::new(gpu.clone(), OsFeatures::default(), Limits::default()).unwrap();
@@ -45,8 +61,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         segments: SEGMENTS,
         features: Features::all(),
         sharing: SharingGroups::NONE,
-        weight: DEFAULT_WEIGHT,
-        doorbell_share: 0,
+        standing: Arc::new(Standing::new(DEFAULT_WEIGHT, 0)),
         span: socket_span(None),
         calls: Arc::new(Calls::new().unwrap()),
         memory_limit: u64::MAX,
