@@ -224,7 +224,7 @@ pub struct DisplayPath {
     pub flip: u64,
     /// The flips that wait, by the driver's numbers, in order.
     pub pending: Vec<u64>,
-    /// VSYNCs of the source up to the last that somebody wanted.
+    /// VSYNCs of the source up to the last at which a flip happened.
     pub vsyncs: u64,
     /// Flips of the source that were shown since the guest was attached.
     pub shown: u64,

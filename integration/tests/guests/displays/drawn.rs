@@ -38,7 +38,7 @@ fn a_recording_has_the_frames_that_kernels_drew_and_none_before_it_is_done() {
 
     let mut long = daemon.work(&["present", "--frames=1000000"]);
     let _runs = Runs(long.stdout(Stdio::null()).spawn().unwrap());
-    daemon.await_log("guest attached");
+    daemon.await_log("guest=2");
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("recording");
     // The guest may not have committed yet, and its kernel is being compiled: the first frames are waited for.
