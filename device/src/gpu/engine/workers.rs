@@ -210,7 +210,7 @@ impl Workers {
     ) -> Result<Start, Lost> {
         match self.admit(tenant.id, queue.id) {
             // Its worker was killed a moment ago, with another queue of the process.
-            _ if tenant.is_lost() => return Err(GONE.into()),
+            _ if tenant.is_lost() => return Err(Lost::Gone),
             Admission::Waits => return Ok(Start::Waits),
             Admission::Failed(_) => {
                 return Err(WorkerError::Impossible("there is no worker for it").into());
@@ -350,7 +350,7 @@ impl Workers {
         match self.await_answer(flight, tenant, mmu, is_alone)? {
             Wait::GoesOn(flight) => Ok(Wait::GoesOn(flight)),
             Wait::Done(Answer::Task(answer)) => Ok(Wait::Done(answer)),
-            Wait::Done(Answer::Batch) => Err(GONE.into()),
+            Wait::Done(Answer::Batch) => Err(Lost::Gone),
         }
     }
 
@@ -370,7 +370,7 @@ impl Workers {
                 let slice = if is_alone { own.flown_for() / PART } else { SLICE };
                 serve(own, mmu, &self.desk, slice.clamp(SLICE, LONG_SLICE))
             }
-            _ => Err(GONE.into()),
+            _ => Err(Lost::Gone),
         };
         match waited {
             Ok(None) => Ok(Wait::GoesOn(flight)),
@@ -564,9 +564,6 @@ impl Workers {
     }
 }
 
-/// What a worker that is not there anymore is lost by.
-const GONE: WorkerError = WorkerError::Impossible("its worker is gone");
-
 /// Prepares a worker for a queue's work: it runs, and has nothing mapped that the guest flushed.
 fn ready(own: &mut Own, desk: &Desk, queue: &HwQueue, mmu: &Mmu<'_>) -> Result<(), WorkerError> {
     own.resume()?;
@@ -631,7 +628,7 @@ fn serve(
     slice: Duration,
 ) -> Result<Option<Answer>, Lost> {
     let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
-        return Err(GONE.into());
+        return Err(Lost::Gone);
     };
     own.resume()?;
     let end = Instant::now() + slice;
@@ -651,7 +648,7 @@ fn serve(
                 let address = address.unwrap_or(0);
                 return Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address).into());
             }
-            _ => return Err(GONE.into()),
+            _ => return Err(Lost::Gone),
         }
         if Instant::now() >= end {
             break;

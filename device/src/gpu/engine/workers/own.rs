@@ -273,6 +273,8 @@ pub enum Lost {
     Fault(Violation),
     /// The worker has ended or sent nonsense, or is asked for something impossible.
     Worker(WorkerError),
+    /// The worker was killed before, for another reason.
+    Gone,
     /// The dispatch of this index was invalid, or Vulkan failed.
     NotDone(u32),
 }
@@ -296,7 +298,7 @@ impl Lost {
             Self::Fault(violation) => return violation,
             Self::NotDone(index) => (FaultReason::KERNEL_FAILED, index),
             Self::Worker(WorkerError::Impossible(_)) => (FaultReason::KERNEL_FAILED, 0),
-            Self::Worker(_) => (FaultReason::KERNEL_LOST, 0),
+            Self::Worker(_) | Self::Gone => (FaultReason::KERNEL_LOST, 0),
         };
         let number = number(index);
         tracing::debug!(lost = ?self, number, "kernels are lost");
