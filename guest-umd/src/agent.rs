@@ -5,18 +5,19 @@
 //! A program becomes the agent with [`Adapter::register_agent`]. Others ask it with [`Adapter::ask_agent`], and the host's
 //! operator does with `bellhop ctl agent`. Source: Windows KMD overview, "EEU".
 
-pub use crate::link::agent_events::{AgentEvent, AgentRequest, WantedTopology};
+pub use crate::link::agent_events::{AgentEvent, AgentRequest};
 pub use crate::link::display_events::HotPlug;
 pub use bellhop_protocol::control::agent::{
     ALL_WISHES, AgentInfo, AgentResult, AgentWish, DevicePresence, PowerPolicy, RecoveryKind,
 };
+pub use bellhop_protocol::control::topology::WantedTopology;
 
 use crate::adapter::Adapter;
 use crate::error::Error;
 use crate::link::session::Session;
 use bellhop_protocol::control::agent::{
-    AGENT_VERSION, AgentTopology, AnswerAgentRequest, AskAgent, QueryAgent, RegisterAgent,
-    SetDevicePresence, SetPowerPolicy, UnregisterAgent, answer, printable,
+    AGENT_VERSION, AnswerAgentRequest, AskAgent, QueryAgent, RegisterAgent, SetDevicePresence,
+    SetPowerPolicy, UnregisterAgent, answer, printable,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,22 +132,10 @@ impl Drop for Agent {
 }
 
 fn request(wish: Wish) -> AskAgent {
-    let plain =
-        |wish, argument| AskAgent { wish, argument, connector: 0, width: 0, height: 0, refresh: 0 };
-    let topology = |topology: AgentTopology| plain(AgentWish::TOPOLOGY, topology.0);
     match wish {
-        Wish::Topology(wanted) => match wanted {
-            WantedTopology::Extend => topology(AgentTopology::EXTEND),
-            WantedTopology::Clone => topology(AgentTopology::CLONE),
-            WantedTopology::Single => topology(AgentTopology::SINGLE),
-            WantedTopology::Off => topology(AgentTopology::OFF),
-            WantedTopology::Enumerate => topology(AgentTopology::ENUMERATE),
-            WantedTopology::Mode { connector, width, height, refresh } => {
-                AskAgent { connector, width, height, refresh, ..topology(AgentTopology::MODE) }
-            }
-        },
-        Wish::PowerPolicy(policy) => plain(AgentWish::POWER_POLICY, policy.0),
-        Wish::Stop => plain(AgentWish::STOP, 0),
-        Wish::Start => plain(AgentWish::START, 0),
+        Wish::Topology(wanted) => AskAgent::topology(wanted),
+        Wish::PowerPolicy(policy) => AskAgent::power_policy(policy),
+        Wish::Stop => AskAgent::stop(),
+        Wish::Start => AskAgent::start(),
     }
 }

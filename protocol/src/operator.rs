@@ -7,6 +7,8 @@
 //!
 //! Source: Windows KMD overview, "EEU".
 
+pub use crate::control::topology::WantedTopology;
+
 use crate::control::power::{DevicePowerState, EnginePowerState};
 use crate::snapshot::Change;
 use alloc::string::String;
@@ -120,40 +122,13 @@ pub enum OperatorAction {
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
     /// What its monitors show.
-    Topology(Topology),
+    Topology(WantedTopology),
     /// How the guest uses power.
     PowerPolicy(PowerPolicy),
     /// Stops the device and its clients.
     Stop,
     /// Starts the device and its clients.
     Start,
-}
-
-/// What a guest's monitors show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Topology {
-    /// A source of its own on each monitor.
-    Extend,
-    /// One source on all monitors.
-    Clone,
-    /// One source on the first monitor.
-    Single,
-    /// Nothing.
-    Off,
-    /// What the agent's own policy says, after it has looked at all connectors.
-    Enumerate,
-    /// This mode on one monitor; the others as they are.
-    Mode {
-        /// The connector, counted from 0.
-        connector: u32,
-        /// Pixels of a line.
-        width: u32,
-        /// Lines.
-        height: u32,
-        /// Refresh rate in thousandths of a Hz; 0 is any.
-        refresh: u32,
-    },
 }
 
 /// How a guest uses power.

@@ -6,37 +6,12 @@
 
 use crate::link::display_events::HotPlug;
 use bellhop_protocol::control::agent::{AgentTopology, PowerPolicy, RecoveryKind};
+use bellhop_protocol::control::topology::WantedTopology;
 use bellhop_protocol::event::{Event, EventKind};
 
 /// Names a request to the agent, which it answers once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentRequest(pub(crate) u64);
-
-/// What the monitors shall show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WantedTopology {
-    /// A source of its own on each monitor.
-    Extend,
-    /// One source on all monitors.
-    Clone,
-    /// One source on the first monitor.
-    Single,
-    /// Nothing.
-    Off,
-    /// What the agent's own policy says, after it has looked at all connectors.
-    Enumerate,
-    /// This mode on one connector; the others as they are.
-    Mode {
-        /// The connector.
-        connector: u32,
-        /// Pixels of a line.
-        width: u32,
-        /// Lines.
-        height: u32,
-        /// Refresh rate in thousandths of a Hz; 0 is any.
-        refresh: u32,
-    },
-}
 
 /// What happened, or is wanted of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

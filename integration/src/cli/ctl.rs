@@ -6,7 +6,8 @@ use crate::operator::{OPERATOR_SOCKET, OperatorClient};
 use anyhow::bail;
 use bellhop_guest::output;
 use bellhop_protocol::operator::{
-    DevicePower, EnginePower, Guests, OperatorAction, PowerPolicy, ServedSocket, Topology, Wish,
+    DevicePower, EnginePower, Guests, OperatorAction, PowerPolicy, ServedSocket, WantedTopology,
+    Wish,
 };
 use bellhop_protocol::snapshot::Change;
 use clap::{Args, Subcommand, ValueEnum};
@@ -176,7 +177,7 @@ enum AgentCommand {
     /// Change what the guest's monitors show
     Topology {
         /// extend, clone, single, off, enumerate, or a mode of a connector such as 1=1920x1080@60
-        topology: WantedTopology,
+        topology: Screens,
     },
     /// Change how the guest uses power
     PowerPolicy {
@@ -218,18 +219,18 @@ impl FromStr for Setting {
 
 /// What monitors show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct WantedTopology(Topology);
+struct Screens(WantedTopology);
 
-impl FromStr for WantedTopology {
+impl FromStr for Screens {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self(match text {
-            "extend" => Topology::Extend,
-            "clone" => Topology::Clone,
-            "single" => Topology::Single,
-            "off" => Topology::Off,
-            "enumerate" => Topology::Enumerate,
+            "extend" => WantedTopology::Extend,
+            "clone" => WantedTopology::Clone,
+            "single" => WantedTopology::Single,
+            "off" => WantedTopology::Off,
+            "enumerate" => WantedTopology::Enumerate,
             mode => mode_of(mode).ok_or(
                 "write extend, clone, single, off, enumerate, or a connector's number and its mode, such as \
                  1=1920x1080@60",
@@ -239,7 +240,7 @@ impl FromStr for WantedTopology {
 }
 
 /// A connector and its mode: `1=1920x1080@59.94`.
-fn mode_of(text: &str) -> Option<Topology> {
+fn mode_of(text: &str) -> Option<WantedTopology> {
     let (connector, mode) = text.split_once('=')?;
     let (size, rate) = match mode.split_once('@') {
         Some((size, rate)) => {
@@ -248,7 +249,7 @@ fn mode_of(text: &str) -> Option<Topology> {
         None => (mode, 0.0),
     };
     let (width, height) = size.split_once('x')?;
-    Some(Topology::Mode {
+    Some(WantedTopology::Mode {
         connector: connector.parse().ok()?,
         width: width.parse().ok()?,
         height: height.parse().ok()?,
@@ -399,11 +400,12 @@ mod tests {
 
     #[test]
     fn topologies_are_words_or_a_connector_s_mode() {
-        let of = |text: &str| text.parse::<WantedTopology>().map(|wanted| wanted.0);
-        assert_eq!(of("clone"), Ok(Topology::Clone));
-        let mode = Topology::Mode { connector: 1, width: 1920, height: 1080, refresh: 59_940 };
+        let of = |text: &str| text.parse::<Screens>().map(|wanted| wanted.0);
+        assert_eq!(of("clone"), Ok(WantedTopology::Clone));
+        let mode =
+            WantedTopology::Mode { connector: 1, width: 1920, height: 1080, refresh: 59_940 };
         assert_eq!(of("1=1920x1080@59.94"), Ok(mode));
-        let any = Topology::Mode { connector: 0, width: 640, height: 480, refresh: 0 };
+        let any = WantedTopology::Mode { connector: 0, width: 640, height: 480, refresh: 0 };
         assert_eq!(of("0=640x480"), Ok(any));
         for wrong in
             ["", "both", "1=", "1=640", "x=640x480", "1=640x480@", "1=640x480@0", "1=640x480@NaN"]

@@ -25,6 +25,7 @@ pub mod node_context;
 pub mod power;
 pub mod present;
 pub mod process;
+pub mod topology;
 pub mod video;
 
 use crate::status::Status;

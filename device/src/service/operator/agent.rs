@@ -4,10 +4,8 @@
 
 use crate::control_plane::KernelHandle;
 use bellhop_host_kmd::hardware::GuestId;
-use bellhop_protocol::control::agent::{
-    AgentResult, AgentTopology, AgentWish, AskAgent, PowerPolicy, printable,
-};
-use bellhop_protocol::operator::{self, Topology, Wish};
+use bellhop_protocol::control::agent::{AgentResult, AskAgent, PowerPolicy, printable};
+use bellhop_protocol::operator::{self, WantedTopology, Wish};
 
 /// Asks the agent of a guest. Returns what it answered.
 ///
@@ -34,43 +32,26 @@ pub(super) async fn ask(
 
 /// The request for a wish.
 fn request(wish: Wish) -> AskAgent {
-    let plain =
-        |wish, argument| AskAgent { wish, argument, connector: 0, width: 0, height: 0, refresh: 0 };
     match wish {
-        Wish::Topology(topology) => {
-            let topology_wanted = |of: AgentTopology| plain(AgentWish::TOPOLOGY, of.0);
-            match topology {
-                Topology::Extend => topology_wanted(AgentTopology::EXTEND),
-                Topology::Clone => topology_wanted(AgentTopology::CLONE),
-                Topology::Single => topology_wanted(AgentTopology::SINGLE),
-                Topology::Off => topology_wanted(AgentTopology::OFF),
-                Topology::Enumerate => topology_wanted(AgentTopology::ENUMERATE),
-                Topology::Mode { connector, width, height, refresh } => AskAgent {
-                    connector,
-                    width,
-                    height,
-                    refresh,
-                    ..topology_wanted(AgentTopology::MODE)
-                },
-            }
+        Wish::Topology(wanted) => AskAgent::topology(wanted),
+        Wish::PowerPolicy(operator::PowerPolicy::Balanced) => {
+            AskAgent::power_policy(PowerPolicy::BALANCED)
         }
-        Wish::PowerPolicy(policy) => {
-            let policy = match policy {
-                operator::PowerPolicy::Balanced => PowerPolicy::BALANCED,
-                operator::PowerPolicy::Performance => PowerPolicy::PERFORMANCE,
-                operator::PowerPolicy::Saving => PowerPolicy::SAVING,
-            };
-            plain(AgentWish::POWER_POLICY, policy.0)
+        Wish::PowerPolicy(operator::PowerPolicy::Performance) => {
+            AskAgent::power_policy(PowerPolicy::PERFORMANCE)
         }
-        Wish::Stop => plain(AgentWish::STOP, 0),
-        Wish::Start => plain(AgentWish::START, 0),
+        Wish::PowerPolicy(operator::PowerPolicy::Saving) => {
+            AskAgent::power_policy(PowerPolicy::SAVING)
+        }
+        Wish::Stop => AskAgent::stop(),
+        Wish::Start => AskAgent::start(),
     }
 }
 
 /// What was asked, for tools.
 pub(super) fn describe(wish: Wish) -> String {
     match wish {
-        Wish::Topology(Topology::Mode { connector, width, height, refresh }) => {
+        Wish::Topology(WantedTopology::Mode { connector, width, height, refresh }) => {
             format!("topology {connector}={width}x{height}@{}", f64::from(refresh) / 1000.0)
         }
         Wish::Topology(topology) => format!("topology {topology:?}").to_lowercase(),
