@@ -12,7 +12,6 @@ use super::screens::{self, Screens};
 use super::socket::{self, ControlListener};
 use crate::control_plane::KernelHandle;
 use crate::gpu::display::Viewer;
-use anyhow::Context;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{AdapterId, ListObjects, TraceAction, TracePage};
 use bellhop_protocol::fence_log::FenceLogEntry;
@@ -29,11 +28,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::{debug, warn};
+use tracing::debug;
 
 /// Maximum number of clients at once that do not view a display.
 const MAX_CLIENTS: usize = 8;
@@ -41,8 +40,6 @@ const MAX_CLIENTS: usize = 8;
 const MAX_VIEWERS: usize = 32;
 /// Longest time for a client to send a request, and to receive a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause after a failure to accept a client.
-const RECOVERY: Duration = Duration::from_millis(100);
 
 /// The refusal of what changes something.
 const CHANGES_NOTHING: &str = "the control socket changes nothing; ask on the operator's socket, with `bellhop ctl \
@@ -68,41 +65,33 @@ impl ControlSocket {
         screens: Screens,
         mut stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        // Here, since `listen` may be called outside the runtime.
-        let listener = self.0.listener.try_clone().and_then(UnixListener::from_std);
-        let listener = listener.context("cannot watch the control socket")?;
+        let arriving = self.0.clients("the control socket")?;
         let mut clients = JoinSet::new();
         let (places, viewers) = (Semaphore::new(MAX_CLIENTS), Semaphore::new(MAX_VIEWERS));
         let (places, viewers) = (Arc::new(places), Arc::new(viewers));
         loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                            let full = format!("the daemon already serves {MAX_CLIENTS} clients; try again later");
-                            // The socket's buffer is empty, so the line fits, unless the client has gone.
-                            let _ = stream.try_write(&line(&ListReply::<()>::Error(full)));
-                            continue;
-                        };
-                        let tools = Tools {
-                            kernel: kernel.clone(),
-                            screens: screens.clone(),
-                            viewers: Arc::clone(&viewers),
-                        };
-                        clients.spawn(async move {
-                            if let Err(error) = converse(stream, tools, place).await {
-                                debug!(%error, "dropped a client of the control socket");
-                            }
-                        });
-                    }
-                    Err(error) => {
-                        warn!(%error, "cannot accept a client of the control socket");
-                        tokio::time::sleep(RECOVERY).await;
-                    }
-                },
-                Some(_) = clients.join_next() => {}
+            let stream = tokio::select! {
+                stream = arriving.next() => stream,
+                Some(_) = clients.join_next() => continue,
                 _ = stopped.changed() => return Ok(()),
-            }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                let full =
+                    format!("the daemon already serves {MAX_CLIENTS} clients; try again later");
+                // The socket's buffer is empty, so the line fits, unless the client has gone.
+                let _ = stream.try_write(&line(&ListReply::<()>::Error(full)));
+                continue;
+            };
+            let tools = Tools {
+                kernel: kernel.clone(),
+                screens: screens.clone(),
+                viewers: Arc::clone(&viewers),
+            };
+            clients.spawn(async move {
+                if let Err(error) = converse(stream, tools, place).await {
+                    debug!(%error, "dropped a client of the control socket");
+                }
+            });
         }
     }
 }

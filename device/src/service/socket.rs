@@ -14,9 +14,13 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tracing::warn;
 
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 16;
+/// Pause after a failure to accept a client.
+const RECOVERY: Duration = Duration::from_millis(100);
 
 /// A socket that brings guests.
 pub struct Endpoint {
@@ -47,8 +51,41 @@ impl Drop for SocketFile {
 /// A listening socket for tools.
 pub(super) struct ControlListener {
     /// Non-blocking.
-    pub(super) listener: UnixListener,
+    listener: UnixListener,
     _file: SocketFile,
+}
+
+/// The clients that come to a socket for tools.
+pub(super) struct Clients {
+    listener: tokio::net::UnixListener,
+    name: &'static str,
+}
+
+impl ControlListener {
+    /// Begins to accept clients, inside the runtime. Messages call the socket `name`.
+    ///
+    /// # Errors
+    /// If the runtime cannot watch the socket.
+    pub(super) fn clients(&self, name: &'static str) -> anyhow::Result<Clients> {
+        let listener = self.listener.try_clone().and_then(tokio::net::UnixListener::from_std);
+        let listener = listener.with_context(|| format!("cannot watch {name}"))?;
+        Ok(Clients { listener, name })
+    }
+}
+
+impl Clients {
+    /// The next client. Who stops waiting loses none.
+    pub(super) async fn next(&self) -> tokio::net::UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => return stream,
+                Err(error) => {
+                    warn!(%error, "cannot accept a client of {}", self.name);
+                    tokio::time::sleep(RECOVERY).await;
+                }
+            }
+        }
+    }
 }
 
 /// A descriptor that the process inherited.

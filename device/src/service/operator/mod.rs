@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -42,8 +42,6 @@ use tracing::{debug, warn};
 const MAX_CLIENTS: usize = 16;
 /// Longest time for a client to send a request, and to receive a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause after a failure to accept a client.
-const RECOVERY: Duration = Duration::from_millis(100);
 
 /// A listening operator's socket.
 pub struct OperatorSocket {
@@ -127,25 +125,15 @@ impl OperatorSocket {
         operated: Operated,
         mut stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        // Here, since `listen` may be called outside the runtime.
-        let listener = self.listener.listener.try_clone().and_then(UnixListener::from_std);
-        let listener = listener.context("cannot watch the operator's socket")?;
+        let arriving = self.listener.clients("the operator's socket")?;
         let operated = Arc::new(operated);
         let places = Arc::new(Semaphore::new(MAX_CLIENTS));
         let mut clients = JoinSet::new();
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+            let stream = tokio::select! {
+                stream = arriving.next() => stream,
                 Some(_) = clients.join_next() => continue,
                 _ = stopped.changed() => return Ok(()),
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    warn!(%error, "cannot accept a client of the operator's socket");
-                    tokio::time::sleep(RECOVERY).await;
-                    continue;
-                }
             };
             let peer = match self.admit(&stream) {
                 Ok(peer) => peer,
