@@ -8,9 +8,7 @@ use super::session::{Packet, Session};
 use crate::adapter::Adapter;
 use crate::device::Device;
 use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::video::{
-    CreateVideoSession, MAX_BITSTREAM, RateControl, VideoCodec, VideoFormat,
-};
+use bellhop_protocol::control::video::{CreateVideoSession, MAX_BITSTREAM, VideoFormat};
 use bellhop_protocol::packet::video::{VideoFlags, VideoResult, VideoStatus};
 
 /// What a decoder decodes.
@@ -41,21 +39,8 @@ impl VideoDecoder {
         settings: DecoderSettings,
     ) -> Result<Self, VideoError> {
         let DecoderSettings { format, size, unit } = settings;
-        let request = CreateVideoSession {
-            device: Handle(0),
-            node: 0,
-            codec: VideoCodec::AV1,
-            format,
-            width: size[0],
-            height: size[1],
-            rate_control: RateControl::QUANTIZER,
-            rate: 0,
-            frame_rate_numerator: 0,
-            frame_rate_denominator: 0,
-            key_frame_interval: 0,
-            speed: 0,
-            reserved: 0,
-        };
+        // The session gives it its device and node.
+        let request = CreateVideoSession::decoding(Handle(0), 0, format, size);
         let unit = unit.min(MAX_BITSTREAM);
         let room = (Picture::length(format, size), unit.into());
         let session = Session::create(adapter, device, request, false, room)?;

@@ -9,7 +9,7 @@ use crate::adapter::Adapter;
 use crate::device::Device;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::video::{
-    CreateVideoSession, MAX_BITSTREAM, RateControl, VideoCodec, VideoFormat,
+    CreateVideoSession, MAX_BITSTREAM, RateControl, VideoFormat,
 };
 use bellhop_protocol::packet::video::{STATUS_KEY_FRAME, VideoFlags, VideoResult};
 
@@ -79,19 +79,14 @@ impl VideoEncoder {
             EncoderRate::BitsPerSecond(bits) => (RateControl::BITS_PER_SECOND, bits),
         };
         let request = CreateVideoSession {
-            device: Handle(0),
-            node: 0,
-            codec: VideoCodec::AV1,
-            format,
-            width: size[0],
-            height: size[1],
             rate_control,
             rate,
             frame_rate_numerator: frame_rate[0],
             frame_rate_denominator: frame_rate[1],
             key_frame_interval,
             speed,
-            reserved: 0,
+            // The session gives it its device and node.
+            ..CreateVideoSession::decoding(Handle(0), 0, format, size)
         };
         let picture = Picture::length(format, size);
         // A unit that is larger than its picture and some headers is better not encoded at all.

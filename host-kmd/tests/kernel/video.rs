@@ -9,8 +9,7 @@ use bellhop_host_kmd::port::Input;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::video::{
-    CreateVideoSession, DestroyVideoSession, QueryVideoCaps, RateControl, VideoCodec, VideoFormat,
-    VideoSessionCreated,
+    CreateVideoSession, DestroyVideoSession, QueryVideoCaps, VideoFormat, VideoSessionCreated,
 };
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -28,21 +27,7 @@ fn scene(room: u32) -> (Bench, Client) {
 }
 
 fn request(device: Handle) -> CreateVideoSession {
-    CreateVideoSession {
-        device,
-        node: 2,
-        codec: VideoCodec::AV1,
-        format: VideoFormat::P010,
-        width: 1920,
-        height: 1080,
-        rate_control: RateControl::QUANTIZER,
-        rate: 0,
-        frame_rate_numerator: 0,
-        frame_rate_denominator: 0,
-        key_frame_interval: 0,
-        speed: 0,
-        reserved: 0,
-    }
+    CreateVideoSession::decoding(device, 2, VideoFormat::P010, [1920, 1080])
 }
 
 fn create(bench: &mut Bench, client: Client) -> Result<VideoSessionCreated, Status> {

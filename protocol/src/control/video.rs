@@ -206,6 +206,29 @@ crate::assert_layout!(
 );
 request!(CreateVideoSession, CREATE_VIDEO_SESSION -> VideoSessionCreated);
 
+impl CreateVideoSession {
+    /// A session that decodes AV1 pictures of at most this width and height, on a node of this device.
+    #[must_use]
+    pub fn decoding(device: Handle, node: u32, format: VideoFormat, size: [u32; 2]) -> Self {
+        let [width, height] = size;
+        Self {
+            device,
+            node,
+            codec: VideoCodec::AV1,
+            format,
+            width,
+            height,
+            rate_control: RateControl::QUANTIZER,
+            rate: 0,
+            frame_rate_numerator: 0,
+            frame_rate_denominator: 0,
+            key_frame_interval: 0,
+            speed: 0,
+            reserved: 0,
+        }
+    }
+}
+
 /// A session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

@@ -94,21 +94,7 @@ mod tests {
     use bellhop_protocol::status::Status;
 
     fn decoding() -> CreateVideoSession {
-        CreateVideoSession {
-            device: Handle(1),
-            node: 3,
-            codec: VideoCodec::AV1,
-            format: VideoFormat::NV12,
-            width: 640,
-            height: 360,
-            rate_control: RateControl(0),
-            rate: 0,
-            frame_rate_numerator: 0,
-            frame_rate_denominator: 0,
-            key_frame_interval: 0,
-            speed: 0,
-            reserved: 0,
-        }
+        CreateVideoSession::decoding(Handle(1), 3, VideoFormat::NV12, [640, 360])
     }
 
     fn encoding() -> CreateVideoSession {

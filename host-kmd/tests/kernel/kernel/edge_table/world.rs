@@ -22,7 +22,7 @@ use bellhop_protocol::control::hw_queue::HwQueueFlags;
 use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel,
 };
-use bellhop_protocol::control::video::{CreateVideoSession, RateControl, VideoCodec, VideoFormat};
+use bellhop_protocol::control::video::{CreateVideoSession, VideoFormat};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -96,21 +96,7 @@ pub(super) fn paged(device: Handle) -> CreateAllocation {
 
 /// A session on the node that decodes.
 pub(super) fn create_video_session(device: Handle) -> CreateVideoSession {
-    CreateVideoSession {
-        device,
-        node: 2,
-        codec: VideoCodec::AV1,
-        format: VideoFormat::NV12,
-        width: 640,
-        height: 360,
-        rate_control: RateControl::QUANTIZER,
-        rate: 0,
-        frame_rate_numerator: 0,
-        frame_rate_denominator: 0,
-        key_frame_interval: 0,
-        speed: 0,
-        reserved: 0,
-    }
+    CreateVideoSession::decoding(device, 2, VideoFormat::NV12, [640, 360])
 }
 
 impl World {

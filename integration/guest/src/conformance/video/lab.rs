@@ -11,8 +11,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::unpadded;
 use bellhop_protocol::control::video::{
-    CreateVideoSession, RateControl, VIDEO_DECODES, VIDEO_ENCODES, VideoCaps, VideoCodec,
-    VideoFormat, VideoSessionCreated,
+    CreateVideoSession, VIDEO_DECODES, VIDEO_ENCODES, VideoCaps, VideoFormat, VideoSessionCreated,
 };
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::video::{Video, VideoFlags, VideoResult, VideoStatus};
@@ -76,21 +75,7 @@ pub(super) fn caps(scene: &Scene) -> Result<VideoCaps, Mismatch> {
 
 /// A request for a session that decodes.
 pub(super) fn decoding(bench: &Bench, node: u32, format: VideoFormat) -> CreateVideoSession {
-    CreateVideoSession {
-        device: bench.device.handle(),
-        node,
-        codec: VideoCodec::AV1,
-        format,
-        width: SIZE[0],
-        height: SIZE[1],
-        rate_control: RateControl::QUANTIZER,
-        rate: 0,
-        frame_rate_numerator: 0,
-        frame_rate_denominator: 0,
-        key_frame_interval: 0,
-        speed: 0,
-        reserved: 0,
-    }
+    CreateVideoSession::decoding(bench.device.handle(), node, format, SIZE)
 }
 
 /// And one that encodes.
