@@ -36,8 +36,9 @@ pub struct EscapedObjects {
     pub objects: Vec<u8>,
 }
 
-/// An open adapter: one process on the GPU. The process ends when the adapter and everything created on
-/// it are dropped.
+/// An open adapter: one process on the GPU, of which a clone is another reference. The process ends when the adapter, its
+/// clones and everything created on it are dropped.
+#[derive(Clone)]
 pub struct Adapter {
     session: Arc<Session>,
     info: AdapterInfo,

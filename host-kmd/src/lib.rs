@@ -5,7 +5,8 @@
 //! Two layers, as in the references. [`dxgkrnl`] is the OS graphics kernel: objects, handles, memory, fence waits.
 //! [`miniport`] is the driver of our GPU, which dxgkrnl reaches only through the DDIs in [`ddi`]. Both use
 //! [`hardware`], which represents the registers. [`port`] is the interface to the owner. The crate does no I/O and
-//! starts no task: its owner feeds it inputs and carries out effects.
+//! starts no task: its owner feeds it inputs and carries out effects. [`proxy`] stands between the two layers: it makes the
+//! GPUs of a chain look like one.
 #![forbid(unsafe_code)]
 
 pub mod ddi;
@@ -13,6 +14,7 @@ pub mod dxgkrnl;
 pub mod hardware;
 pub mod miniport;
 pub mod port;
+pub mod proxy;
 mod vidmm;
 
 // Unit tests of subsystems use the model GPU of the tests of the whole kernel. That model names this crate as those

@@ -48,7 +48,8 @@ open_enum! {
         GPU_ARRIVED = 13;
         /// A GPU was taken away. `object`: its ordinal.
         GPU_LEFT = 14;
-        /// Something was reset after a hang. `value`: [`RecoveryKind`]; `object`: the node, all ones for the adapter.
+        /// Something was reset after a hang. `value`: [`RecoveryKind`]; `object`: the node, all ones for the adapter;
+        /// a node of the GPU that was reset, in a chain.
         ///
         /// [`RecoveryKind`]: crate::control::agent::RecoveryKind
         RECOVERED = 15;

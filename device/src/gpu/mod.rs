@@ -33,7 +33,9 @@ mod stepped;
 mod workers;
 
 use crate::allowance::Rate;
-use bellhop_host_kmd::hardware::{DoorbellModel, GuestId, NodeDescription, SegmentSizes};
+use bellhop_host_kmd::hardware::{
+    DoorbellModel, GpuOrdinal, GuestId, NodeDescription, SegmentSizes,
+};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::KernelCaps;
@@ -43,7 +45,8 @@ use display::Displays;
 use engine::main_loop::{Engine, Times};
 pub use memory::bar::Page;
 pub use memory::cross_memory::CrossAdapterMemory;
-use memory::page_table::NodePool;
+pub use shared::chain::ChainPlace;
+use shared::chain::{Chain, Member};
 use shared::chip::{Chip, EnginePort};
 pub use shared::config::GpuConfig;
 use shared::interrupt::Interrupts;
@@ -55,7 +58,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 #[cfg(feature = "stepped")]
 pub use stepped::SteppedEngine;
@@ -136,6 +139,8 @@ pub struct Gpu {
     workers: Option<Workers>,
     /// What guests show, and who sees it.
     displays: Displays,
+    /// The other GPUs of its chain, if it is the master of one. They have its guests.
+    slaves: OnceLock<Box<[Arc<Gpu>]>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -217,22 +222,66 @@ impl Gpu {
         config: GpuConfig,
         cross_adapter: Arc<CrossAdapterMemory>,
     ) -> io::Result<Arc<Self>> {
-        Self::start_engines(config, cross_adapter, |name, engine| {
+        let place = Self::alone(&config)?;
+        Self::start_in_chain(config, cross_adapter, place)
+    }
+
+    /// Starts a GPU at its place in a chain.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_in_chain(
+        config: GpuConfig,
+        cross_adapter: Arc<CrossAdapterMemory>,
+        place: ChainPlace,
+    ) -> io::Result<Arc<Self>> {
+        Self::start_engines(config, cross_adapter, place, |name, engine| {
             Builder::new().name(name).spawn(|| engine.run()).map(Some)
         })
+    }
+
+    /// The places of the GPUs of a chain, the master first.
+    ///
+    /// # Errors
+    /// As [`Self::start`], or if the chain has more engines than a set can hold.
+    pub fn chain(configs: &[GpuConfig]) -> io::Result<Vec<ChainPlace>> {
+        let member = |config: &GpuConfig| {
+            let pages = config.page_table_pages;
+            let engines = u32::try_from(nodes_of(config)?.len()).map_err(io::Error::other)?;
+            Ok(Member { engines, page_table_pages: (pages, pages / PAGE_TABLE_SHARE) })
+        };
+        Chain::of(&configs.iter().map(member).collect::<io::Result<Vec<_>>>()?)
+    }
+
+    /// The place of a GPU that is not linked.
+    fn alone(config: &GpuConfig) -> io::Result<ChainPlace> {
+        let mut places = Self::chain(std::slice::from_ref(config))?;
+        places.pop().ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    }
+
+    /// Makes this GPU the master of the others of its chain, once, before the first guest.
+    pub fn link(&self, slaves: Vec<Arc<Gpu>>) {
+        if self.slaves.set(slaves.into()).is_err() {
+            tracing::error!("a chain was linked twice");
+        }
+    }
+
+    /// The other GPUs of its chain, if it is the master of one.
+    pub fn slaves(&self) -> &[Arc<Gpu>] {
+        self.slaves.get().map_or(&[], |slaves| slaves)
     }
 
     /// Creates a GPU; `start` starts each of its engines, on a thread if it returns one.
     fn start_engines(
         config: GpuConfig,
         cross_adapter: Arc<CrossAdapterMemory>,
+        place: ChainPlace,
         mut start: impl FnMut(String, Engine) -> io::Result<Option<JoinHandle<()>>>,
     ) -> io::Result<Arc<Self>> {
         let nodes = nodes_of(&config)?;
-        let pages =
-            NodePool::new(config.page_table_pages, config.page_table_pages / PAGE_TABLE_SHARE)?;
         let interrupts = Arc::new(Interrupts::new(INTERRUPTS)?);
-        let chip = Arc::new(Chip::new(nodes.len(), Arc::new(pages), interrupts, &config)?);
+        let gpu = place.gpu;
+        let chip = Arc::new(Chip::new(place, interrupts, &config)?);
         let none = || KernelsConfig::none("this adapter has no kernels");
         let kernels = config.kernels.clone().unwrap_or_else(none);
         let kernel_caps = kernels.caps;
@@ -258,13 +307,14 @@ impl Gpu {
             remaps_doorbells: config.remaps_doorbells,
             cross_adapter,
             places: AtomicU32::new(0),
-            registry: Mutex::new(Registry::new(config.physical_doorbells)),
+            registry: Mutex::new(Registry::new(gpu, config.physical_doorbells)),
             kernel_caps,
             kernels,
             video_caps,
             video,
             workers,
             displays,
+            slaves: OnceLock::new(),
             threads: Vec::new(),
         };
         for (node, index) in gpu.nodes.iter().zip(0..) {
@@ -282,8 +332,12 @@ impl Gpu {
             };
             let workers = gpu.workers.as_ref().filter(|_| has_workers);
             let desk = workers.map(|workers| Arc::clone(workers.desk()));
-            let engine = Engine::new(chip, index, node.engine_type, times, desk);
-            let name = format!("engine-{}", node.name.to_lowercase());
+            let number = chip.engine_of(index);
+            let engine = Engine::new(chip, number, node.engine_type, times, desk);
+            let name = match gpu.chip.place().gpu {
+                GpuOrdinal::MASTER => format!("engine-{}", node.name.to_lowercase()),
+                slave => format!("engine-{}.{}", slave.0, node.name.to_lowercase()),
+            };
             let started = match node.processor {
                 Some(processor) => processors::start_on(processor, || start(name, engine))?,
                 None => start(name, engine)?,
@@ -293,7 +347,14 @@ impl Gpu {
         Ok(Arc::new(gpu))
     }
 
-    /// Attaches a guest: creates its BAR, with the header page written, and the segments beside it.
+    /// Number of nodes of the GPUs of its chain.
+    pub fn chain_nodes(&self) -> u32 {
+        let gpus = std::iter::once(self).chain(self.slaves().iter().map(AsRef::as_ref));
+        gpus.map(|gpu| gpu.chip.place().engines).sum()
+    }
+
+    /// Attaches a guest to this GPU and the others of its chain: creates its BAR, with the header page written, and the
+    /// segments beside it. Each GPU has as much private memory as `segments` says.
     ///
     /// # Errors
     /// If the operating system has no memory for them.
@@ -308,10 +369,17 @@ impl Gpu {
         let pages = if self.remaps_doorbells { self.physical_doorbells } else { 0 };
         let engines = self.chip.engines.len();
         let cross_adapter = Arc::clone(&self.cross_adapter);
+        // One physical address space for the local memory of all GPUs of the chain.
+        let gpus = 1 + self.slaves().len() as u64;
+        let private = segments.private.checked_mul(gpus).ok_or(io::ErrorKind::InvalidInput)?;
+        let segments = SegmentSizes { private, ..segments };
         let partition =
             Partition::new(guest, layout, segments, pages, &memory, cross_adapter, engines)?;
         let partition = Arc::new(partition);
         self.displays.attach(&partition)?;
+        for slave in self.slaves() {
+            slave.registry().guests.insert(guest, Arc::clone(&partition));
+        }
         self.registry().guests.insert(guest, partition);
         Ok(guest)
     }
@@ -367,8 +435,12 @@ impl Gpu {
         }
     }
 
-    /// Changes how often workers are started for the guests of a socket. Does nothing where there are no workers.
+    /// Changes how often workers of each GPU of the chain are started for the guests of a socket. Does nothing where there
+    /// are no workers.
     pub fn set_worker_starts(&self, socket: &str, rate: Rate) {
+        for slave in self.slaves() {
+            slave.set_worker_starts(socket, rate);
+        }
         if let Some(workers) = &self.workers {
             workers.set_starts(socket, rate);
         }
@@ -412,6 +484,9 @@ impl Gpu {
 
     /// Removes a guest that the kernel has detached, and frees all that it left once the engines have quiesced.
     pub fn detach_guest(&self, guest: GuestId) {
+        for slave in self.slaves() {
+            slave.detach_guest(guest);
+        }
         if let Some(kernels) = &self.kernels {
             kernels.end_guest(guest);
         }
@@ -433,7 +508,7 @@ impl Gpu {
             wakeups: port.wakeups.load(Ordering::Relaxed),
             yields: port.yields.load(Ordering::Relaxed),
         };
-        self.chip.engines.iter().map(habits).collect()
+        self.chip.own_engines().iter().map(habits).collect()
     }
 
     /// Readable while [`take_interrupts`](bellhop_host_kmd::hardware::Interrupts::take_interrupts) has something to
@@ -460,7 +535,7 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        for engine in &self.chip.engines {
+        for engine in self.chip.own_engines() {
             engine.stop();
         }
         for thread in self.threads.drain(..) {

@@ -6,7 +6,7 @@
 //! engine returns when it finds no work, so that the count contains no rounds spent waiting.
 
 use super::engine::main_loop::Engine;
-use super::{CrossAdapterMemory, Gpu, GpuConfig};
+use super::{ChainPlace, CrossAdapterMemory, Gpu, GpuConfig};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -26,17 +26,18 @@ impl SteppedEngine {
 }
 
 impl Gpu {
-    /// Starts a GPU as [`Self::start_beside`] does, but sends its first engine to the caller.
+    /// Starts a GPU as [`Self::start_in_chain`] does, but sends its first engine to the caller.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn start_stepped(
         config: GpuConfig,
         cross_adapter: Arc<CrossAdapterMemory>,
+        place: ChainPlace,
         first: &Sender<SteppedEngine>,
     ) -> io::Result<Arc<Self>> {
         let mut is_first = true;
-        Self::start_engines(config, cross_adapter, |name, engine| {
+        Self::start_engines(config, cross_adapter, place, |name, engine| {
             if std::mem::take(&mut is_first) {
                 let sent = first.send(SteppedEngine(engine));
                 return sent.map(|()| None).map_err(|_| io::ErrorKind::BrokenPipe.into());

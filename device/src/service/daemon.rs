@@ -141,7 +141,7 @@ async fn serve(
         roles = find_roles(config, worker) => roles?,
         () = ends.received() => return Ok(()),
     };
-    let mut tasks = Tasks::start(config, roles, &Gpu::start_beside)?;
+    let mut tasks = Tasks::start(config, roles, &Gpu::start_in_chain)?;
     tokio::spawn(log.suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;

@@ -36,7 +36,7 @@ impl Service {
     /// # Errors
     /// If engines or threads cannot be started.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
-        Self::start_with(config, None, Box::new(Gpu::start_beside))
+        Self::start_with(config, None, Box::new(Gpu::start_in_chain))
     }
 
     /// Starts the service, without a socket, after a test of the host's Vulkan. Workers that run kernels are started
@@ -45,7 +45,7 @@ impl Service {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with_workers(config: &Config, worker: &Worker) -> anyhow::Result<Self> {
-        Self::start_with(config, Some(worker), Box::new(Gpu::start_beside))
+        Self::start_with(config, Some(worker), Box::new(Gpu::start_in_chain))
     }
 
     /// Starts the service with one adapter; the caller runs its first engine.
@@ -55,7 +55,7 @@ impl Service {
     #[cfg(feature = "stepped")]
     pub fn start_stepped(config: &Config) -> anyhow::Result<(Self, crate::gpu::SteppedEngine)> {
         let (engine, started) = mpsc::channel();
-        let start = move |config, memory| Gpu::start_stepped(config, memory, &engine);
+        let start = move |config, memory, place| Gpu::start_stepped(config, memory, place, &engine);
         let service = Self::start_with(config, None, Box::new(start))?;
         Ok((service, started.recv().context("there is no engine")?))
     }

@@ -3,7 +3,7 @@
 //! The service's tasks, in one runtime: the control plane, the interrupts of each adapter, and a server for each
 //! socket. Engines run on threads of their own.
 
-use super::config::Config;
+use super::config::{AdapterChain, Config};
 use super::control::ControlSocket;
 use super::gate::Gate;
 use super::kernels::Roles;
@@ -13,7 +13,7 @@ use super::screens::Screens;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::control_plane::{self, KernelHandle};
-use crate::gpu::{CrossAdapterMemory, Gpu, GpuConfig, KernelsConfig};
+use crate::gpu::{ChainPlace, CrossAdapterMemory, Gpu, GpuConfig, KernelsConfig};
 use crate::log::{SocketShares, socket_name, socket_span};
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
@@ -30,7 +30,32 @@ use tracing::{Instrument, Span, error};
 
 /// Starts one of several GPUs.
 pub(super) type StartGpu =
-    dyn Fn(GpuConfig, Arc<CrossAdapterMemory>) -> io::Result<Arc<Gpu>> + Send;
+    dyn Fn(GpuConfig, Arc<CrossAdapterMemory>, ChainPlace) -> io::Result<Arc<Gpu>> + Send;
+
+/// Starts the GPUs of a chain, the master first.
+fn start_chain(
+    config: &Config,
+    chain: &AdapterChain<'_>,
+    roles: &mut [Option<Roles>],
+    memory: &Arc<CrossAdapterMemory>,
+    start_gpu: &StartGpu,
+) -> anyhow::Result<Vec<Arc<Gpu>>> {
+    let mut gpus = Vec::new();
+    for (place, name, adapter) in &chain.members {
+        let roles = roles.get_mut(*place).and_then(Option::take);
+        let (kernels, video) = roles.context("an adapter is in two chains")?;
+        let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
+        let displays = adapter.displays(name).context("cannot make the displays")?;
+        let gpu = config.gpu(adapter, kernels, video, displays);
+        // The graphics kernel has the master's times.
+        let GpuConfig { idle, hang, quantum, .. } = *gpus.first().unwrap_or(&gpu);
+        gpus.push(GpuConfig { idle, hang, quantum, ..gpu });
+    }
+    let places = Gpu::chain(&gpus).context("cannot make the chain")?;
+    let started = gpus.into_iter().zip(places);
+    let started = started.map(|(gpu, place)| start_gpu(gpu, Arc::clone(memory), place));
+    started.collect::<io::Result<_>>().context("cannot start the engines")
+}
 
 pub(super) struct Tasks {
     /// For each adapter, what its guests are attached to.
@@ -66,25 +91,28 @@ impl Tasks {
         lost_memory::event().context("cannot watch for memory that guests lose")?;
         let (kernel, mailbox) = control_plane::channel();
         let (mut hosts, mut states, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
-        for (((name, adapter), (kernels, video)), ordinal) in config.adapters().zip(roles).zip(0..)
-        {
-            let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
-            let displays = adapter.displays(name).context("cannot make the displays")?;
-            let gpu = config.gpu(adapter, kernels, video, displays);
-            let gpu = start_gpu(gpu, Arc::clone(&memory));
-            let gpu = gpu.context("cannot start the engines")?;
-            let state = Kernel::new(gpu.clone(), adapter.os_features(), config.limits())
-                .context("cannot initialise the adapter")?
-                .with_name(name)
-                .with_power_policy(adapter.power())
-                .with_timeout(adapter.timeout.get())
-                .with_tdr_policy(adapter.tdr());
+        let mut roles: Vec<_> = roles.into_iter().map(Some).collect();
+        for (chain, ordinal) in config.chains().iter().zip(0..) {
+            let mut gpus = start_chain(config, chain, &mut roles, &memory, start_gpu)?;
+            let Some((_, name, adapter)) = chain.members.first() else { continue };
+            let (gpu, slaves) = (gpus.remove(0), gpus);
+            let hardware = slaves.iter().map(|slave| Arc::clone(slave) as _).collect();
+            let state =
+                Kernel::linked(gpu.clone(), hardware, adapter.os_features(), config.limits())
+                    .context("cannot initialise the adapter")?
+                    .with_name(name)
+                    .with_power_policy(adapter.power())
+                    .with_timeout(adapter.timeout.get())
+                    .with_tdr_policy(adapter.tdr());
             states.push(state);
-            let raised = Readable::watch(gpu.interrupt_fd());
-            let raised = raised.context("cannot watch for interrupts")?;
             let kernel = kernel.of(AdapterId(ordinal));
-            let forwarding = forward_interrupts(raised, gpu.clone(), kernel.clone());
-            interrupts.push(tokio::spawn(forwarding));
+            for gpu in std::iter::once(&gpu).chain(&slaves) {
+                let raised = Readable::watch(gpu.interrupt_fd());
+                let raised = raised.context("cannot watch for interrupts")?;
+                let forwarding = forward_interrupts(raised, gpu.clone(), kernel.clone());
+                interrupts.push(tokio::spawn(forwarding));
+            }
+            gpu.link(slaves);
             hosts.push(Host {
                 gpu,
                 kernel,
@@ -143,9 +171,9 @@ impl Tasks {
         let server = Server::new(host.clone(), endpoint, self.stop.subscribe(), self.gate.clone());
         let server = server.context("cannot watch a socket")?;
         let served = server.served();
-        let physical_doorbells = self.config.adapters().nth(adapter);
-        let physical_doorbells =
-            physical_doorbells.map_or(0, |(_, of)| of.physical_doorbells.get());
+        let chains = self.config.chains();
+        let master = chains.get(adapter).and_then(|chain| chain.members.first());
+        let physical_doorbells = master.map_or(0, |(_, _, of)| of.physical_doorbells.get());
         self.sockets.push(OperatedSocket {
             address: name,
             adapter: u32::try_from(adapter).unwrap_or(u32::MAX),

@@ -12,7 +12,7 @@ use super::takeover::Takeover;
 use crate::control_plane::KernelHandle;
 use crate::gpu::Gpu;
 use crate::log::guest_span;
-use bellhop_host_kmd::hardware::{Adapter as _, FrontEnd, GuestId, SegmentSizes};
+use bellhop_host_kmd::hardware::{FrontEnd, GuestId, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::{
@@ -276,7 +276,7 @@ impl Shared {
         ConfigSpace {
             magic: CONFIG_MAGIC,
             version: Version::CURRENT,
-            node_count: self.host.gpu.nodes().len() as u32,
+            node_count: self.host.gpu.chain_nodes(),
             bar_size: self.host.bar.bar_size(),
             doorbell_count: self.host.bar.doorbell_count,
             fence_count: self.host.bar.fence_count,

@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::memory::allocation::Allocation;
 use bellhop_protocol::control::allocation::{
-    AllocationFlags, AllocationKind, CreateAllocation, Extent, PRIORITY_NORMAL, SegmentSet,
-    SetAllocationPriority,
+    ALLOCATION_GPU_SHIFT, AllocationFlags, AllocationKind, CreateAllocation, Extent,
+    PRIORITY_NORMAL, SegmentSet, SetAllocationPriority,
 };
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -21,7 +21,8 @@ impl Device {
             ..CreateAllocation::fixed(self.handle(), AllocationKind::PAGED, size, 0)
         };
         let device = self.clone();
-        AllocationBuilder { device, request, flags: AllocationFlags::CACHED, own_pages: false }
+        let flags = AllocationFlags::CACHED;
+        AllocationBuilder { device, request, flags, gpu: 0, own_pages: false }
     }
 }
 
@@ -32,6 +33,8 @@ pub struct AllocationBuilder {
     device: Device,
     request: CreateAllocation,
     flags: AllocationFlags,
+    /// The ordinal of the GPU that has it.
+    gpu: u8,
     own_pages: bool,
 }
 
@@ -51,6 +54,15 @@ impl AllocationBuilder {
     /// The local segments to which it may be evicted before it goes to system memory.
     pub fn eviction(mut self, segments: SegmentSet) -> Self {
         self.request.eviction_segments = segments.bits();
+        self
+    }
+
+    /// The GPU of the chain in whose `PRIVATE` segment it may be: that of [`NodeMetadata::gpu`]. The engines of all GPUs
+    /// reach it.
+    ///
+    /// [`NodeMetadata::gpu`]: bellhop_protocol::control::adapter::NodeMetadata::gpu
+    pub fn on_gpu(mut self, gpu: u8) -> Self {
+        self.gpu = gpu;
         self
     }
 
@@ -114,7 +126,8 @@ impl AllocationBuilder {
         let memory =
             if self.own_pages { Some(transport.allocate(self.request.size)?) } else { None };
         let extents: &[Extent] = memory.as_ref().map_or(&[], |memory| memory.extents());
-        let (extent_count, flags) = (extents.len() as u32, self.flags.bits());
+        let extent_count = extents.len() as u32;
+        let flags = self.flags.bits() | u32::from(self.gpu) << ALLOCATION_GPU_SHIFT;
         let request = CreateAllocation { extent_count, flags, ..self.request };
         let reply = session.call_with_list(&request, extents.as_bytes())?;
         let size = request.size;

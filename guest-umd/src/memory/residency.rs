@@ -18,7 +18,16 @@ impl Device {
     /// # Errors
     /// [`Error::Refused`] unless `segment` is one segment.
     pub fn video_memory_info(&self, segment: SegmentSet) -> Result<VideoMemoryInfo, Error> {
-        self.session().call(&QueryVideoMemoryInfo { segment: segment.bits(), reserved: 0 })
+        self.session().call(&QueryVideoMemoryInfo { segment: segment.bits(), gpu: 0 })
+    }
+
+    /// [`Self::video_memory_info`] of the `PRIVATE` segment of a GPU of the chain.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is no such GPU.
+    pub fn video_memory_info_on(&self, gpu: u8) -> Result<VideoMemoryInfo, Error> {
+        let segment = SegmentSet::PRIVATE.bits();
+        self.session().call(&QueryVideoMemoryInfo { segment, gpu: gpu.into() })
     }
 
     /// Waits until the device asks the process to trim because it exceeds its local-memory budget. Returns the

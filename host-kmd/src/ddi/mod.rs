@@ -231,9 +231,9 @@ pub trait Miniport: Send {
     /// withstands the reset.
     fn reset_engine(&mut self, node: u32);
 
-    /// `DxgkDdiResetFromTimeout`: resets the adapter. [`Interrupt::EngineReset`] follows for each node, after its
-    /// engine has restarted (`DxgkDdiRestartFromTimeout`).
-    fn reset_from_timeout(&mut self);
+    /// `DxgkDdiResetFromTimeout`: resets the GPU that has this node. [`Interrupt::EngineReset`] follows for each of its
+    /// nodes, after the engine has restarted (`DxgkDdiRestartFromTimeout`).
+    fn reset_from_timeout(&mut self, node: u32);
 
     /// `DxgkDdiSetContextSchedulingProperties`: sets the priority of the context's queues.
     ///

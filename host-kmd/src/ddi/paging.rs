@@ -25,7 +25,7 @@
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
 pub use crate::hardware::PageSize;
-use crate::hardware::{AddressSpaceId, HardwareError, PhysicalPage, Pte};
+use crate::hardware::{AddressSpaceId, GpuSet, HardwareError, PhysicalPage, Pte};
 use bellhop_protocol::control::allocation::Extent;
 
 /// Start of the paging process's GPU VA space in the system context's address space.
@@ -119,6 +119,8 @@ pub enum PagingOperation<'a> {
     },
     /// `UPDATE_PAGE_TABLE`: writes the entries of consecutive pages when the buffer executes.
     UpdatePageTable {
+        /// The GPUs of the chain that get the entries, each in its own page tables of the address space.
+        gpus: GpuSet,
         /// The address space.
         space: AddressSpaceId,
         /// GPU virtual address of the first page.

@@ -49,6 +49,11 @@ pub trait Adapter {
         false
     }
 
+    /// Number of GPUs: those of a chain, or one.
+    fn gpu_count(&self) -> u8 {
+        1
+    }
+
     /// Number of physical doorbells, in the dedicated model.
     fn physical_doorbells(&self) -> u32;
 }

@@ -59,7 +59,8 @@ pub trait Kernels {
     fn kernel_caps(&self) -> KernelCaps;
 
     /// Copies a kernel's SPIR-V, and begins to compile it. [`Interrupt::KernelCompiled`](super::Interrupt) follows, once,
-    /// unless the kernel or its address space is destroyed before.
+    /// unless the kernel or its address space is destroyed before. Its number is `number`, if one is given, which is
+    /// greater than all that the hardware has given or been given for the guest; so the GPUs of a chain agree on it.
     ///
     /// # Errors
     /// If there can be no such kernel; nothing was done.
@@ -67,6 +68,7 @@ pub trait Kernels {
         &self,
         space: AddressSpaceId,
         source: KernelSource,
+        number: Option<KernelNumber>,
     ) -> Result<KernelNumber, KernelRefusal>;
 
     /// Destroys a kernel, or stops compiling it. A dispatch that executes finishes; later ones are faults.

@@ -9,7 +9,7 @@ use bellhop_protocol::control::allocation::Extent;
 /// Memory of a guest besides its CPU-visible local memory, in bytes: whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentSizes {
-    /// [`Segment::Private`]
+    /// [`Segment::Private`], of each GPU. In a chain the segment has a part of this size for each, the master's last.
     pub private: u64,
     /// [`Segment::Backing`]
     pub backing: u64,

@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod fence;
 mod fence_log;
+mod gpu;
 mod id;
 mod interrupt;
 mod kernel;
@@ -41,6 +42,7 @@ pub use fence::{
 pub use fence_log::{
     FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogs, QueueLog, fence_log_address, fence_segment_size,
 };
+pub use gpu::{GpuOrdinal, GpuSet, MAX_GPUS};
 pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, Ticket};
 pub use interrupt::{Fault, Interrupt, Interrupts};
 pub use kernel::{KernelNumber, KernelOutcome, KernelRefusal, KernelSource, Kernels};

@@ -12,7 +12,8 @@ pub enum Segment {
     System,
     /// The guest's CPU-visible local memory; addresses are offsets from its start.
     Local,
-    /// The guest's local memory that its CPUs do not see; addresses are offsets from its start.
+    /// The guest's local memory that its CPUs do not see; addresses are offsets from its start. In a chain it is that of
+    /// all GPUs, one behind another: an entry of any GPU's page tables may name the memory of its peers.
     Private,
     /// Host memory for pages of the guest for which no other segment has room; addresses are offsets from its start.
     Backing,

@@ -273,7 +273,7 @@ impl Miniport for BellhopMiniport {
         self.hardware.reset_engine(node).reported();
     }
 
-    fn reset_from_timeout(&mut self) {
+    fn reset_from_timeout(&mut self, _node: u32) {
         self.hardware.reset_adapter();
     }
 

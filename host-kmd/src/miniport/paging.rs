@@ -61,7 +61,7 @@ pub(super) fn build(
             // The pages may be mapped again without a flush.
             packets.flush(hardware, system);
         }
-        PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries } => {
+        PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries, .. } => {
             packets.write_entries(hardware, space, gpu_va, page_size, entries)?;
         }
         PagingOperation::FlushTlb { space } => packets.flush(hardware, space),

@@ -7,6 +7,7 @@ use super::segment::{EvictionOrder, Group, Memory, Place};
 use super::standing::{Standing, Stay};
 use super::step::Mapping;
 use crate::ddi::paging::{APERTURE_START, AllocationId};
+use crate::hardware::GpuOrdinal;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::SegmentSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ pub(crate) struct Description {
     pub(crate) process: u32,
     /// Bytes, whole pages.
     pub(crate) size: u64,
+    /// The GPU whose private memory it may be in.
+    pub(crate) gpu: GpuOrdinal,
     /// Segments in which it may be resident.
     pub(crate) supported: SegmentSet,
     /// The preferred one of them; if empty, VidMm decides.

@@ -61,7 +61,7 @@ impl VidMm {
             let info = self.info(process, segment);
             info.usage.saturating_sub(info.budget)
         };
-        let bytes: u64 = LocalSegment::ALL.into_iter().map(over).sum();
+        let bytes: u64 = self.segments().map(over).sum();
         if bytes > 0 {
             self.plan.notices.push(Notice::Trim { process, bytes });
         }

@@ -8,6 +8,7 @@ use super::error::VidMmError;
 use super::standing::Standing;
 use super::step::Notice;
 use crate::ddi::paging::AllocationId;
+use crate::hardware::GpuOrdinal;
 use bellhop_protocol::control::allocation::SegmentSet;
 
 impl VidMm {
@@ -21,9 +22,9 @@ impl VidMm {
         let before = allocation.standing(id);
         change(allocation);
         let after = allocation.standing(id);
-        let Description { size, supported, .. } = allocation.description;
-        self.uncount(&before, size, supported)?;
-        self.count(&after, size, supported)?;
+        let Description { size, supported, gpu, .. } = allocation.description;
+        self.uncount(&before, size, (gpu, supported))?;
+        self.count(&after, size, (gpu, supported))?;
         for process in after.lacking.difference(&before.lacking) {
             let state = self.processes.get_mut(process).ok_or(VidMmError::Unknown)?;
             if state.missing.insert(id) && state.missing.len() == 1 {
@@ -39,12 +40,12 @@ impl VidMm {
         Ok(())
     }
 
-    /// Counts an allocation of `size` bytes that supports these segments.
+    /// Counts an allocation of `size` bytes that supports these segments of a GPU.
     fn count(
         &mut self,
         standing: &Standing,
         size: u64,
-        supported: SegmentSet,
+        (gpu, supported): (GpuOrdinal, SegmentSet),
     ) -> Result<(), VidMmError> {
         let state = self.processes.get_mut(&standing.payer).ok_or(VidMmError::Unknown)?;
         if let Some(stay) = &standing.stay {
@@ -58,7 +59,7 @@ impl VidMm {
         }
         if standing.demanded {
             // The guest chooses the sizes: they may exceed all memory.
-            let demand = state.demand.entry(supported.bits()).or_default();
+            let demand = state.demand.entry((gpu, supported.bits())).or_default();
             *demand = demand.saturating_add(size);
         }
         Ok(())
@@ -69,7 +70,7 @@ impl VidMm {
         &mut self,
         standing: &Standing,
         size: u64,
-        supported: SegmentSet,
+        (gpu, supported): (GpuOrdinal, SegmentSet),
     ) -> Result<(), VidMmError> {
         let state = self.processes.get_mut(&standing.payer).ok_or(VidMmError::Unknown)?;
         if let Some(stay) = &standing.stay {
@@ -82,7 +83,7 @@ impl VidMm {
             state.usage[stay.segment.index()] -= if stay.counts { size } else { 0 };
         }
         if standing.demanded {
-            let demand = state.demand.entry(supported.bits()).or_default();
+            let demand = state.demand.entry((gpu, supported.bits())).or_default();
             *demand = demand.saturating_sub(size);
         }
         Ok(())

@@ -204,7 +204,7 @@ impl VidMm {
         let description = &allocation.description;
         let (size, wanted) = (description.size, allocation.is_wanted());
         let targets = description.eviction & description.supported;
-        for segment in LocalSegment::ALL {
+        for segment in LocalSegment::of(self.get(id)?.description.gpu) {
             if segment != from
                 && targets.contains(segment.bit())
                 && let Some(range) = self.local[segment.index()].pool.take_for_large_pages(size)

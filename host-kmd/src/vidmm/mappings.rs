@@ -72,7 +72,7 @@ impl VidMm {
                 Memory { segment: donated.segment, extents }
             }
             (None, LocalSegment::Visible) => Memory::range(Segment::Local, range),
-            (None, LocalSegment::Private) => Memory::range(Segment::Private, range),
+            (None, LocalSegment::Private(_)) => Memory::range(Segment::Private, range),
         }
     }
 

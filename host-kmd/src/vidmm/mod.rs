@@ -38,7 +38,7 @@ pub(crate) mod step;
 mod tests;
 
 use crate::ddi::paging::AllocationId;
-use crate::hardware::Segment;
+use crate::hardware::{GpuOrdinal, Segment};
 use allocation::{Allocation, Description};
 use bellhop_protocol::control::allocation::Extent;
 use error::VidMmError;
@@ -50,10 +50,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use step::{Plan, Step};
 
+/// The private memory of a guest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrivateMemory {
+    /// Bytes on each GPU. The parts of the GPUs are one behind another, the master's last.
+    pub(crate) size: u64,
+    /// Bytes at the end of the master's part that hold values of fences.
+    pub(crate) reserved: u64,
+    /// Number of GPUs, at least 1.
+    pub(crate) gpus: u8,
+}
+
 /// The memory of one guest.
 #[derive(Debug)]
 pub(crate) struct VidMm {
-    local: [LocalMemory; 2],
+    /// By the index of [`LocalSegment`].
+    local: Vec<LocalMemory>,
     backing: PagePool,
     allocations: BTreeMap<AllocationId, Allocation>,
     processes: BTreeMap<u32, Process>,
@@ -68,10 +80,22 @@ pub(crate) struct VidMm {
 }
 
 impl VidMm {
-    /// Creates unused memory of these sizes in bytes.
+    /// Creates unused memory of these sizes in bytes, with the private memory of one GPU.
+    #[cfg(test)]
     pub(crate) fn new(visible: u64, private: u64, backing: u64) -> Self {
+        Self::of_chain(visible, PrivateMemory { size: private, reserved: 0, gpus: 1 }, backing)
+    }
+
+    /// Creates unused memory of these sizes in bytes.
+    pub(crate) fn of_chain(visible: u64, private: PrivateMemory, backing: u64) -> Self {
+        let PrivateMemory { size, reserved, gpus } = private;
+        let of_gpu = |gpu: u8| match gpu {
+            0 => LocalMemory::new(size * u64::from(gpus.saturating_sub(1)), size - reserved),
+            gpu => LocalMemory::new(size * u64::from(gpus - 1 - gpu), size),
+        };
+        let visible = std::iter::once(LocalMemory::new(0, visible));
         Self {
-            local: [LocalMemory::new(visible), LocalMemory::new(private)],
+            local: visible.chain((0..gpus.max(1)).map(of_gpu)).collect(),
             backing: PagePool::new(0, backing),
             allocations: BTreeMap::new(),
             processes: BTreeMap::new(),
@@ -86,7 +110,14 @@ impl VidMm {
     /// The guest has put its CPU-visible local memory into its own memory. None of it may be used yet.
     pub(crate) fn donate(&mut self, length: u64, extents: Arc<[Extent]>) {
         let donated = Some(Memory { segment: Segment::System, extents });
-        self.local[0] = LocalMemory { donated, ..LocalMemory::new(length) };
+        self.local[0] = LocalMemory { donated, ..LocalMemory::new(0, length) };
+    }
+
+    /// All local segments.
+    fn segments(&self) -> impl Iterator<Item = LocalSegment> + use<> {
+        let gpus = self.local.len().saturating_sub(1);
+        let private = (0..).take(gpus).map(|gpu| LocalSegment::Private(GpuOrdinal(gpu)));
+        std::iter::once(LocalSegment::Visible).chain(private)
     }
 
     /// Returns the decisions since the last call. First restores, once, the allocations that were taken away, as far

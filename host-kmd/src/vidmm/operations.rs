@@ -14,7 +14,7 @@ use crate::ddi::paging::{
     AllocationId, AllocationNotification, MAX_LENGTH, MAX_PAGES, PAGING_VA_START, PageSize,
     PagingOperation,
 };
-use crate::hardware::{AddressSpaceId, DriverProtection, PhysicalPage, Pte};
+use crate::hardware::{AddressSpaceId, DriverProtection, GpuSet, PhysicalPage, Pte};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use std::collections::{BTreeSet, VecDeque};
@@ -29,6 +29,8 @@ const MAX_CHUNK: u64 = 8 << 20;
 pub(crate) enum Operation {
     /// [`PagingOperation::UpdatePageTable`]
     UpdatePageTable {
+        /// The GPUs that get the entries.
+        gpus: GpuSet,
         /// The address space.
         space: AddressSpaceId,
         /// The first page's address.
@@ -93,8 +95,8 @@ impl Operation {
     /// Converts the operation for the DDI. `None` for a wait.
     pub(crate) fn as_ddi(&self) -> Option<PagingOperation<'_>> {
         Some(match *self {
-            Self::UpdatePageTable { space, gpu_va, page_size, ref entries } => {
-                PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries }
+            Self::UpdatePageTable { gpus, space, gpu_va, page_size, ref entries } => {
+                PagingOperation::UpdatePageTable { gpus, space, gpu_va, page_size, entries }
             }
             Self::FlushTlb(space) => PagingOperation::FlushTlb { space },
             Self::VirtualFill { destination, length } => {
@@ -151,9 +153,9 @@ impl Window {
     }
 
     fn mapping(&self, gpu_va: u64, offset: u64, length: u64) -> Mapping {
-        // The copy moves raw bytes.
-        let driver = DriverProtection::default();
-        Mapping { space: self.space, gpu_va, length, offset, writable: true, driver }
+        // The copy moves raw bytes, and the master's engine executes it.
+        let (driver, gpus) = (DriverProtection::default(), GpuSet::MASTER);
+        Mapping { gpus, space: self.space, gpu_va, length, offset, writable: true, driver }
     }
 }
 
@@ -359,8 +361,8 @@ fn write(ready: &mut VecDeque<Operation>, memory: &Memory, mapping: &Mapping, va
                 }
             };
             let entries = pages.map(entry).collect();
-            let space = mapping.space;
-            ready.push_back(Operation::UpdatePageTable { space, gpu_va, page_size, entries });
+            let Mapping { gpus, space, .. } = *mapping;
+            ready.push_back(Operation::UpdatePageTable { gpus, space, gpu_va, page_size, entries });
             (address, gpu_va, left) = (address + length, gpu_va + length, left - length);
         }
     }

@@ -16,7 +16,7 @@ impl LocalSegment {
     pub(super) const fn bit(self) -> SegmentSet {
         match self {
             Self::Visible => SegmentSet::LOCAL,
-            Self::Private => SegmentSet::PRIVATE,
+            Self::Private(_) => SegmentSet::PRIVATE,
         }
     }
 }
@@ -110,7 +110,7 @@ impl VidMm {
     /// decides which comes first.
     pub(super) fn local_order(&self, id: AllocationId) -> Result<Vec<LocalSegment>, VidMmError> {
         let description = &self.get(id)?.description;
-        let mut locals: Vec<_> = LocalSegment::ALL
+        let mut locals: Vec<_> = LocalSegment::of(description.gpu)
             .into_iter()
             .filter(|segment| description.supported.contains(segment.bit()))
             .collect();
@@ -129,15 +129,21 @@ impl VidMm {
     fn why_not(&self, id: AllocationId) -> VidMmError {
         let Ok(allocation) = self.get(id) else { return VidMmError::Unknown };
         let (process, supported) = (allocation.payer(), allocation.description.supported);
+        let gpu = allocation.description.gpu;
         // Includes the process's other allocations that must be in these segments.
         let demand = self.processes.get(&process).map(|process| &process.demand);
         let wanted = demand
             .into_iter()
             .flatten()
-            .filter(|(segments, _)| supported.contains(SegmentSet::from_bits_retain(**segments)))
+            .filter(|((of, segments), _)| {
+                let segments = SegmentSet::from_bits_retain(*segments);
+                // Those of other GPUs may not be in this one's private memory.
+                supported.contains(segments)
+                    && (*of == gpu || !segments.contains(SegmentSet::PRIVATE))
+            })
             .map(|(_, bytes)| *bytes)
             .fold(0, u64::saturating_add);
-        let there_is: u64 = LocalSegment::ALL
+        let there_is: u64 = LocalSegment::of(gpu)
             .into_iter()
             .filter(|segment| supported.contains(segment.bit()))
             .map(|segment| self.local[segment.index()].pool.length())

@@ -4,7 +4,7 @@
 
 use super::pool::{PagePool, PageRange};
 use crate::ddi::paging::{AllocationId, LOCAL_START, PRIVATE_START};
-use crate::hardware::{PhysicalPage, Segment};
+use crate::hardware::{GpuOrdinal, MAX_GPUS, PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,19 +16,24 @@ use std::sync::Arc;
 pub(crate) enum LocalSegment {
     /// CPU-visible, in the BAR.
     Visible,
-    /// Invisible to CPUs.
-    Private,
+    /// A GPU's own, invisible to CPUs.
+    Private(GpuOrdinal),
 }
 
 impl LocalSegment {
-    /// Both local segments.
-    pub(crate) const ALL: [Self; 2] = [Self::Visible, Self::Private];
+    /// Number of local segments of a chain that is as long as it can be.
+    pub(super) const MAX: usize = 1 + MAX_GPUS;
+
+    /// The local segments in which an allocation of this GPU can be.
+    pub(crate) const fn of(gpu: GpuOrdinal) -> [Self; 2] {
+        [Self::Visible, Self::Private(gpu)]
+    }
 
     /// Its index in an array with an entry for each segment.
     pub(super) const fn index(self) -> usize {
         match self {
             Self::Visible => 0,
-            Self::Private => 1,
+            Self::Private(gpu) => 1 + gpu.index(),
         }
     }
 
@@ -36,7 +41,7 @@ impl LocalSegment {
     pub(super) const fn physical_address(self, range: PageRange) -> u64 {
         match self {
             Self::Visible => LOCAL_START + range.start,
-            Self::Private => PRIVATE_START + range.start,
+            Self::Private(_) => PRIVATE_START + range.start,
         }
     }
 }
@@ -179,9 +184,14 @@ pub(super) struct LocalMemory {
 }
 
 impl LocalMemory {
-    /// An empty segment.
-    pub(super) fn new(length: u64) -> Self {
-        Self { pool: PagePool::new(0, length), movable: BTreeMap::new(), pinned: 0, donated: None }
+    /// An empty segment whose addresses begin at `start`.
+    pub(super) fn new(start: u64, length: u64) -> Self {
+        Self {
+            pool: PagePool::new(start, length),
+            movable: BTreeMap::new(),
+            pinned: 0,
+            donated: None,
+        }
     }
 
     /// Adds an allocation of `size` bytes that may move.

@@ -4,6 +4,7 @@
 
 use super::segment::{EvictionOrder, Group, LocalSegment};
 use crate::ddi::paging::AllocationId;
+use crate::hardware::GpuOrdinal;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An allocation's entry in the books, computed from its state.
@@ -31,10 +32,10 @@ pub(super) struct Stay {
 #[derive(Debug, Default)]
 pub(super) struct Process {
     /// Bytes that it has resident or locked in each local segment.
-    pub(super) usage: [u64; 2],
-    /// Bytes that it wants resident or locked, wherever they are, by the segments that they support
+    pub(super) usage: [u64; LocalSegment::MAX],
+    /// Bytes that it wants resident or locked, wherever they are, by the GPU and the segments that they support
     /// ([`SegmentSet::bits`]).
-    pub(super) demand: BTreeMap<u32, u64>,
+    pub(super) demand: BTreeMap<(GpuOrdinal, u32), u64>,
     /// Bytes of host memory reserved for its allocations.
     pub(super) backing: u64,
     /// Allocations that it wants resident and that were taken away.

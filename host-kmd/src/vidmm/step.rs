@@ -5,12 +5,14 @@
 use super::pool::PageRange;
 use super::segment::Memory;
 use crate::ddi::paging::AllocationId;
-use crate::hardware::{AddressSpaceId, DriverProtection};
+use crate::hardware::{AddressSpaceId, DriverProtection, GpuSet};
 use std::collections::BTreeSet;
 
 /// A range of GPU virtual addresses that is mapped to a part of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping {
+    /// The GPUs whose page tables have it.
+    pub(crate) gpus: GpuSet,
     /// The address space.
     pub(crate) space: AddressSpaceId,
     /// The first address.

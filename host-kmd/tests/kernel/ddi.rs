@@ -159,7 +159,7 @@ impl Miniport for NotifyMiniport {
             fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);
             fn query_engine_status(&self, node: u32) -> EngineProgress;
             fn reset_engine(&mut self, node: u32);
-            fn reset_from_timeout(&mut self);
+            fn reset_from_timeout(&mut self, node: u32);
             fn set_context_scheduling_priority(
                 &mut self,
                 queues: &[HwQueueId],

@@ -80,6 +80,12 @@ fn video_works_in_a_container_and_its_pictures_come_back() {
     assert!(decoded == pictures.decode(&mut bellhop(), "video.ivf"));
 }
 
+#[test]
+fn every_behaviour_of_a_chain_is_seen_in_a_container() {
+    let Some(container) = containers() else { return };
+    support::see_every_behaviour_of_a_chain(&mut container());
+}
+
 /// A guest that streams without end, in a container.
 struct Endless {
     bellhop: Child,

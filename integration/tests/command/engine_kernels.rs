@@ -130,7 +130,7 @@ fn create_with(
         descriptors,
         constants: constants.to_vec(),
     };
-    let number = guest.gpu.create_kernel(guest.space, source).unwrap();
+    let number = guest.gpu.create_kernel(guest.space, source, None).unwrap();
     loop {
         for interrupt in take_interrupts(&guest.gpu) {
             if let Interrupt::KernelCompiled { space, kernel, outcome } = interrupt
@@ -533,14 +533,14 @@ fn what_the_compiler_refuses_and_what_cannot_be_read_is_told() {
         constants: Vec::new(),
     };
     let end = SYSTEM + SIZE;
-    let refused = gpu.create_kernel(guest.space, source(end - 0x1000, 0x1010));
+    let refused = gpu.create_kernel(guest.space, source(end - 0x1000, 0x1010), None);
     assert_eq!(refused, Err(KernelRefusal::Unreadable(end)));
     // As many as a guest may have.
     for _ in 0..8 {
         compiled(&guest, TOUCH, 16, &[]);
     }
     guest.write(SOURCE, TOUCH);
-    let full = gpu.create_kernel(guest.space, source(SOURCE, TOUCH.len() as u32));
+    let full = gpu.create_kernel(guest.space, source(SOURCE, TOUCH.len() as u32), None);
     assert_eq!(full, Err(KernelRefusal::Full));
 }
 

@@ -13,6 +13,7 @@ mod fence_sharing;
 mod hotplug;
 mod independent;
 mod kernel_mode;
+mod links;
 mod many_objects;
 mod memory;
 mod neighbours;

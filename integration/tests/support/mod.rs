@@ -98,8 +98,12 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
 pub const DISPLAYS: &str = "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"640x480@240\", \"640x480@24\"]\n\
      [[adapter.displays]]\nmodes = [\"800x600@75\"]\n";
 
+/// A chain of two GPUs, whose second has fewer nodes than the master.
+pub const LINK: &str =
+    "[adapters.second]\ncopy_nodes = 1\n[link.pair]\nadapters = [\"\", \"second\"]\n";
+
 /// Areas of behaviours that a device may not offer, and how many of each are seen even then.
-const OPTIONAL: [(&str, usize); 3] = [("kernel.", 1), ("display.", 0), ("video.", 1)];
+const OPTIONAL: [(&str, usize); 4] = [("kernel.", 1), ("display.", 0), ("video.", 1), ("link.", 0)];
 
 /// Behaviours that the device does not offer with [`quick`] alone.
 pub const NOT_OFFERED: &[&str] =
@@ -139,7 +143,7 @@ pub fn conformance(command: &mut Command) -> Value {
 }
 
 /// Asserts that a conformance report has every behaviour, and that all are seen except those that are not offered,
-/// which must be exactly these. Of kernels and displays, what is offered depends on the host's Vulkan and configuration:
+/// which must be exactly these. Of kernels, displays and chains, what is offered depends on the host's Vulkan and configuration:
 /// either all of an area are seen, or only what is said where there are none.
 #[track_caller]
 pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
@@ -156,6 +160,17 @@ pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
         let missing = optional.iter().filter(|id| id.starts_with(area)).count();
         assert!(missing == 0 || missing + always == all, "{optional:?}");
     }
+}
+
+/// Sees every behaviour of a chain in a guest that this command starts.
+#[track_caller]
+pub fn see_every_behaviour_of_a_chain(command: &mut Command) {
+    let mut file = NamedTempFile::new().unwrap();
+    write!(file, "{}{LINK}", quick("", "")).unwrap();
+    command.arg("--config").arg(file.path()).args(["--", "selftest", "link.", "--json"]);
+    let seen = conformance(command);
+    assert_every_behaviour_is_seen(&seen, &[]);
+    assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
 }
 
 /// The checks of a conformance report that had this outcome.

@@ -5,6 +5,7 @@
 mod cloud_hypervisor;
 mod displays;
 mod kernels;
+mod links;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

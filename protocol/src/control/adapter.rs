@@ -79,12 +79,30 @@ request!(GetNodeMetadata, GET_NODE_METADATA -> NodeMetadata);
 pub struct NodeMetadata {
     /// The purpose of its engines.
     pub engine_type: EngineType,
-    /// [`NODE_USER_MODE_SUBMISSION_SUPPORTED`] and [`NODE_SUGGESTED`].
+    /// [`NODE_USER_MODE_SUBMISSION_SUPPORTED`] and [`NODE_SUGGESTED`], and in bits 8 to 15 the [GPU](Self::gpu).
     pub flags: u32,
     /// A human-readable name: ASCII, padded with zeroes.
     pub friendly_name: [u8; 32],
 }
 crate::assert_layout!(NodeMetadata, 40, engine_type at 0, flags at 4, friendly_name at 8);
+
+/// Where [`NodeMetadata::flags`] have the ordinal of the GPU.
+const NODE_GPU_SHIFT: u32 = 8;
+
+impl NodeMetadata {
+    /// The ordinal of the node's GPU in its chain: 0 is the master's.
+    #[must_use]
+    pub const fn gpu(&self) -> u8 {
+        (self.flags >> NODE_GPU_SHIFT) as u8
+    }
+
+    /// The same node of the GPU with this ordinal.
+    #[must_use]
+    pub const fn on_gpu(mut self, gpu: u8) -> Self {
+        self.flags = self.flags & !(0xFF << NODE_GPU_SHIFT) | (gpu as u32) << NODE_GPU_SHIFT;
+        self
+    }
+}
 
 /// [`NodeMetadata::flags`]: HW queues for user-mode submission may be created on the node.
 pub const NODE_USER_MODE_SUBMISSION_SUPPORTED: u32 = 1 << 0;

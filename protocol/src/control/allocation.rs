@@ -36,6 +36,9 @@ bitflags! {
     }
 }
 
+/// Where [`CreateAllocation::flags`] have the ordinal of the GPU that has the allocation.
+pub const ALLOCATION_GPU_SHIFT: u32 = 28;
+
 bitflags! {
     /// Properties of a paged allocation (`DXGK_ALLOCATIONINFOFLAGS`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,7 +107,8 @@ pub struct CreateAllocation {
     pub preferred_segment: u32,
     /// [`SegmentSet`]: the local ones of these segments that it may be evicted to before it goes to system memory.
     pub eviction_segments: u32,
-    /// [`AllocationFlags`]
+    /// [`AllocationFlags`], and in the four most significant bits the ordinal of the GPU in whose `PRIVATE` segment it may
+    /// be: 0 is the master's.
     pub flags: u32,
     /// Its priority: higher priorities are evicted later.
     pub priority: u32,
@@ -259,10 +263,10 @@ request!(SetAllocationPriority, SET_ALLOCATION_PRIORITY -> ());
 pub struct QueryVideoMemoryInfo {
     /// [`SegmentSet`]: one segment.
     pub segment: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The ordinal of the GPU that has the segment; 0 unless the segment is `PRIVATE`.
+    pub gpu: u32,
 }
-crate::assert_layout!(QueryVideoMemoryInfo, 8, segment at 0, reserved at 4);
+crate::assert_layout!(QueryVideoMemoryInfo, 8, segment at 0, gpu at 4);
 request!(QueryVideoMemoryInfo, QUERY_VIDEO_MEMORY_INFO -> VideoMemoryInfo);
 
 /// A segment from the process's point of view; all values in bytes.

@@ -25,10 +25,15 @@ impl Gpu {
         };
         let completion_of = |queue: &Arc<HwQueue>| {
             let fence = queue.report_completion()?;
-            Some(Interrupt::DmaCompleted { node: queue.engine, engine: 0, fence })
+            Some(Interrupt::DmaCompleted {
+                node: self.chip.node_of(queue.engine),
+                engine: 0,
+                fence,
+            })
         };
         let preemption_of = |queue: &Arc<HwQueue>| {
-            let (node, preemption_fence) = (queue.engine, queue.preemption.report()?);
+            let preemption_fence = queue.preemption.report()?;
+            let node = self.chip.node_of(queue.engine);
             let last_completed_fence = queue.last_completed();
             let engine = 0;
             Some(Interrupt::DmaPreempted { node, engine, preemption_fence, last_completed_fence })
@@ -48,7 +53,7 @@ impl Gpu {
             Raised::Logged { guest, queue } => match registry.queues.get(&queue) {
                 Some(known) => {
                     known.logged.take();
-                    let (node, engine, queue) = (known.engine, 0, Some(queue));
+                    let (node, engine, queue) = (self.chip.node_of(known.engine), 0, Some(queue));
                     logged.push(Interrupt::NativeFencesLogged { node, engine, queue });
                 }
                 // Its log is destroyed with it. A guest with several such queues is reported once.
@@ -62,7 +67,10 @@ impl Gpu {
             Raised::Hung(queue, fault) => {
                 taken.extend(registry.queues.get(&queue).map(|known| {
                     let new_state = EngineState::Hung { queue, fault };
-                    Interrupt::GpuEngineStateChange { node: known.engine, new_state }
+                    Interrupt::GpuEngineStateChange {
+                        node: self.chip.node_of(known.engine),
+                        new_state,
+                    }
                 }));
             }
             Raised::Completed(queue) => {
@@ -86,7 +94,8 @@ impl Gpu {
             // Some fences did not fit into the queue, and their kinds are unknown.
             signaled.clear();
         }
-        let scanned = (0u32..).zip(&self.nodes).filter(|(node, _)| scans.logs & 1 << node != 0);
+        let scanned = (0u32..).zip(&self.nodes);
+        let scanned = scanned.filter(|(node, _)| scans.logs & 1 << self.chip.engine_of(*node) != 0);
         logged.extend(scanned.map(|(node, _)| {
             let (engine, queue) = (0, None);
             Interrupt::NativeFencesLogged { node, engine, queue }
@@ -128,7 +137,7 @@ impl Gpu {
             taken.extend(self.displays.take_interrupts());
         }
         if scans.has(cause::ENGINE_STATES) {
-            for (port, node) in self.chip.engines.iter().zip(0..) {
+            for (port, node) in self.chip.own_engines().iter().zip(0..) {
                 taken.extend(port.take_states(node));
             }
         }

@@ -46,12 +46,12 @@ impl Observe for Gpu {
     }
 
     fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>)) {
-        let log = self.chip.engines.get(node as usize).and_then(EnginePort::trace_log);
+        let log = self.chip.own_engines().get(node as usize).and_then(EnginePort::trace_log);
         log.as_deref().and_then(TraceLog::get).into_iter().for_each(act);
     }
 
     fn end_trace(&self) {
-        self.chip.engines.iter().for_each(|port| port.set_trace_log(None));
+        self.chip.own_engines().iter().for_each(|port| port.set_trace_log(None));
     }
 
     fn front_end(&self, guest: GuestId) -> Option<FrontEnd> {
@@ -91,6 +91,9 @@ impl Observe for Gpu {
         let mut workers: Vec<_> =
             roster.iter().flat_map(|roster| roster.iter()).map(Listed::describe).collect();
         workers.sort_unstable_by_key(|worker| worker.pid);
+        for worker in &mut workers {
+            worker.node = worker.node.map(|engine| self.chip.node_of(engine));
+        }
         workers
     }
 }

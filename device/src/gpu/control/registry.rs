@@ -7,7 +7,7 @@ use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::watching::WatchedAt;
-use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId};
+use bellhop_host_kmd::hardware::{AddressSpaceId, GpuOrdinal, GuestId, HwQueueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -29,12 +29,13 @@ pub struct Registry {
     doorbells: Vec<Option<Arc<HwQueue>>>,
     /// Queues that are connected to their guests' global doorbells.
     global: HashMap<HwQueueId, Arc<HwQueue>>,
+    gpu: GpuOrdinal,
     last_id: u64,
 }
 
 impl Registry {
-    /// A registry without guests, address spaces and queues.
-    pub fn new(physical_doorbells: u32) -> Self {
+    /// A GPU's registry without guests, address spaces and queues.
+    pub fn new(gpu: GpuOrdinal, physical_doorbells: u32) -> Self {
         Self {
             guests: HashMap::new(),
             spaces: HashMap::new(),
@@ -43,19 +44,27 @@ impl Registry {
             system_queues: HashMap::new(),
             doorbells: (0..physical_doorbells).map(|_| None).collect(),
             global: HashMap::new(),
+            gpu,
             last_id: 0,
         }
     }
 
-    /// A new id, never 0.
-    pub fn new_id(&mut self) -> u64 {
+    /// A new id of an address space: one that no GPU of the chain has, and never 0.
+    pub fn new_space_id(&mut self) -> AddressSpaceId {
+        AddressSpaceId(self.new_queue_id().0)
+    }
+
+    /// A new id of a queue, never 0.
+    pub fn new_queue_id(&mut self) -> HwQueueId {
         self.last_id += 1;
-        self.last_id
+        HwQueueId::of(self.gpu, self.last_id)
     }
 
     /// Destroys an address space. Its page tables are freed once all queued paging buffers of its guest are
     /// complete.
     pub fn park(&mut self, guest: GuestId, space: Arc<AddressSpace>) {
+        // A slave does not hear of the master's paging.
+        self.unpark();
         let queued = self.guests.get(&guest).and_then(|guest| guest.paging().last_queued());
         if let Some(fence) = queued {
             self.parked.push((guest, fence, space));

@@ -14,7 +14,9 @@
 
 use super::windows::{Shown, Windows};
 use bellhop_host_kmd::ddi::paging::PageSize;
-use bellhop_host_kmd::hardware::{ACCESSED, AddressSpaceId, HardwareFull, PageTableRange, Pte};
+use bellhop_host_kmd::hardware::{
+    ACCESSED, AddressSpaceId, GpuOrdinal, HardwareFull, PageTableRange, Pte,
+};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::handoff::accessed;
 use bellhop_protocol::handoff::publication;
@@ -29,6 +31,9 @@ pub const ADDRESS_BITS: u32 = 48;
 const LEVEL_BITS: u32 = 9;
 const LEVELS: u32 = 4;
 const ENTRIES: u64 = 1 << LEVEL_BITS;
+
+/// Where addresses of page-table memory have the ordinal of the GPU.
+const POOL_SHIFT: u32 = 48;
 
 const FULL: HardwareFull = HardwareFull("page-table page");
 
@@ -61,6 +66,8 @@ pub struct Charge(AtomicU32);
 /// The pages that nodes are made of.
 #[derive(Debug)]
 pub struct NodePool {
+    /// Its first address. The pools of a chain do not overlap, so that any engine reaches each.
+    base: u64,
     /// Anonymous memory: a page costs nothing until it is used.
     memory: MmapRegion,
     pages: u32,
@@ -80,16 +87,17 @@ struct FreeNodes {
 }
 
 impl NodePool {
-    /// A pool of `pages` nodes, of which one guest can have `pages_per_guest`.
+    /// A GPU's pool of `pages` nodes, of which one guest can have `pages_per_guest`.
     ///
     /// # Errors
     /// If the operating system has no room for it.
-    pub fn new(pages: u32, pages_per_guest: u32) -> io::Result<Self> {
+    pub fn new(gpu: GpuOrdinal, pages: u32, pages_per_guest: u32) -> io::Result<Self> {
+        let base = u64::from(gpu.0) << POOL_SHIFT;
         let size = usize::try_from(u64::from(pages) * PAGE_SIZE).map_err(io::Error::other)?;
         let memory = MmapRegion::new(size).map_err(io::Error::other)?;
         let free = Mutex::new(FreeNodes { returned: Vec::new(), fresh: 0 });
         let users = (0..pages).map(|_| TlbUsers::new()).collect();
-        Ok(Self { memory, pages, pages_per_guest, users, free })
+        Ok(Self { base, memory, pages, pages_per_guest, users, free })
     }
 
     /// Control plane: allocates an empty node.
@@ -131,22 +139,45 @@ impl NodePool {
 
     /// The engines that use the address space with this root address.
     pub fn users(&self, root: u64) -> Option<&TlbUsers> {
-        self.users.get(usize::try_from(root / PAGE_SIZE).ok()?)
+        let page = root.checked_sub(self.base)? / PAGE_SIZE;
+        self.users.get(usize::try_from(page).ok()?)
     }
 
-    /// Address of an entry, in bytes from the start of page-table memory.
-    fn address(node: Node, index: u64) -> u64 {
+    /// Its first address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Whether an address is in it.
+    pub fn has(&self, address: u64) -> bool {
+        let size = u64::from(self.pages) * PAGE_SIZE;
+        address.checked_sub(self.base).is_some_and(|offset| offset < size)
+    }
+
+    /// Offset of an entry in the pool.
+    #[inline]
+    fn offset(node: Node, index: u64) -> u64 {
         u64::from(node.0) * PAGE_SIZE + index * size_of::<u64>() as u64
+    }
+
+    /// Address of an entry, by which packets name it.
+    fn address(&self, node: Node, index: u64) -> u64 {
+        self.base + Self::offset(node, index)
     }
 
     #[inline]
     fn at(&self, address: u64) -> Option<&AtomicU64> {
-        self.memory.get_atomic_ref(usize::try_from(address).ok()?).ok()
+        self.at_offset(address.checked_sub(self.base)?)
+    }
+
+    #[inline]
+    fn at_offset(&self, offset: u64) -> Option<&AtomicU64> {
+        self.memory.get_atomic_ref(usize::try_from(offset).ok()?).ok()
     }
 
     #[inline]
     fn entry(&self, node: Node, index: u64) -> Option<&AtomicU64> {
-        self.at(Self::address(node, index))
+        self.at_offset(Self::offset(node, index))
     }
 
     /// Engine, for a system context: writes consecutive entries of one table, each `increment` more than the
@@ -204,7 +235,7 @@ impl AddressSpace {
         charge: &Arc<Charge>,
     ) -> Result<Self, HardwareFull> {
         let root = pool.allocate(charge)?;
-        if let Some(users) = pool.users(NodePool::address(root, 0)) {
+        if let Some(users) = pool.users(pool.address(root, 0)) {
             users.reset();
         }
         let (pool, charge) = (Arc::clone(pool), Arc::clone(charge));
@@ -297,7 +328,7 @@ impl AddressSpace {
             let first = index(at, page_size, 0);
             let entries = (pages - done).min(ENTRIES - first);
             let table = self.table(at, page_size, create)?;
-            let address = table.map(|table| NodePool::address(table, first));
+            let address = table.map(|table| self.pool.address(table, first));
             // At most 512.
             ranges.push(PageTableRange { address, entries: entries as u32 });
             done += entries;
@@ -307,7 +338,7 @@ impl AddressSpace {
 
     /// Address of its root in page-table memory, by which packets name the address space.
     pub fn root(&self) -> u64 {
-        NodePool::address(self.root, 0)
+        self.pool.address(self.root, 0)
     }
 
     /// Engine `engine`: the entry and the size of the page that contains an address. The engine may cache it until
@@ -416,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_guest_gets_no_more_than_its_share_and_has_it_back_after_destroying() {
-        let pool = Arc::new(NodePool::new(64, 8).unwrap());
+        let pool = Arc::new(NodePool::new(GpuOrdinal::MASTER, 64, 8).unwrap());
         let (greedy, other) = (Arc::default(), Arc::default());
         let space = AddressSpace::new(AddressSpaceId(1), &pool, &greedy).unwrap();
         for page in 0..2u64 {
@@ -435,7 +466,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_bounded_and_every_page_comes_back() {
-        let pool = Arc::new(NodePool::new(9, u32::MAX).unwrap());
+        let pool = Arc::new(NodePool::new(GpuOrdinal::MASTER, 9, u32::MAX).unwrap());
         let charge = Arc::default();
         for round in 0..100 {
             let space = AddressSpace::new(AddressSpaceId(round), &pool, &charge).unwrap();
@@ -447,7 +478,7 @@ mod tests {
 
     #[test]
     fn unmapping_what_was_never_mapped_takes_no_pages() {
-        let pool = Arc::new(NodePool::new(1, 1).unwrap());
+        let pool = Arc::new(NodePool::new(GpuOrdinal::MASTER, 1, 1).unwrap());
         let space = AddressSpace::new(AddressSpaceId(1), &pool, &Arc::default()).unwrap();
         assert!(space.set(1 << 40, SMALL, Pte::INVALID).is_ok());
         assert!(space.set(1 << 48, SMALL, Pte::INVALID).is_err());
@@ -455,7 +486,7 @@ mod tests {
 
     #[test]
     fn entries_lie_where_walks_look_and_no_walk_passes_the_end_of_a_table() {
-        let pool = Arc::new(NodePool::new(64, 64).unwrap());
+        let pool = Arc::new(NodePool::new(GpuOrdinal::MASTER, 64, 64).unwrap());
         let space = AddressSpace::new(AddressSpaceId(1), &pool, &Arc::default()).unwrap();
         for size in [SMALL, LARGE] {
             let start = (1 << 40) + 510 * size.bytes();
@@ -490,7 +521,7 @@ mod tests {
                 1..200,
             )
         ) {
-            let pool = Arc::new(NodePool::new(1024, 1024).unwrap());
+            let pool = Arc::new(NodePool::new(GpuOrdinal(1), 1024, 1024).unwrap());
             let charge = Arc::default();
             let spaces = [1, 2].map(|id| AddressSpace::new(AddressSpaceId(id), &pool, &charge).unwrap());
             // For each 4 KiB page: the entry of the large page over it, and its own.

@@ -130,7 +130,9 @@ mod tests {
     const WITHIN: Range<u64> = 0x10_0000..1 << 40;
 
     fn space() -> AddressSpace {
-        let pool = Arc::new(NodePool::new(64, 64).unwrap());
+        let pool = Arc::new(
+            NodePool::new(bellhop_host_kmd::hardware::GpuOrdinal::MASTER, 64, 64).unwrap(),
+        );
         AddressSpace::new(AddressSpaceId(1), &pool, &Arc::default()).unwrap()
     }
 

@@ -3,6 +3,7 @@
 //! The state that the engines and the control plane share for the whole GPU.
 
 use super::busy::Busy;
+use super::chain::{Chain, ChainPlace};
 use super::fence_table::Fence;
 use super::hw_queue::HwQueue;
 use super::interrupt::Interrupts;
@@ -19,10 +20,10 @@ use bellhop_host_kmd::hardware::{EngineState, HwQueueId, Interrupt, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::FenceLogEntry;
 use bellhop_protocol::handoff::attention::Attention;
-use bellhop_protocol::handoff::fence::{FenceWords, SignalRule, Signaled};
+use bellhop_protocol::handoff::fence::Signaled;
 use bellhop_protocol::handoff::pending::PendingSet;
 use bellhop_protocol::handoff::power::PowerSwitch;
-use bellhop_protocol::handoff::quiescence::{Passed, Tickets};
+use bellhop_protocol::handoff::quiescence::Passed;
 use crossbeam_queue::SegQueue;
 use crossbeam_utils::CachePadded;
 use std::io;
@@ -162,7 +163,11 @@ impl Turns {
 }
 
 impl EnginePort {
-    fn new() -> io::Result<Self> {
+    /// A port that no engine has yet.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
+    pub fn new() -> io::Result<Self> {
         Ok(Self {
             attention: CachePadded::new(Attention::new()),
             wake: Wake::new()?,
@@ -274,11 +279,11 @@ impl EnginePort {
     }
 }
 
-/// The parts that all engines share.
+/// The parts that all engines of a GPU share, and those of its chain.
 #[derive(Debug)]
 pub struct Chip {
-    /// The engines, by node.
-    pub engines: Box<[EnginePort]>,
+    /// The engines of all GPUs of the chain.
+    pub engines: Arc<[EnginePort]>,
     /// The page-table pages of all address spaces.
     pub nodes: Arc<NodePool>,
     /// The interrupt line.
@@ -292,47 +297,64 @@ pub struct Chip {
     /// Counts connected doorbells, to order uses of doorbells.
     pub connects: Connects,
     logging_level: AtomicU32,
-    tickets: Tickets,
     /// Number of requests to drop translations so that engines set accessed bits anew.
     rescans: AtomicU64,
-    /// Number of replacements of any guest's memory.
-    memory_changes: AtomicU64,
-    /// The latest ticket that all engines have passed, as a fence that engines wait for.
-    flushed: FenceWords,
+    place: ChainPlace,
     epoch: Instant,
 }
 
 impl Chip {
-    /// A GPU of `engines` engines that are not yet running.
+    /// The GPU at this place. Its engines are not yet running.
     ///
     /// # Errors
-    /// If the process is out of file descriptors.
+    /// If there is no such place.
     pub fn new(
-        engines: usize,
-        nodes: Arc<NodePool>,
+        place: ChainPlace,
         interrupts: Arc<Interrupts>,
         config: &GpuConfig,
     ) -> io::Result<Self> {
-        let engines = (0..engines).map(|_| EnginePort::new()).collect::<io::Result<_>>()?;
-        let (tickets, rescans) = (Tickets::new(), AtomicU64::new(0));
-        let logging_level = AtomicU32::new(LoggingLevel::DEFAULT.0);
-        let flushed = FenceWords::new(0, SignalRule::Monotonic);
-        let epoch = Instant::now();
+        let nodes = place.chain.pool(place.gpu).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self {
-            engines,
-            nodes,
+            engines: Arc::clone(&place.chain.engines),
+            nodes: Arc::clone(nodes),
             interrupts,
             test_kernels: config.test_kernels,
             bursts: config.bursts,
             optimized_fence_interrupt: config.optimized_fence_interrupt,
             connects: Connects::default(),
-            logging_level,
-            tickets,
-            rescans,
-            memory_changes: AtomicU64::new(0),
-            flushed,
-            epoch,
+            logging_level: AtomicU32::new(LoggingLevel::DEFAULT.0),
+            rescans: AtomicU64::new(0),
+            epoch: place.chain.epoch,
+            place,
         })
+    }
+
+    /// The chain.
+    #[inline]
+    pub fn chain(&self) -> &Chain {
+        &self.place.chain
+    }
+
+    /// The GPU's place in the chain.
+    pub fn place(&self) -> &ChainPlace {
+        &self.place
+    }
+
+    /// The GPU's own engines, by node.
+    pub fn own_engines(&self) -> &[EnginePort] {
+        let ChainPlace { first_engine, engines, .. } = self.place;
+        let (first, count) = (first_engine as usize, engines as usize);
+        self.engines.get(first..first + count).unwrap_or_default()
+    }
+
+    /// The node of one of its engines.
+    pub fn node_of(&self, engine: u32) -> u32 {
+        engine.saturating_sub(self.place.first_engine)
+    }
+
+    /// The chain's number of a node's engine.
+    pub fn engine_of(&self, node: u32) -> u32 {
+        self.place.first_engine.saturating_add(node)
     }
 
     /// The adapter's clock: nanoseconds since the GPU was created.
@@ -350,9 +372,10 @@ impl Chip {
     /// Control plane: gives each engine a trace log of `entries` entries; returns false if there is no memory for
     /// them.
     pub fn begin_trace(&self, entries: u32) -> bool {
-        let logs: Option<Vec<_>> = self.engines.iter().map(|_| TraceLog::new(entries)).collect();
+        let own = self.own_engines();
+        let logs: Option<Vec<_>> = own.iter().map(|_| TraceLog::new(entries)).collect();
         let Some(logs) = logs else { return false };
-        self.engines.iter().zip(logs).for_each(|(port, log)| port.set_trace_log(Some(log)));
+        own.iter().zip(logs).for_each(|(port, log)| port.set_trace_log(Some(log)));
         true
     }
 
@@ -371,8 +394,8 @@ impl Chip {
     /// Control plane: see `Hardware::quiesce`. Engine: begins a flush, and then polls [`Self::has_flushed`]. The
     /// caller has first flushed the partitions with obsolete translations.
     pub fn quiesce(&self) -> Ticket {
-        let ticket = self.tickets.draw();
-        for engine in &self.engines {
+        let ticket = self.chain().tickets.draw();
+        for engine in self.engines.iter() {
             engine.raise(attention::QUIESCE);
         }
         Ticket(ticket)
@@ -381,18 +404,19 @@ impl Chip {
     /// Control plane, before it draws a ticket: counts a replacement of guest memory.
     pub fn change_memory(&self) {
         // The ticket hands the count over.
-        self.memory_changes.fetch_add(1, Ordering::Relaxed);
+        self.chain().memory_changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Engine, after it read [`Self::latest_ticket`]: the number of replacements of guest memory.
     pub fn memory_changes(&self) -> u64 {
-        self.memory_changes.load(Ordering::Relaxed)
+        self.chain().memory_changes.load(Ordering::Relaxed)
     }
 
     /// Control plane: see `Hardware::forget_translations`. Wakes no engine.
     pub fn forget_translations(&self) {
         self.rescans.fetch_add(1, Ordering::Relaxed);
-        for engine in self.engines.iter().filter(|engine| !engine.attention.is_asleep()) {
+        let own = self.own_engines().iter();
+        for engine in own.filter(|engine| !engine.attention.is_asleep()) {
             engine.raise(attention::LOOK);
         }
     }
@@ -404,7 +428,7 @@ impl Chip {
 
     /// Engine, before it flushes: the latest ticket.
     pub fn latest_ticket(&self) -> u64 {
-        self.tickets.latest()
+        self.chain().tickets.latest()
     }
 
     /// Engine `port`: reports that it has flushed up to `ticket`; interrupts if it was the last engine.
@@ -414,7 +438,7 @@ impl Chip {
             self.interrupts.raise_quiesced();
             // Only engines read this fence, so it is published nowhere. If the fence is already further, the engine
             // that signaled it has called the waiters for less.
-            if let Ok(signaled) = self.flushed.cell().signal(None, passed) {
+            if let Ok(signaled) = self.chain().flushed.cell().signal(None, passed) {
                 self.release_waiters(signaled.engines);
             }
         }
@@ -423,7 +447,7 @@ impl Chip {
     /// Engine `engine`: returns whether every engine has passed the ticket. If not, this engine's attention is
     /// raised when they have.
     pub fn has_flushed(&self, engine: u32, ticket: Ticket) -> bool {
-        self.flushed.cell().wait(engine, ticket.0)
+        self.chain().flushed.cell().wait(engine, ticket.0)
     }
 
     /// The latest ticket that all engines have passed.

@@ -3,6 +3,7 @@
 //! What the engines and the control plane share.
 
 pub mod busy;
+pub mod chain;
 pub mod chip;
 pub mod config;
 pub mod event;

@@ -7,6 +7,7 @@
 use super::bounded::{Count, Mib, Micros, Millis, Secs, at};
 use super::declare::{Kind, Setting, choices};
 use super::displays::DisplaySettings;
+use super::links::LinkConfig;
 use super::processors::Processors;
 use crate::gpu::DEFAULT_WEIGHT;
 use crate::section;
@@ -25,6 +26,8 @@ section! {
         adapter: AdapterConfig;
         /// Further adapters, at most 7. Each is a table `[adapters.NAME]` with the keys of `[adapter]`.
         adapters: BTreeMap<String, AdapterConfig>;
+        /// Chains of adapters that guests see as one. Each is a table `[link.NAME]`.
+        link: BTreeMap<String, LinkConfig>;
         /// The adapter of a guest, as `"vm1.sock" = "NAME"`. A guest is named by the path of its socket or by
         /// that path's file name.
         attach: BTreeMap<String, String>;

@@ -8,6 +8,7 @@ mod declare;
 mod displays;
 mod file;
 mod keys;
+mod links;
 mod place;
 mod processors;
 mod reading;
@@ -26,6 +27,7 @@ pub use keys::{
     AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, KernelSupport,
     LogConfig, Rotation, Weight,
 };
+pub use links::{AdapterChain, LinkConfig};
 pub use place::{KeyPath, Position};
 pub use processors::Processors;
 pub use reading::{Flaw, Why, read};
@@ -158,11 +160,12 @@ impl Config {
         }
     }
 
-    /// The index in [`Self::adapters`] of the adapter for guests that connect to this socket.
+    /// The index in [`Self::chains`] of the adapter for guests that connect to this socket.
     #[must_use]
     pub fn adapter_of(&self, socket: Option<&Path>) -> usize {
         let name = named(&self.attach, socket);
-        let place = name.and_then(|name| self.adapters().position(|(other, _)| other == name));
+        let chains = self.chains();
+        let place = name.and_then(|name| chains.iter().position(|chain| chain.name() == name));
         place.unwrap_or(0)
     }
 

@@ -46,6 +46,7 @@ impl Config {
         self.check_counts()?;
         self.check_adapters()?;
         self.check_attachments()?;
+        self.check_links()?;
         let filter = &self.log.filter;
         crate::log::filter(filter).map(drop).map_err(|error| {
             Fault::new(KeyPath::new(["log", "filter"]), format!("{filter:?}"), error.to_string())
@@ -109,7 +110,8 @@ impl Config {
     /// The doorbells reserved for all guests must not exceed the adapter's.
     fn check_shares(&self, served: &[Option<&Path>]) -> Result<(), Fault> {
         let reserved = self.guest.physical_doorbells_reserved.get();
-        for (place, (_, adapter)) in self.adapters().enumerate() {
+        for (place, chain) in self.chains().into_iter().enumerate() {
+            let Some((_, _, adapter)) = chain.members.first() else { continue };
             let guests = served.iter().filter(|socket| self.adapter_of(**socket) == place).count();
             let all = adapter.physical_doorbells.get();
             let most = all.checked_div(u32::try_from(guests).unwrap_or(u32::MAX));

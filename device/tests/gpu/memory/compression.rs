@@ -10,8 +10,8 @@ use bellhop_host_kmd::ddi::paging::{
     PRIVATE_START, PageSize, PagingOperation,
 };
 use bellhop_host_kmd::hardware::{
-    Doorbells as _, DriverProtection, PageTables as _, PhysicalPage, Pte, Queues as _, RingBinding,
-    Segment,
+    Doorbells as _, DriverProtection, GpuSet, PageTables as _, PhysicalPage, Pte, Queues as _,
+    RingBinding, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
@@ -51,6 +51,7 @@ fn evict(system: &mut System, segment: Segment, address: u64) {
     let entries: Vec<_> = pages.map(|page| Pte::new(page, true)).collect();
     let space = system.context.address_space;
     let update = |entries| PagingOperation::UpdatePageTable {
+        gpus: GpuSet::ALL,
         space,
         gpu_va: PAGING_VA_START,
         page_size: PageSize::Small,

@@ -12,8 +12,8 @@ use bellhop_host_kmd::ddi::paging::{
     PagingOperation,
 };
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Doorbells as _, Engines as _, PageTables as _, Pte, Queues as _, Segment,
-    UnknownId,
+    AddressSpaceId, Doorbells as _, Engines as _, GpuSet, PageTables as _, Pte, Queues as _,
+    Segment, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::power::EnginePowerState;
@@ -88,7 +88,13 @@ fn what_one_guest_has_forgotten_its_neighbour_remembers() {
 }
 
 fn large_update(space: AddressSpaceId, gpu_va: u64, entries: &[Pte]) -> PagingOperation<'_> {
-    PagingOperation::UpdatePageTable { space, gpu_va, page_size: PageSize::Large, entries }
+    PagingOperation::UpdatePageTable {
+        gpus: GpuSet::ALL,
+        space,
+        gpu_va,
+        page_size: PageSize::Large,
+        entries,
+    }
 }
 
 /// Where a guest maps memory that paging moves.
@@ -105,6 +111,7 @@ fn a_page_table_is_updated_when_the_updates_turn_comes_and_not_before() {
     let update = system.build(&[
         PagingOperation::Fill { destination: PRIVATE_START, length: PAGE_SIZE, pattern: 7 },
         PagingOperation::UpdatePageTable {
+            gpus: GpuSet::ALL,
             space: guest.space,
             gpu_va: MOVING,
             page_size: PageSize::Small,
@@ -133,6 +140,7 @@ fn after_a_flush_no_engine_uses_an_old_entry() {
         let destination = PRIVATE_START + place.address;
         system.perform(&[
             PagingOperation::UpdatePageTable {
+                gpus: GpuSet::ALL,
                 space: guest.space,
                 gpu_va: MOVING,
                 page_size: PageSize::Small,
@@ -213,6 +221,7 @@ fn an_update_after_the_end_of_its_address_space_writes_no_other_tables() {
     let doomed = gpu.create_address_space(guest.id).unwrap();
     let entries = [Pte::new(page(Segment::System, PHYSICAL), true); 512];
     let update = system.build(&[PagingOperation::UpdatePageTable {
+        gpus: GpuSet::ALL,
         space: doomed,
         gpu_va: 0,
         page_size: PageSize::Small,

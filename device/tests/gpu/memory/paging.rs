@@ -13,7 +13,7 @@ use bellhop_host_kmd::ddi::paging::{
     PagingBuffer, PagingOperation,
 };
 use bellhop_host_kmd::hardware::{
-    Engines as _, Fault, Memory as _, Pte, Segment, SystemContexts as _,
+    Engines as _, Fault, GpuSet, Memory as _, Pte, Segment, SystemContexts as _,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -251,6 +251,7 @@ fn the_virtual_forms_work_where_the_paging_process_maps_what_they_are_about() {
     let chunk = PAGING_VA_START + 16 * PAGE_SIZE;
     system.perform(&[
         PagingOperation::UpdatePageTable {
+            gpus: GpuSet::ALL,
             space,
             gpu_va: chunk,
             page_size: PageSize::Small,
@@ -259,6 +260,7 @@ fn the_virtual_forms_work_where_the_paging_process_maps_what_they_are_about() {
         PagingOperation::VirtualFill { destination: chunk, length, pattern: 0x0505_0505 },
         PagingOperation::VirtualTransfer { source: chunk, destination: LOCAL_START, length },
         PagingOperation::UpdatePageTable {
+            gpus: GpuSet::ALL,
             space,
             gpu_va: chunk,
             page_size: PageSize::Small,

@@ -92,6 +92,11 @@ pub(crate) fn values_start(pages: u32, minimum: u64, maximum: u64) -> Option<u64
 }
 
 impl ValueStorage {
+    /// Moves what is in the `private` bytes of the segment `Private` to where those end.
+    pub(crate) fn ending_at(self, private: u64, end: u64) -> Self {
+        Self { local: self.local.map(|local| local + (end - private)), ..self }
+    }
+
     /// Creates the storage for `slots` fences of a guest that has `private` bytes in the segment `Private`.
     pub(crate) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {
         let size = local_storage_size(slots, private, native);

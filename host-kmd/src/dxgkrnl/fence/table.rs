@@ -46,12 +46,17 @@ impl Fences {
         concerned.map(|(slot, _)| *slot).collect()
     }
 
-    /// Creates an empty table with room for `slots` fences. The guest has `private` bytes in the segment `Private`.
+    /// Creates an empty table with room for `slots` fences. The guest has `private` bytes in the master's
+    /// part of the segment `Private`, which ends at `end`.
     /// `native` is what the OS and the driver agreed on, if there are native fences.
-    pub(crate) fn new(slots: u32, private: u64, native: Option<NativeFences>) -> Self {
+    pub(crate) fn new(
+        slots: u32,
+        (private, end): (u64, u64),
+        native: Option<NativeFences>,
+    ) -> Self {
         Self {
             native,
-            storage: ValueStorage::new(slots, private, native),
+            storage: ValueStorage::new(slots, private, native).ending_at(private, end),
             pages: FencePages::new(slots),
             globals: BTreeMap::new(),
             locals: BTreeMap::new(),

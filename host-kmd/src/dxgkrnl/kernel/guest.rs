@@ -24,8 +24,8 @@ use crate::dxgkrnl::object::quotas::Quotas;
 use crate::dxgkrnl::recovery::tdr::Hangs;
 use crate::hardware::{GuestId, HardwareError, SystemContext};
 use crate::port::GuestResources;
-use crate::vidmm::VidMm;
 use crate::vidmm::pool::PagePool;
+use crate::vidmm::{PrivateMemory, VidMm};
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::snapshot;
@@ -89,7 +89,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Creates a guest without objects.
+    /// Creates a guest without objects on an adapter of this number of GPUs.
     pub(crate) fn new(
         id: GuestId,
         resources: GuestResources,
@@ -97,11 +97,14 @@ impl Guest {
         window: u64,
         limits: &Limits,
         native: Option<NativeFences>,
+        gpus: u8,
     ) -> Self {
         let (local, segments) = (resources.bar.local_memory, resources.segments);
-        // The end of the segment holds values of fences.
-        let private = segments.private
-            - local_storage_size(resources.bar.fence_count, segments.private, native);
+        let (fences, all_private) =
+            (resources.bar.fence_count, segments.private.saturating_mul(gpus.into()));
+        // The end of the segment, in the master's part, holds values of fences.
+        let reserved = local_storage_size(fences, segments.private, native);
+        let private = PrivateMemory { size: segments.private, reserved, gpus };
         Self {
             resources,
             system,
@@ -111,10 +114,10 @@ impl Guest {
             detaching: false,
             processes: BTreeMap::new(),
             handles: Handles::new(id),
-            fences: Fences::new(resources.bar.fence_count, segments.private, native),
+            fences: Fences::new(fences, (segments.private, all_private), native),
             logs: FenceLogs::default(),
             doorbell_slots: SlotPool::new(resources.bar.doorbell_count),
-            vidmm: VidMm::new(local, private, segments.backing),
+            vidmm: VidMm::of_chain(local, private, segments.backing),
             shared_allocations: SharedAllocations::default(),
             paging: Paging::new(system.ok(), window),
             donations: Donations::default(),

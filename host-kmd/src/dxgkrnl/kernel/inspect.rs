@@ -29,8 +29,8 @@ use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::queue::node::Model;
 use crate::hardware::{
-    BusyOf, ConnectorCaps, DoorbellModel, FrontEnd, GuestId, Hardware, KernelDescription,
-    Reported as _, Segment, WorkerDescription, fence_segment_size,
+    BusyOf, ConnectorCaps, DoorbellModel, FrontEnd, GpuOrdinal, GuestId, Hardware,
+    KernelDescription, Reported as _, Segment, WorkerDescription, fence_segment_size,
 };
 use crate::port::{ListError, ListObjects, ObjectPage};
 use crate::vidmm::segment::LocalSegment;
@@ -493,7 +493,7 @@ fn describe_allocation(
 fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
     let sizes = guest.resources.segments;
     let vidmm = &guest.vidmm;
-    let (local, private) = (LocalSegment::Visible, LocalSegment::Private);
+    let (local, private) = (LocalSegment::Visible, LocalSegment::Private(GpuOrdinal::MASTER));
     let segments = [
         (Segment::Local, guest.resources.bar.local_memory, vidmm.used(local)),
         (Segment::Private, sizes.private, vidmm.used(private) + guest.fences.used_local_storage()),

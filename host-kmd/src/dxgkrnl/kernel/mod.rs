@@ -52,9 +52,10 @@ use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
 use crate::dxgkrnl::recovery::retirement::Retirements;
 use crate::dxgkrnl::recovery::tdr::{Tdr, TdrPolicy};
 use crate::dxgkrnl::recovery::termination::Terminations;
-use crate::hardware::{GuestId, Hardware, HardwareError, HwQueueId, Ticket};
+use crate::hardware::{GpuOrdinal, GuestId, Hardware, HardwareError, HwQueueId, Ticket};
 use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
+use crate::proxy::{LinkedHardware, Proxy};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::status::Status;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,6 +116,12 @@ pub struct Kernel {
     native_fences: Option<NativeFences>,
 }
 
+/// The GPU of each node.
+fn gpus_of(miniport: &dyn Miniport) -> Vec<GpuOrdinal> {
+    let gpu = |node| miniport.get_node_metadata(node).map_or(0, |node| node.gpu());
+    (0..miniport.node_count()).map(gpu).map(GpuOrdinal).collect()
+}
+
 impl Kernel {
     /// Creates a kernel with the driver of our GPU. It must be the only kernel of the GPU.
     ///
@@ -125,8 +132,32 @@ impl Kernel {
         features: OsFeatures,
         limits: Limits,
     ) -> Result<Self, AdapterError> {
-        let miniport = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
-        Self::with_miniport(hardware, miniport, features, limits)
+        let driver = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
+        let proxy = Box::new(Proxy::passing_through(driver));
+        Self::with_miniport(hardware, proxy, features, limits)
+    }
+
+    /// Creates a kernel with the drivers of the GPUs of a chain, the master first, behind the proxy. It must be the only
+    /// kernel of each.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn linked(
+        master: Arc<dyn Hardware>,
+        slaves: Vec<Arc<dyn Hardware>>,
+        features: OsFeatures,
+        limits: Limits,
+    ) -> Result<Self, AdapterError> {
+        if slaves.is_empty() {
+            return Self::new(master, features, limits);
+        }
+        let driver = |gpu: &Arc<dyn Hardware>| -> Box<dyn Miniport> {
+            Box::new(BellhopMiniport::new(Arc::clone(gpu)))
+        };
+        let drivers = (driver(&master), slaves.iter().map(driver).collect());
+        let hardware = LinkedHardware::new(master, slaves);
+        let proxy = Box::new(Proxy::linked(drivers.0, drivers.1, &hardware));
+        Self::with_miniport(Arc::new(hardware), proxy, features, limits)
     }
 
     /// Creates a kernel with another driver.
@@ -147,7 +178,7 @@ impl Kernel {
             hardware,
             power: Power::new(miniport.node_count(), recorder.clone()),
             recorder,
-            tdr: Tdr::new(miniport.node_count()),
+            tdr: Tdr::new(gpus_of(miniport.as_ref())),
             migration: Migration::default(),
             compilations: Compilations::default(),
             miniport,
@@ -275,7 +306,8 @@ impl Kernel {
         }
         let window = self.paging_window(&resources);
         let native = self.native_fences;
-        let guest = Guest::new(id, resources, system, window, &self.limits, native);
+        let gpus = self.hardware.gpu_count();
+        let guest = Guest::new(id, resources, system, window, &self.limits, native, gpus);
         let suggested = self.spread();
         self.guests.insert(id, guest.with_suggested(suggested));
         let mut effects = Vec::new();

@@ -5,7 +5,7 @@
 use crate::ddi::Miniport;
 use crate::ddi::paging::{BuildPagingBufferError, PageSize, PagingBuffer, PagingOperation};
 use crate::hardware::{
-    AddressSpaceId, GuestId, HardwareError, HardwareFull, PhysicalPage, Pte, Segment,
+    AddressSpaceId, GpuSet, GuestId, HardwareError, HardwareFull, PhysicalPage, Pte, Segment,
 };
 use crate::vidmm::pool::PageRange;
 use bellhop_protocol::PAGE_SIZE;
@@ -75,6 +75,7 @@ pub(crate) fn make_page_tables(
         while start < end {
             let count = usize::try_from((end - start) / bytes).unwrap_or(CHUNK).min(CHUNK);
             let update = PagingOperation::UpdatePageTable {
+                gpus: GpuSet::ALL,
                 space,
                 gpu_va: start,
                 page_size,

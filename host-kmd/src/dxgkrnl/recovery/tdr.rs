@@ -15,6 +15,8 @@
 //!               └─time─> ResettingEngine ──EngineReset─────> the context is lost
 //!                              └─time─> ResettingAdapter ──> every device is in error
 //! ```
+//! In a chain only the GPU is reset that has the engine, and the contexts on its engines are lost.
+//!
 //! A system context that hangs is not lost, because it pages for all processes of its guest. The kernel abandons the
 //! paging buffer as failed, and paging continues with the next. The processes that own the buffer's memory then lose
 //! their contexts. The hang does not count against the guest: paging buffers are the driver's.
@@ -24,8 +26,8 @@
 //! Source: Windows KMD overview, "TDR".
 
 use crate::dxgkrnl::object::error::RequestError;
-use crate::hardware::{Fault, GuestId, HwQueueId};
-use std::collections::{BTreeSet, VecDeque};
+use crate::hardware::{Fault, GpuOrdinal, GuestId, HwQueueId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// How the kernel handles hangs. The kernel's time-out defines a hang.
@@ -82,8 +84,8 @@ pub(crate) struct Hang {
 pub(crate) enum Escalation {
     /// `DxgkDdiResetEngine`: the cause did not stop when the engine was asked to pre-empt it.
     ResetEngine(Guilty),
-    /// `DxgkDdiResetFromTimeout`
-    ResetAdapter(Hang),
+    /// `DxgkDdiResetFromTimeout` of this GPU.
+    ResetAdapter(GpuOrdinal, Hang),
 }
 
 /// What an engine's reset completes.
@@ -93,7 +95,7 @@ pub(crate) enum Recovered {
     Nothing,
     /// The recovery of this engine.
     Engine(Hang),
-    /// The adapter's reset, which also ends the recoveries of all engines.
+    /// The reset of its GPU, which also ends the recoveries of all engines of that.
     Adapter(Guilty, Vec<Guilty>),
 }
 
@@ -130,7 +132,7 @@ struct Engine {
     recovery: Option<Recovery>,
 }
 
-/// A reset of the adapter.
+/// A reset of a GPU: of the adapter, if that is no chain.
 #[derive(Debug)]
 struct AdapterReset {
     guilty: Guilty,
@@ -145,20 +147,39 @@ pub(crate) struct Tdr {
     /// When engines are checked next: while one is awake, or in F0 without work.
     next_look: Option<Duration>,
     engines: Vec<Engine>,
-    adapter: Option<AdapterReset>,
+    /// The GPU of each engine.
+    gpus: Vec<GpuOrdinal>,
+    /// The GPUs of a chain are reset one by one.
+    resets: BTreeMap<GpuOrdinal, AdapterReset>,
     last_preemption: u64,
 }
 
 impl Tdr {
-    /// Creates the state without hangs.
-    pub(crate) fn new(engines: u32) -> Self {
+    /// Creates the state without hangs, of engines of these GPUs.
+    pub(crate) fn new(gpus: Vec<GpuOrdinal>) -> Self {
         Self {
             policy: TdrPolicy::default(),
             next_look: None,
-            engines: vec![Engine::default(); engines as usize],
-            adapter: None,
+            engines: vec![Engine::default(); gpus.len()],
+            gpus,
+            resets: BTreeMap::new(),
             last_preemption: 0,
         }
+    }
+
+    /// The GPU of an engine.
+    fn gpu(&self, node: u32) -> GpuOrdinal {
+        self.gpus.get(node as usize).copied().unwrap_or_default()
+    }
+
+    /// The engines of a GPU.
+    pub(crate) fn engines_of(&self, gpu: GpuOrdinal) -> BTreeSet<u32> {
+        (0..).zip(&self.gpus).filter(|(_, of)| **of == gpu).map(|(node, _)| node).collect()
+    }
+
+    /// Whether the adapter is a chain of several GPUs.
+    pub(crate) fn is_chain(&self) -> bool {
+        self.gpus.iter().any(|gpu| *gpu != GpuOrdinal::MASTER)
     }
 
     /// How the kernel handles hangs.
@@ -173,8 +194,9 @@ impl Tdr {
 
     /// When the next check or step is due.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let recoveries = self.engines.iter().filter_map(|engine| engine.recovery);
-        let deadlines = recoveries.filter(|_| self.adapter.is_none()).map(|r| r.deadline);
+        let engines = self.engines.iter().zip(&self.gpus);
+        let left = engines.filter(|(_, gpu)| !self.resets.contains_key(gpu));
+        let deadlines = left.filter_map(|(engine, _)| engine.recovery).map(|r| r.deadline);
         deadlines.chain(self.next_look).min()
     }
 
@@ -224,10 +246,11 @@ impl Tdr {
         is_long
     }
 
-    /// Whether an engine is already recovering, alone or with the adapter.
+    /// Whether an engine is already recovering, alone or with its GPU.
     pub(crate) fn is_recovering(&self, node: u32) -> bool {
         let engine = self.engines.get(node as usize);
-        self.adapter.is_some() || engine.is_none_or(|engine| engine.recovery.is_some())
+        self.resets.contains_key(&self.gpu(node))
+            || engine.is_none_or(|engine| engine.recovery.is_some())
     }
 
     /// An engine hung. Returns the pre-emption fence with which its queue is asked to stop.
@@ -241,13 +264,14 @@ impl Tdr {
         self.last_preemption
     }
 
-    /// Takes the next step of an engine's recovery if the current step takes too long. An adapter reset absorbs all
-    /// recoveries.
+    /// Takes the next step of an engine's recovery if the current step takes too long. A GPU's reset absorbs all
+    /// recoveries of its engines.
     pub(crate) fn escalate(&mut self, node: u32, now: Duration) -> Option<Escalation> {
-        if self.adapter.is_some() {
+        let gpu = self.gpu(node);
+        if self.resets.contains_key(&gpu) {
             return None;
         }
-        let engines = 0..self.engines.len() as u32;
+        let waiting = self.engines_of(gpu);
         let recovery = &mut self.engines.get_mut(node as usize)?.recovery;
         let recovery = recovery.as_mut().filter(|recovery| recovery.deadline <= now)?;
         match recovery.step {
@@ -258,9 +282,8 @@ impl Tdr {
             }
             Step::ResettingEngine => {
                 let hang = recovery.hang;
-                self.adapter =
-                    Some(AdapterReset { guilty: hang.guilty, waiting: engines.collect() });
-                Some(Escalation::ResetAdapter(hang))
+                self.resets.insert(gpu, AdapterReset { guilty: hang.guilty, waiting });
+                Some(Escalation::ResetAdapter(gpu, hang))
             }
         }
     }
@@ -272,7 +295,8 @@ impl Tdr {
 
     /// An engine was reset.
     pub(crate) fn engine_was_reset(&mut self, node: u32) -> Recovered {
-        let Some(reset) = &mut self.adapter else {
+        let gpu = self.gpu(node);
+        let Some(reset) = self.resets.get_mut(&gpu) else {
             let ended = self.end(node, Step::ResettingEngine);
             return ended.map_or(Recovered::Nothing, Recovered::Engine);
         };
@@ -281,8 +305,9 @@ impl Tdr {
             return Recovered::Nothing;
         }
         let guilty = reset.guilty;
-        self.adapter = None;
-        let engines = self.engines.iter_mut().map(std::mem::take);
+        self.resets.remove(&gpu);
+        let own = self.engines.iter_mut().zip(&self.gpus).filter(|(_, of)| **of == gpu);
+        let engines = own.map(|(engine, _)| std::mem::take(engine));
         let ended =
             engines.filter_map(|engine| engine.recovery).map(|recovery| recovery.hang.guilty);
         Recovered::Adapter(guilty, ended.collect())
@@ -357,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_recovery_takes_one_harder_step_after_another_and_ends_with_the_step_that_it_is_at() {
-        let mut tdr = Tdr::new(2);
+        let mut tdr = Tdr::new(vec![GpuOrdinal::MASTER; 2]);
         let step = tdr.policy().step;
         let fence = tdr.begin(0, HANG, NOW);
         assert!(tdr.is_recovering(0) && !tdr.is_recovering(1));
@@ -375,12 +400,15 @@ mod tests {
 
     #[test]
     fn the_adapter_s_reset_takes_all_recoveries_with_it_and_ends_with_the_last_engine() {
-        let mut tdr = Tdr::new(2);
+        let mut tdr = Tdr::new(vec![GpuOrdinal::MASTER; 2]);
         let (step, other) = (tdr.policy().step, Guilty::Paging(GuestId(3), 5));
         tdr.begin(0, HANG, NOW);
         tdr.begin(1, Hang { guilty: other, ..HANG }, NOW + step);
         assert_eq!(tdr.escalate(0, NOW + step), Some(Escalation::ResetEngine(HANG.guilty)));
-        assert_eq!(tdr.escalate(0, NOW + 2 * step), Some(Escalation::ResetAdapter(HANG)));
+        assert_eq!(
+            tdr.escalate(0, NOW + 2 * step),
+            Some(Escalation::ResetAdapter(GpuOrdinal::MASTER, HANG))
+        );
         assert_eq!((tdr.escalate(1, NOW + 9 * step), tdr.deadline()), (None, None));
         assert_eq!(tdr.engine_was_reset(1), Recovered::Nothing);
         let ended = vec![HANG.guilty, other];
@@ -389,8 +417,30 @@ mod tests {
     }
 
     #[test]
+    fn a_gpu_of_a_chain_is_reset_alone_and_its_peer_recovers_beside_it() {
+        let gpus = [0, 0, 1, 1].map(GpuOrdinal);
+        let mut tdr = Tdr::new(gpus.to_vec());
+        let step = tdr.policy().step;
+        let other = Hang { guilty: Guilty::Queue(HwQueueId(8)), ..HANG };
+        tdr.begin(2, HANG, NOW);
+        tdr.begin(0, other, NOW + step);
+        assert_eq!(tdr.escalate(2, NOW + step), Some(Escalation::ResetEngine(HANG.guilty)));
+        let reset = Some(Escalation::ResetAdapter(GpuOrdinal(1), HANG));
+        assert_eq!(tdr.escalate(2, NOW + 2 * step), reset);
+        assert!(tdr.is_recovering(3) && !tdr.is_recovering(1));
+        // The peer's recovery takes its own steps meanwhile.
+        assert_eq!(tdr.deadline(), Some(NOW + 2 * step));
+        assert_eq!(tdr.escalate(0, NOW + 2 * step), Some(Escalation::ResetEngine(other.guilty)));
+        assert_eq!(tdr.engine_was_reset(2), Recovered::Nothing);
+        assert_eq!(tdr.engine_was_reset(0), Recovered::Engine(other));
+        let ended = vec![HANG.guilty];
+        assert_eq!(tdr.engine_was_reset(3), Recovered::Adapter(HANG.guilty, ended));
+        assert!(!tdr.is_recovering(2) && !tdr.is_recovering(0));
+    }
+
+    #[test]
     fn a_turn_or_a_sleep_lasts_from_when_it_was_first_seen() {
-        let mut tdr = Tdr::new(1);
+        let mut tdr = Tdr::new(vec![GpuOrdinal::MASTER]);
         let second = Duration::from_secs(1);
         assert_eq!(tdr.see_turn(0, Some(4), NOW), Duration::ZERO);
         assert_eq!(tdr.see_turn(0, Some(4), NOW + second), second);

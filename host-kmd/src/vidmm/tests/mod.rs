@@ -18,7 +18,9 @@ use super::step::{Mapping, Notice, Plan, Step};
 use crate::ddi::paging::{
     APERTURE_START, AllocationId, AllocationNotification, LOCAL_START, PRIVATE_START, PageSize,
 };
-use crate::hardware::{AddressSpaceId, DriverProtection, PhysicalPage, Segment};
+use crate::hardware::{
+    AddressSpaceId, DriverProtection, GpuOrdinal, GpuSet, PhysicalPage, Segment,
+};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{Extent, SegmentSet};
@@ -82,7 +84,7 @@ impl Machine {
 
     fn perform(&mut self, operation: &Operation) {
         match operation {
-            Operation::UpdatePageTable { space, gpu_va, page_size, entries } => {
+            Operation::UpdatePageTable { space, gpu_va, page_size, entries, .. } => {
                 assert_eq!(gpu_va % page_size.bytes(), 0);
                 for (index, entry) in entries.iter().enumerate() {
                     let at = gpu_va + index as u64 * page_size.bytes();
@@ -166,6 +168,7 @@ impl Machine {
 
 fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
     Description {
+        gpu: GpuOrdinal::MASTER,
         process,
         size: pages * PAGE_SIZE,
         supported,
@@ -184,7 +187,8 @@ fn description(process: u32, pages: u64, supported: SegmentSet) -> Description {
 /// The first `length` bytes of an allocation, mapped writable.
 fn mapping(space: AddressSpaceId, gpu_va: u64, length: u64) -> Mapping {
     let driver = DriverProtection::default();
-    Mapping { space, gpu_va, length, offset: 0, writable: true, driver }
+    let gpus = GpuSet::ALL;
+    Mapping { gpus, space, gpu_va, length, offset: 0, writable: true, driver }
 }
 
 fn own_pages(first: u64, pages: u64) -> Memory {
@@ -213,7 +217,7 @@ fn is_local(vidmm: &VidMm, id: AllocationId) -> bool {
 }
 
 fn is_private(vidmm: &VidMm, id: AllocationId) -> bool {
-    matches!(vidmm.allocations[&id].place, Place::Local(LocalSegment::Private, _))
+    matches!(vidmm.allocations[&id].place, Place::Local(LocalSegment::Private(_), _))
 }
 
 fn resident(vidmm: &mut VidMm, description: Description) -> AllocationId {

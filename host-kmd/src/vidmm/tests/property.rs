@@ -187,10 +187,10 @@ impl World {
         });
         let is_over = |process: &&u32| {
             let fits = |segment| self.vidmm.is_within_budget(**process, segment, 0);
-            !LocalSegment::ALL.into_iter().all(fits)
+            !LocalSegment::of(GpuOrdinal::MASTER).into_iter().all(fits)
         };
         let over = self.vidmm.processes.keys().filter(is_over).copied().collect();
-        let over_in = LocalSegment::ALL.map(|segment| {
+        let over_in = LocalSegment::of(GpuOrdinal::MASTER).map(|segment| {
             let is_over = |process: &&u32| !self.vidmm.is_within_budget(**process, segment, 0);
             self.vidmm.processes.keys().filter(is_over).copied().collect()
         });
@@ -302,7 +302,7 @@ impl World {
     /// Checks the invariants.
     fn check(&self) {
         let mut pages = BTreeSet::new();
-        let mut usage: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+        let mut usage: BTreeMap<u32, [u64; LocalSegment::MAX]> = BTreeMap::new();
         for (id, allocation) in &self.vidmm.allocations {
             let known = &self.known[id];
             assert_eq!(allocation.is_wanted(), known.is_wanted());
@@ -369,7 +369,7 @@ impl World {
             orders.insert(EvictionOrder { priority, used: allocation.used, allocation: *id });
             *bytes += size;
         }
-        let there_are: BTreeMap<_, _> = LocalSegment::ALL
+        let there_are: BTreeMap<_, _> = LocalSegment::of(GpuOrdinal::MASTER)
             .into_iter()
             .flat_map(|segment| {
                 let movable = self.vidmm.local[segment.index()].movable.iter();
@@ -521,6 +521,7 @@ impl World {
                 let length = length.min(pages - offset) * PAGE_SIZE;
                 let process = known.one(by);
                 let mapping = Mapping {
+                    gpus: GpuSet::ALL,
                     space: AddressSpaceId(process.into()),
                     gpu_va: self.next_va + if large { 0 } else { PAGE_SIZE },
                     length,

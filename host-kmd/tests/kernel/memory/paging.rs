@@ -7,7 +7,8 @@ use crate::model::Model;
 use bellhop_host_kmd::ddi::paging::{PageSize, PagingBuffer, PagingOperation};
 use bellhop_host_kmd::ddi::{AllocationInfoFlags2, BadPrivateData, Miniport};
 use bellhop_host_kmd::hardware::{
-    DriverProtection, Fault, GuestId, Interrupt, Interrupts as _, PhysicalPage, Pte, Segment,
+    DriverProtection, Fault, GpuSet, GuestId, Interrupt, Interrupts as _, PhysicalPage, Pte,
+    Segment,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_host_kmd::port::Input;
@@ -91,6 +92,7 @@ fn page_tables_change_when_the_paging_buffer_is_done_and_not_if_it_fails() {
     for (fence, page_size) in [(1, PageSize::Small), (2, PageSize::Large)] {
         let gpu_va = fence << 40;
         let operation = PagingOperation::UpdatePageTable {
+            gpus: GpuSet::ALL,
             space: system.address_space,
             gpu_va,
             page_size,

@@ -15,10 +15,11 @@ pub use hardware::ModelKernel;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DisplayCaps, DoorbellModel, EngineProgress, Fault, FenceStorage, GuestId,
-    HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission, NodeDescription,
-    PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding, SchedulingPriority, Segment,
-    SlotValue, SystemContext, UnknownId, VideoSessionNumber, VideoSettings, WorkerDescription,
+    AddressSpaceId, DisplayCaps, DoorbellModel, EngineProgress, Fault, FenceStorage, GpuOrdinal,
+    GuestId, HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission,
+    NodeDescription, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
+    SchedulingPriority, Segment, SlotValue, SystemContext, UnknownId, VideoSessionNumber,
+    VideoSettings, WorkerDescription,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -309,6 +310,8 @@ pub const NODES_WITH_VIDEO: &[NodeDescription] = &[
 ];
 
 pub struct Model {
+    /// Its place in its chain.
+    gpu: GpuOrdinal,
     physical_doorbells: u32,
     /// The GPU's nodes.
     pub nodes: &'static [NodeDescription],
@@ -333,6 +336,7 @@ impl Model {
             ..State::default()
         };
         Self {
+            gpu: GpuOrdinal::MASTER,
             physical_doorbells,
             nodes: hardware::NODES,
             display_caps: DisplayCaps::default(),
@@ -340,6 +344,12 @@ impl Model {
             state: Mutex::new(state),
             cross_adapter: Arc::default(),
         }
+    }
+
+    /// The same GPU at another place of a chain.
+    #[allow(dead_code, reason = "for tests of the proxy")]
+    pub fn at(self, gpu: GpuOrdinal) -> Self {
+        Self { gpu, ..self }
     }
 
     /// Several GPUs of one host, with shared cross-adapter fences.

@@ -19,6 +19,7 @@ use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::snapshot::{Fence, Name};
 use bellhop_protocol::status::Status;
+use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -38,8 +39,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("adapter.open.again", source::PROTOCOL_DEVICE, open_again)
         .shows("an adapter is not opened again while processes rely on its features"),
     Behaviour::new("adapter.nodes.metadata", source::UM_DISCOVERY, nodes_metadata).shows(
-        "the 3D/compute nodes come first, then the copy nodes; there is one of each at least, and each \
-         says whether it takes user-mode submission",
+        "of each GPU the 3D/compute nodes come first, then the copy nodes; there is one of each at least, \
+         and each says whether it takes user-mode submission",
     ),
     Behaviour::new(
         "adapter.caps.user-mode-submission",
@@ -114,10 +115,10 @@ fn open_again(scene: &Scene) -> Result<(), Mismatch> {
 
 fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
     let count = scene.transport().config().node_count;
-    let mut engine_types = Vec::new();
+    let mut engine_types: BTreeMap<u8, Vec<EngineType>> = BTreeMap::new();
     for node in 0..count {
         let metadata = raw::call(scene.transport(), 0, &GetNodeMetadata { node, reserved: 0 })?;
-        engine_types.push(metadata.engine_type);
+        engine_types.entry(metadata.gpu()).or_default().push(metadata.engine_type);
         let supported = metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
         let negotiated = scene.transport().features().contains(Features::USER_MODE_SUBMISSION);
         require!(negotiated || !supported, "node {node} takes user-mode submission");
@@ -127,12 +128,14 @@ fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
             "the compute node takes no user-mode submission"
         );
     }
-    let copy_nodes = engine_types.iter().filter(|kind| **kind == EngineType::COPY).count();
-    require!(engine_types.contains(&EngineType::THREE_D), "no 3D/compute node: {engine_types:?}");
-    let is_other = |kind: &EngineType| *kind != EngineType::THREE_D;
-    let first_other = engine_types.iter().position(is_other).unwrap_or(engine_types.len());
-    require!(engine_types[first_other..].iter().all(is_other), "out of order: {engine_types:?}");
-    require!(copy_nodes >= 1, "no copy node: {engine_types:?}");
+    for types in engine_types.values() {
+        let copy_nodes = types.iter().filter(|kind| **kind == EngineType::COPY).count();
+        require!(types.contains(&EngineType::THREE_D), "no 3D/compute node: {types:?}");
+        let is_other = |kind: &EngineType| *kind != EngineType::THREE_D;
+        let first_other = types.iter().position(is_other).unwrap_or(types.len());
+        require!(types[first_other..].iter().all(is_other), "out of order: {types:?}");
+        require!(copy_nodes >= 1, "no copy node: {types:?}");
+    }
     let beyond = GetNodeMetadata { node: count, reserved: 0 };
     raw::expect_status(scene.transport(), 0, &beyond, Status::INVALID_PARAMETER)
 }

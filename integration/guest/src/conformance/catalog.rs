@@ -4,8 +4,8 @@
 
 use super::behaviour::Behaviour;
 use super::{
-    adapter, agent, display, fence, handle, kernel, km, memory, packet, power, process, queue,
-    scheduling, video, virtqueue,
+    adapter, agent, display, fence, handle, kernel, km, link, memory, packet, power, process,
+    queue, scheduling, video, virtqueue,
 };
 
 /// All behaviours, in the order in which they run.
@@ -37,6 +37,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         kernel::BEHAVIOURS,
         display::BEHAVIOURS,
         video::BEHAVIOURS,
+        link::BEHAVIOURS,
         queue::fault::BEHAVIOURS,
         scheduling::tdr::BEHAVIOURS,
         virtqueue::BEHAVIOURS,

@@ -17,6 +17,7 @@ mod fence;
 mod handle;
 mod kernel;
 mod km;
+mod link;
 mod memory;
 mod packet;
 mod power;

@@ -49,6 +49,7 @@ pub(super) const KMD_FLIP: &str = "Windows KMD overview: Flip/Present";
 pub(super) const KMD_DMA: &str = "Windows KMD overview: DMA buffers";
 pub(super) const KMD_INTERRUPT: &str = "Windows KMD overview: Interrupt";
 pub(super) const KMD_ENGINES: &str = "Windows KMD overview: Engines, nodes, contexts, etc.";
+pub(super) const KMD_MGPU: &str = "Windows KMD overview: MGPU";
 pub(super) const KMD_TDR: &str = "Windows KMD overview: TDR";
 pub(super) const KMD_RINGS: &str = "Windows KMD overview: Ring buffers and the CP";
 pub(super) const KMD_ALLOCATIONS: &str = "Windows KMD overview: Allocations";

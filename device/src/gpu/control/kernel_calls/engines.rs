@@ -21,7 +21,7 @@ impl Engines for Gpu {
     }
 
     fn reset_adapter(&self) {
-        for port in &self.chip.engines {
+        for port in self.chip.own_engines() {
             port.reset(reset::ADAPTER);
         }
     }

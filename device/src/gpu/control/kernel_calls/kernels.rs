@@ -17,6 +17,7 @@ impl Kernels for Gpu {
         &self,
         space: AddressSpaceId,
         source: KernelSource,
+        number: Option<KernelNumber>,
     ) -> Result<KernelNumber, KernelRefusal> {
         let unknown = UnknownId::AddressSpace(space);
         let (guest, space) = self.registry().spaces.get(&space).cloned().ok_or(unknown)?;
@@ -24,7 +25,7 @@ impl Kernels for Gpu {
         let (Some(kernels), Some(workers)) = (&self.kernels, &self.workers) else {
             return Err(KernelRefusal::NoKernels);
         };
-        kernels.create(&partition, &space, source, &workers.guest(&partition))
+        kernels.create(&partition, &space, source, number, &workers.guest(&partition))
     }
 
     fn destroy_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {

@@ -34,7 +34,7 @@ impl Gpu {
     }
 
     pub(super) fn engine(&self, node: u32) -> Result<&EnginePort, UnknownId> {
-        self.chip.engines.get(node as usize).ok_or(UnknownId::Node(node))
+        self.chip.own_engines().get(node as usize).ok_or(UnknownId::Node(node))
     }
 
     fn space(&self, space: AddressSpaceId) -> Result<Arc<AddressSpace>, UnknownId> {
@@ -56,7 +56,7 @@ impl Gpu {
     }
 
     fn kick_queue(&self, queue: &Arc<HwQueue>) {
-        if let Ok(port) = self.engine(queue.engine) {
+        if let Some(port) = self.chip.engines.get(queue.engine as usize) {
             port.kick(queue);
         }
     }

@@ -9,8 +9,8 @@ use crate::gpu::memory::windows::PAGING_BUFFERS_START;
 use crate::gpu::shared::hw_queue::{HwQueue, Role, SUBMISSIONS};
 use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, KernelSubmission,
-    NodeDescription, PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
+    AddressSpaceId, GuestId, HardwareError, HardwareFull, KernelSubmission, NodeDescription,
+    PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
 };
 use bellhop_protocol::control::adapter::EngineType;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl PageTables for Gpu {
     fn create_address_space(&self, guest: GuestId) -> Result<AddressSpaceId, HardwareError> {
         let partition = self.guest(guest)?;
         let mut registry = self.registry();
-        let id = AddressSpaceId(registry.new_id());
+        let id = registry.new_space_id();
         let space = AddressSpace::new(id, &self.chip.nodes, partition.page_tables())?;
         registry.spaces.insert(id, (guest, Arc::new(space)));
         Ok(id)
@@ -99,12 +99,13 @@ impl SystemContexts for Gpu {
         let node = self.nodes.iter().rposition(copies).unwrap_or(0);
         let node = u32::try_from(node).unwrap_or(0);
         let mut registry = self.registry();
-        let address_space = AddressSpaceId(registry.new_id());
+        let address_space = registry.new_space_id();
         let space = AddressSpace::new(address_space, &self.chip.nodes, partition.page_tables())?;
         let space = Arc::new(space.with_windows(Arc::clone(partition.windows())));
         registry.spaces.insert(address_space, (guest, Arc::clone(&space)));
-        let hw_queue = HwQueueId(registry.new_id());
-        let queue = Arc::new(HwQueue::new(hw_queue, node, partition, space, Role::System));
+        let hw_queue = registry.new_queue_id();
+        let engine = self.chip.engine_of(node);
+        let queue = Arc::new(HwQueue::new(hw_queue, engine, partition, space, Role::System));
         registry.queues.insert(hw_queue, Arc::clone(&queue));
         registry.system_queues.insert(guest, queue);
         Ok(SystemContext { address_space, hw_queue, node })

@@ -18,9 +18,9 @@ impl Queues for Gpu {
         let (partition, space) = (self.guest(guest)?, self.space(address_space)?);
         self.engine(node)?;
         let mut registry = self.registry();
-        let id = HwQueueId(registry.new_id());
+        let id = registry.new_queue_id();
         let role = Role::Guest { context, process, progress_fence, disable_gpu_timeout };
-        let queue = HwQueue::new(id, node, partition, space, role);
+        let queue = HwQueue::new(id, self.chip.engine_of(node), partition, space, role);
         registry.queues.insert(id, Arc::new(queue));
         Ok(id)
     }
@@ -50,7 +50,7 @@ impl Queues for Gpu {
 
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) -> Result<(), UnknownId> {
         let queue = self.queue(queue)?;
-        let port = self.engine(queue.engine)?;
+        let port = self.engine(self.chip.node_of(queue.engine))?;
         queue.membership.suspend();
         queue.preemption.ask(preemption_fence);
         port.preempted.push(queue);

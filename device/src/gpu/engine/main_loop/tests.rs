@@ -10,6 +10,7 @@ use crate::gpu::engine::scans::PERIOD_OF_A_DOORBELL;
 use crate::gpu::engine::watches::{Watch, Watches};
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
+use crate::gpu::shared::chain::{Chain, Member};
 use crate::gpu::shared::hw_queue::Role;
 use crate::gpu::shared::interrupt::Interrupts;
 use crate::gpu::shared::partition::Partition;
@@ -86,9 +87,11 @@ fn queue_of(guest: &(Arc<Partition>, Arc<AddressSpace>), number: u64) -> Arc<HwQ
 impl Rig {
     fn new() -> Self {
         let config = GpuConfig::default();
-        let nodes = Arc::new(NodePool::new(4096, 4096).unwrap());
         let interrupts = Arc::new(Interrupts::new(64).unwrap());
-        let chip = Arc::new(Chip::new(1, Arc::clone(&nodes), interrupts, &config).unwrap());
+        let member = Member { engines: 1, page_table_pages: (4096, 4096) };
+        let place = Chain::of(&[member]).unwrap().remove(0);
+        let chip = Arc::new(Chip::new(place, interrupts, &config).unwrap());
+        let nodes = Arc::clone(&chip.nodes);
         let guest = guest_of(1, &nodes);
         let nops = NOP.as_bytes().repeat(LAYOUT.local_memory as usize / size_of_val(&NOP));
         rustix::io::pwrite(guest.0.bar().file(), &nops, LAYOUT.local_memory()).unwrap();

@@ -59,7 +59,7 @@ impl KernelBatch {
         };
         let space = context.queue.space.id();
         // The system context has no kernels.
-        let kernels = workers.kernels(space).filter(|_| space == context.space).ok_or(none)?;
+        let kernels = workers.kernels(space).filter(|_| !context.is_system).ok_or(none)?;
         let module = kernels.compiled(number).ok_or(none)?;
         let caps = *workers.caps();
         let bad = |value: u64| Violation::new(FaultReason::BAD_KERNEL_ARGUMENTS, value);

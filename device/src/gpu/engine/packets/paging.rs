@@ -20,7 +20,9 @@ pub fn write_page_table(
     packet: &WritePageTable,
 ) -> Result<(), Violation> {
     let WritePageTable { address, first, increment, .. } = *packet;
-    let written = context.chip.nodes.write(address, packet.count(), first, increment);
+    // Of any GPU of the chain: its page tables are written in the order of this one's paging.
+    let pool = context.chip.chain().pool_at(address);
+    let written = pool.and_then(|pool| pool.write(address, packet.count(), first, increment));
     written.ok_or(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address))
 }
 
@@ -29,7 +31,9 @@ pub fn write_page_table(
 /// entries that were written before. Returns the ticket of that flush, if there is one.
 pub fn flush_tlb(context: &mut Context<'_>, packet: &FlushTlb) -> Option<Ticket> {
     // Pairs with `AddressSpace::walk_to_remember`. An unknown space may be in use by any engine.
-    let users = context.chip.nodes.users(packet.root).map_or(u64::MAX, TlbUsers::after_change);
+    let pool = context.chip.chain().pool_at(packet.root);
+    let users = pool.and_then(|pool| pool.users(packet.root));
+    let users = users.map_or(u64::MAX, TlbUsers::after_change);
     context.mmu.flush_tlb(context.partition.flush());
     // Workers forget their memory between two turns.
     let has_workers = context.workers.as_ref().is_some_and(|workers| workers.has_any());

@@ -52,8 +52,9 @@ impl VideoWork {
         let workers = context.workers.as_deref().ok_or(none)?;
         let space = context.queue.space.id();
         // The system context has no sessions.
-        let session = workers.session(space, number).filter(|_| space == context.space);
-        let session = session.filter(|session| session.settings.node == context.engine);
+        let session = workers.session(space, number).filter(|_| !context.is_system);
+        let node = context.chip.node_of(context.engine);
+        let session = session.filter(|session| session.settings.node == node);
         let session = session.ok_or(none)?;
         let encodes = session.settings.encodes;
         let bad = |value: u64| Violation::new(FaultReason::BAD_VIDEO_ARGUMENTS, value);

@@ -78,7 +78,8 @@ impl Kernels {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies a kernel's source, and begins to compile it.
+    /// Copies a kernel's source, and begins to compile it, under this number if one is given: see
+    /// [`create_kernel`](bellhop_host_kmd::hardware::Kernels::create_kernel).
     ///
     /// # Errors
     /// If there can be no such kernel.
@@ -87,6 +88,7 @@ impl Kernels {
         partition: &Partition,
         space: &AddressSpace,
         source: KernelSource,
+        number: Option<KernelNumber>,
         workers: &Arc<GuestWorkers>,
     ) -> Result<KernelNumber, KernelRefusal> {
         let guest = partition.id();
@@ -100,7 +102,8 @@ impl Kernels {
         if owner.spaces.iter().map(|space| space.len()).sum::<usize>() >= self.most {
             return Err(KernelRefusal::Full);
         }
-        let number = owner.last.checked_add(1).ok_or(KernelRefusal::Full)?;
+        let next = owner.last.checked_add(1).ok_or(KernelRefusal::Full)?;
+        let number = number.map_or(next, |number| number.0);
         let memory = partition.memory();
         let source = Source::read(source, space, &memory).map_err(KernelRefusal::Unreadable)?;
         let module = owner.remembered.module(source).map_err(|error| {

@@ -11,14 +11,14 @@ use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::Context;
-use crate::hardware::Segment;
+use crate::hardware::{GpuOrdinal, Segment};
 use crate::vidmm::allocation::Description;
 use crate::vidmm::pool::is_whole_pages;
 use crate::vidmm::segment::Memory;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
-    AllocationFlags, AllocationKind, CloseAllocation, CreateAllocation, CreateAllocationReply,
-    DestroyAllocation, Extent, NOT_IN_BAR, OpenAllocation, SegmentSet,
+    ALLOCATION_GPU_SHIFT, AllocationFlags, AllocationKind, CloseAllocation, CreateAllocation,
+    CreateAllocationReply, DestroyAllocation, Extent, NOT_IN_BAR, OpenAllocation, SegmentSet,
 };
 
 impl ProcessAccess<'_> {
@@ -124,7 +124,9 @@ impl ProcessAccess<'_> {
         // With SHARED, dxgkrnl could not tell the guest when its own pages are free again, nor the driver of the
         // place in the aperture, which differs between processes.
         let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
-        let flags = AllocationFlags::from_bits(request.flags)
+        let (own, ordinal) = split_flags(request.flags);
+        let gpu = self.gpu("flags", ordinal).map_err(|_| wrong("flags", request.flags))?;
+        let flags = AllocationFlags::from_bits(own)
             .filter(|flags| !flags.contains(alone))
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
             .ok_or(wrong("flags", request.flags))?;
@@ -152,6 +154,7 @@ impl ProcessAccess<'_> {
         Ok(Description {
             process: self.process_id,
             size: request.size,
+            gpu,
             supported,
             preferred,
             eviction,
@@ -163,6 +166,17 @@ impl ProcessAccess<'_> {
             notify_io_mmu_unmap: notifications.notify_io_mmu_unmap && has_io_mmu,
             system: None,
         })
+    }
+
+    /// The GPU with this ordinal, if the adapter has it.
+    pub(crate) fn gpu(
+        &self,
+        field: &'static str,
+        ordinal: u32,
+    ) -> Result<GpuOrdinal, RequestError> {
+        let known = 0..self.hardware.gpu_count();
+        let gpu = u8::try_from(ordinal).ok().filter(|gpu| known.contains(gpu));
+        gpu.map(GpuOrdinal).ok_or(RequestError::parameter(field, ordinal.into()))
     }
 
     /// Returns memory that the guest supplies, and the number of extents charged to its quota.
@@ -306,6 +320,11 @@ impl ProcessAccess<'_> {
         }
         Ok(())
     }
+}
+
+/// The flags of a request and the ordinal of its GPU.
+fn split_flags(flags: u32) -> (u32, u32) {
+    (flags & !(u32::MAX << ALLOCATION_GPU_SHIFT), flags >> ALLOCATION_GPU_SHIFT)
 }
 
 /// Whether a request has the flag `ACCESSED_PHYSICALLY`. Only paged allocations have flags.

@@ -10,7 +10,7 @@ use crate::dxgkrnl::memory::page_tables::write_entries;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
-use crate::hardware::Pte;
+use crate::hardware::{GpuSet, Pte};
 use crate::vidmm::pool::{PageRange, is_whole_pages};
 use crate::vidmm::step;
 use bellhop_protocol::PAGE_SIZE;
@@ -62,6 +62,7 @@ impl ProcessAccess<'_> {
         allocation.add_mapping(start);
         if let Some(id) = allocation.paged() {
             let mapping = step::Mapping {
+                gpus: GpuSet::ALL,
                 space,
                 gpu_va: start,
                 length: mapping.length,

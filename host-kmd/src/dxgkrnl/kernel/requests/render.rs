@@ -28,7 +28,7 @@ use crate::dxgkrnl::object::resource::{Hold, Resource};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::node::Model;
 use crate::dxgkrnl::queue::submission::{CommandBuffer, Deferred, DeferredWork};
-use crate::hardware::{HardwareFull, Pte};
+use crate::hardware::{GpuSet, HardwareFull, Pte};
 use crate::vidmm::pool::PageRange;
 use crate::vidmm::step::Mapping;
 use bellhop_protocol::PAGE_SIZE;
@@ -293,7 +293,8 @@ impl ProcessAccess<'_> {
         let (length, writable, driver) = (range.length, true, allocation.driver());
         if let Some(id) = allocation.paged() {
             self.make_page_tables(space, PageRange { start: gpu_va, length })?;
-            let mapping = Mapping { space, gpu_va, length, offset: 0, writable, driver };
+            let gpus = GpuSet::ALL;
+            let mapping = Mapping { gpus, space, gpu_va, length, offset: 0, writable, driver };
             return Ok(self.guest.vidmm.map(id, mapping)?);
         }
         let memory = self.memory(handle)?;

@@ -204,11 +204,14 @@ impl ProcessAccess<'_> {
         &mut self,
         request: QueryVideoMemoryInfo,
     ) -> Handled<VideoMemoryInfo> {
-        zero("reserved", request.reserved)?;
+        let gpu = self.gpu("gpu", request.gpu)?;
+        if request.segment != SegmentSet::PRIVATE.bits() {
+            zero("gpu", request.gpu)?;
+        }
         let vidmm = &self.guest.vidmm;
         let info = match SegmentSet::from_bits_retain(request.segment) {
             SegmentSet::LOCAL => vidmm.info(self.process_id, LocalSegment::Visible),
-            SegmentSet::PRIVATE => vidmm.info(self.process_id, LocalSegment::Private),
+            SegmentSet::PRIVATE => vidmm.info(self.process_id, LocalSegment::Private(gpu)),
             SegmentSet::SYSTEM => vidmm.backing_info(self.process_id),
             _ => return Err(RequestError::parameter("segment", request.segment.into())),
         };

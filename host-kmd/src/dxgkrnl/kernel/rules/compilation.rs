@@ -82,7 +82,7 @@ impl ProcessAccess<'_> {
             return Err(RequestError::DeviceRemoved(device));
         }
         self.guest.quotas.charge_object(ObjectKind::GuestKernel)?;
-        match self.hardware.create_kernel(space, source) {
+        match self.hardware.create_kernel(space, source, None) {
             Ok(kernel) => Ok(Compiling { space, kernel, device }),
             Err(refusal) => {
                 self.guest.quotas.refund_object(ObjectKind::GuestKernel);

@@ -13,7 +13,7 @@ use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
-use crate::hardware::{EngineProgress, Fault, GuestId, HwQueueId};
+use crate::hardware::{EngineProgress, Fault, GpuOrdinal, GuestId, HwQueueId};
 use crate::port::Effect;
 use bellhop_protocol::control::agent::RecoveryKind;
 use bellhop_protocol::event::FaultReason;
@@ -39,7 +39,9 @@ impl Kernel {
                     tracing::warn!(parent: &span, guest, node, "hang: pre-emption failed; resetting the engine");
                     self.miniport.reset_engine(node);
                 }
-                Some(Escalation::ResetAdapter(hang)) => self.reset_adapter(hang, effects),
+                Some(Escalation::ResetAdapter(gpu, hang)) => {
+                    self.reset_adapter((node, gpu), hang, effects);
+                }
                 None => {}
             }
         }
@@ -128,21 +130,51 @@ impl Kernel {
         self.miniport.preempt_command(queue, fence);
     }
 
-    /// Resets the adapter: all guests lose all work in flight.
-    fn reset_adapter(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+    /// Resets the GPU of a node: all guests lose all work in flight there. Without a chain that is all their work, and
+    /// their devices are in error. In a chain they lose the contexts on that GPU, and the master has the displays.
+    fn reset_adapter(
+        &mut self,
+        (node, gpu): (u32, GpuOrdinal),
+        Hang { guilty, fault }: Hang,
+        effects: &mut Vec<Effect>,
+    ) {
         let (guest, span) = self.hang_span(guilty);
         let guest = guest.map(|guest| guest.0);
         tracing::error!(parent: &span, guest, "hang: the engine did not reset; resetting the adapter");
-        self.miniport.reset_from_timeout();
+        self.miniport.reset_from_timeout(node);
         // The guilty queue first, so that its guest learns of the hang; the other queues report the reset.
         if let Guilty::Queue(queue) = guilty {
             self.lose_context_of(queue, fault, effects);
         }
-        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
-            self.fail_guest(guest, ADAPTER_RESET, effects);
-            self.reset_display(guest, effects);
-            self.tell_recovery(guest, RecoveryKind::ADAPTER, None, effects);
+        if self.tdr.is_chain() {
+            self.lose_contexts_on(gpu, ADAPTER_RESET, effects);
         }
+        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
+            if !self.tdr.is_chain() {
+                self.fail_guest(guest, ADAPTER_RESET, effects);
+            }
+            if gpu == GpuOrdinal::MASTER {
+                self.reset_display(guest, effects);
+            }
+            let of_a_chain = self.tdr.is_chain().then_some(node);
+            self.tell_recovery(guest, RecoveryKind::ADAPTER, of_a_chain, effects);
+        }
+    }
+
+    /// All guests lose their contexts on a GPU.
+    pub(crate) fn lose_contexts_on(
+        &mut self,
+        gpu: GpuOrdinal,
+        fault: Fault,
+        effects: &mut Vec<Effect>,
+    ) {
+        let nodes = self.tdr.engines_of(gpu);
+        self.each_context(effects, |access, context| {
+            if nodes.contains(&access.get::<Context>(context)?.node()) {
+                access.lose_context(context, fault);
+            }
+            Ok(())
+        });
     }
 
     /// `DXGK_INTERRUPT_DMA_PREEMPTED`.

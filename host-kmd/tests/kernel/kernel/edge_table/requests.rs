@@ -266,9 +266,9 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
                     SegmentSet::from_bits(segment as u32)
                         .is_some_and(|set| set.bits().count_ones() == 1)
                 }),
-                zero("reserved", 4),
+                zero("gpu", 4),
             ];
-            vec![row(process, &QueryVideoMemoryInfo { segment, reserved: 0 }, fields)]
+            vec![row(process, &QueryVideoMemoryInfo { segment, gpu: 0 }, fields)]
         }
         RequestCode::OPEN_ALLOCATION => {
             let fields = vec![handle("device", device), handle("allocation", paged)];

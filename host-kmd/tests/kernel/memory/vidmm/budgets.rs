@@ -29,10 +29,10 @@ fn a_process_over_its_budget_is_asked_to_trim_and_suspended_when_another_needs_i
     let over = PAGES / 2 * PAGE_SIZE;
     assert_eq!(trims(&bench), [(greedy.process, over)]);
     let segment = SegmentSet::LOCAL.bits();
-    let query = QueryVideoMemoryInfo { segment, reserved: 0 };
+    let query = QueryVideoMemoryInfo { segment, gpu: 0 };
     let info = bench.call(greedy, &query).unwrap();
     assert_eq!((info.size, info.budget, info.usage), (2 * over, over, 2 * over));
-    let both = QueryVideoMemoryInfo { segment: 5, reserved: 0 };
+    let both = QueryVideoMemoryInfo { segment: 5, gpu: 0 };
     assert_eq!(bench.call(greedy, &both).unwrap_err(), (Status::INVALID_PARAMETER, 5));
 
     let theirs = bench.call(modest, &local(modest, PAGES / 2)).unwrap().allocation;

@@ -32,7 +32,7 @@ fn open(
 /// Bytes that a process has resident or locked in local memory, and bytes of host memory reserved for it.
 fn usage(bench: &mut Bench, client: Client) -> [u64; 2] {
     [SegmentSet::LOCAL, SegmentSet::SYSTEM].map(|segment| {
-        let request = QueryVideoMemoryInfo { segment: segment.bits(), reserved: 0 };
+        let request = QueryVideoMemoryInfo { segment: segment.bits(), gpu: 0 };
         bench.call(client, &request).unwrap().usage
     })
 }

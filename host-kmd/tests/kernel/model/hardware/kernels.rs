@@ -38,6 +38,7 @@ impl Kernels for Model {
         &self,
         space: AddressSpaceId,
         source: KernelSource,
+        number: Option<KernelNumber>,
     ) -> Result<KernelNumber, KernelRefusal> {
         self.known(UnknownId::AddressSpace(space))?;
         let mut state = self.state();
@@ -51,7 +52,7 @@ impl Kernels for Model {
                 return Err(KernelRefusal::Unreadable(page.max(first)));
             }
         }
-        let number = KernelNumber(state.id() as u32);
+        let number = number.unwrap_or_else(|| KernelNumber(state.id() as u32));
         state.kernel_room -= 1;
         state.kernels.insert((space, number), ModelKernel { source, compiled: false });
         Ok(number)

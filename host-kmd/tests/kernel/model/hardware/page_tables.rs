@@ -18,7 +18,7 @@ impl PageTables for Model {
         if state.page_table_room == 0 {
             return Err(HardwareFull("page table").into());
         }
-        let space = AddressSpaceId(state.id());
+        let space = AddressSpaceId(HwQueueId::of(self.gpu, state.id()).0);
         state.spaces.insert(space, BTreeMap::new());
         Ok(space)
     }
@@ -128,7 +128,7 @@ impl SystemContexts for Model {
         self.known(UnknownId::Guest(guest))?;
         let address_space = self.create_address_space(guest)?;
         let mut state = self.state();
-        let hw_queue = HwQueueId(state.id());
+        let hw_queue = HwQueueId::of(self.gpu, state.id());
         let copies = |node: &NodeDescription| {
             [EngineType::THREE_D, EngineType::COPY].contains(&node.engine_type)
         };

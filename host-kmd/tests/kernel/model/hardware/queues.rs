@@ -17,7 +17,7 @@ impl Queues for Model {
         assert_eq!(owner, description.process, "it cannot signal its progress fence");
         let fence = state.fences[&(description.guest, description.progress_fence)];
         assert_eq!(fence.storage.native, description.native_progress_fence);
-        let queue = HwQueueId(state.id());
+        let queue = HwQueueId::of(self.gpu, state.id());
         state.queues.insert(queue, description);
         Ok(queue)
     }

@@ -26,7 +26,8 @@ impl Video for Model {
         if state.video_sessions.len() as u32 >= state.video_room {
             return Err(VideoRefusal::Full);
         }
-        let number = VideoSessionNumber(state.id() as u32);
+        // No other GPU of the chain has the number.
+        let number = VideoSessionNumber(u32::from(self.gpu.0) << 24 | state.id() as u32);
         state.video_sessions.insert((space, number), settings);
         Ok(number)
     }

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the proxy and the linked hardware both know of a chain.
+//!
+//! Both belong to the control plane's thread: no lock here is ever contended.
+
+use crate::hardware::{
+    AddressSpaceId, GpuOrdinal, HwQueueId, KernelNumber, KernelOutcome, VideoSessionNumber,
+};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is known of the objects that each GPU of a chain has.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Mutex<Mirrored>);
+
+#[derive(Debug, Default)]
+struct Mirrored {
+    /// The address spaces of the slaves, by the master's, in the order of the slaves.
+    spaces: BTreeMap<AddressSpaceId, Vec<AddressSpaceId>>,
+    /// The address space of the master, by a slave's.
+    masters: BTreeMap<AddressSpaceId, AddressSpaceId>,
+    /// The queues of system contexts of the slaves, by the master's.
+    systems: BTreeMap<HwQueueId, Vec<HwQueueId>>,
+    /// The GPU of each video session, by the master's address space.
+    sessions: BTreeMap<(AddressSpaceId, VideoSessionNumber), GpuOrdinal>,
+    /// Kernels that are compiled, by the master's address space.
+    kernels: BTreeMap<(AddressSpaceId, KernelNumber), Compiling>,
+}
+
+/// A kernel that each GPU compiles.
+#[derive(Debug)]
+struct Compiling {
+    /// GPUs that are not done with it.
+    left: usize,
+    /// The first failure, if there was one.
+    failure: Option<KernelOutcome>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Mirrored> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an address space that all GPUs have: the master's, and those of the slaves in their order.
+    pub(super) fn insert_space(&self, master: AddressSpaceId, slaves: Vec<AddressSpaceId>) {
+        if slaves.is_empty() {
+            return;
+        }
+        let mut mirrored = self.lock();
+        mirrored.masters.extend(slaves.iter().map(|slave| (*slave, master)));
+        mirrored.spaces.insert(master, slaves);
+    }
+
+    /// Removes an address space. Returns those of the slaves, in their order.
+    pub(super) fn remove_space(&self, master: AddressSpaceId) -> Vec<AddressSpaceId> {
+        let mut mirrored = self.lock();
+        let slaves = mirrored.spaces.remove(&master).unwrap_or_default();
+        for slave in &slaves {
+            mirrored.masters.remove(slave);
+        }
+        mirrored.kernels.retain(|(space, _), _| *space != master);
+        mirrored.sessions.retain(|(space, _), _| *space != master);
+        slaves
+    }
+
+    /// What a GPU calls the address space that the kernel knows as `master`. The GPU reports an unknown one itself.
+    pub(super) fn space(&self, master: AddressSpaceId, gpu: GpuOrdinal) -> AddressSpaceId {
+        let Some(slave) = gpu.index().checked_sub(1) else { return master };
+        let mirrored = self.lock();
+        let spaces = mirrored.spaces.get(&master);
+        spaces.and_then(|spaces| spaces.get(slave)).copied().unwrap_or(master)
+    }
+
+    /// Adds the queues of a guest's system contexts.
+    pub(super) fn insert_system(&self, master: HwQueueId, slaves: Vec<HwQueueId>) {
+        if !slaves.is_empty() {
+            self.lock().systems.insert(master, slaves);
+        }
+    }
+
+    /// Removes the queues of a guest's system contexts, if `master` is the master's. Returns those of the slaves.
+    pub(super) fn remove_system(&self, master: HwQueueId) -> Vec<HwQueueId> {
+        self.lock().systems.remove(&master).unwrap_or_default()
+    }
+
+    /// A video session is on a GPU. GPUs of a chain give numbers that are unique in it.
+    pub(super) fn insert_session(
+        &self,
+        space: AddressSpaceId,
+        session: VideoSessionNumber,
+        gpu: GpuOrdinal,
+    ) {
+        self.lock().sessions.insert((space, session), gpu);
+    }
+
+    /// Removes a video session. Returns its GPU.
+    pub(super) fn remove_session(
+        &self,
+        space: AddressSpaceId,
+        session: VideoSessionNumber,
+    ) -> Option<GpuOrdinal> {
+        self.lock().sessions.remove(&(space, session))
+    }
+
+    /// A kernel is being compiled by this number of GPUs.
+    pub(super) fn begin_kernel(&self, space: AddressSpaceId, kernel: KernelNumber, gpus: usize) {
+        let compiling = Compiling { left: gpus, failure: None };
+        self.lock().kernels.insert((space, kernel), compiling);
+    }
+
+    /// A kernel is destroyed, or was never complete.
+    pub(super) fn forget_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) {
+        self.lock().kernels.remove(&(space, kernel));
+    }
+
+    /// A GPU is done with a kernel of its own address space. When all are, returns the kernel's address space as the
+    /// kernel knows it, and what came of it.
+    pub(super) fn end_kernel(
+        &self,
+        space: AddressSpaceId,
+        kernel: KernelNumber,
+        outcome: KernelOutcome,
+    ) -> Option<(AddressSpaceId, KernelOutcome)> {
+        let mut mirrored = self.lock();
+        let space = mirrored.masters.get(&space).copied().unwrap_or(space);
+        let compiling = mirrored.kernels.get_mut(&(space, kernel))?;
+        compiling.left = compiling.left.saturating_sub(1);
+        if let KernelOutcome::Failed(..) = outcome {
+            compiling.failure.get_or_insert(outcome);
+        }
+        if compiling.left > 0 {
+            return None;
+        }
+        let compiling = mirrored.kernels.remove(&(space, kernel))?;
+        Some((space, compiling.failure.unwrap_or(KernelOutcome::Compiled)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::MAX_GPUS;
+    use bellhop_protocol::control::kernel::KernelResult;
+    use proptest::prelude::*;
+
+    const SPACE: AddressSpaceId = AddressSpaceId(3);
+    const KERNEL: KernelNumber = KernelNumber(7);
+
+    #[test]
+    fn a_kernel_is_compiled_when_every_gpu_has_compiled_it() {
+        let shared = Shared::default();
+        shared.insert_space(SPACE, vec![AddressSpaceId(30)]);
+        shared.begin_kernel(SPACE, KERNEL, 2);
+        let compiled = KernelOutcome::Compiled;
+        assert_eq!(shared.end_kernel(AddressSpaceId(30), KERNEL, compiled.clone()), None);
+        let ended = shared.end_kernel(SPACE, KERNEL, compiled.clone());
+        assert_eq!(ended, Some((SPACE, compiled.clone())));
+        assert_eq!(shared.end_kernel(SPACE, KERNEL, compiled), None);
+    }
+
+    #[test]
+    fn a_kernel_that_one_gpu_refuses_is_refused() {
+        let shared = Shared::default();
+        shared.insert_space(SPACE, vec![AddressSpaceId(30)]);
+        shared.begin_kernel(SPACE, KERNEL, 2);
+        let failed = KernelOutcome::Failed(KernelResult::COMPILED, "no".to_owned());
+        assert_eq!(shared.end_kernel(AddressSpaceId(30), KERNEL, failed.clone()), None);
+        let ended = shared.end_kernel(SPACE, KERNEL, KernelOutcome::Compiled);
+        assert_eq!(ended, Some((SPACE, failed)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_process_has_one_address_space_on_each_gpu_and_none_of_another_process(
+            gpus in 1..=MAX_GPUS,
+            steps in proptest::collection::vec((any::<bool>(), 0usize..8), 1..60),
+        ) {
+            let shared = Shared::default();
+            let mut next = 1;
+            let mut known: Vec<Vec<AddressSpaceId>> = Vec::new();
+            for (creates, which) in steps {
+                if creates || known.is_empty() {
+                    let spaces: Vec<_> = (0..gpus as u64).map(|gpu| AddressSpaceId(next + gpu)).collect();
+                    next += gpus as u64;
+                    shared.insert_space(spaces[0], spaces[1..].to_vec());
+                    known.push(spaces);
+                } else {
+                    let gone = known.remove(which % known.len());
+                    prop_assert_eq!(shared.remove_space(gone[0]), gone[1..].to_vec());
+                    prop_assert!(shared.remove_space(gone[0]).is_empty());
+                }
+                for spaces in &known {
+                    for (gpu, space) in spaces.iter().enumerate() {
+                        let gpu = GpuOrdinal(gpu as u8);
+                        prop_assert_eq!(shared.space(spaces[0], gpu), *space);
+                    }
+                }
+            }
+        }
+    }
+}
