@@ -18,7 +18,7 @@
 //!   kernel takes.
 //!
 //! *A submission*: `engine::main_loop` sees it and gives its queue a turn; `engine::command_processor` fetches the
-//! packets and `engine::packets` executes them, through `memory::mmu`, until a fence of `shared::fence_table` is
+//! packets and `engine::packets` executes them, through `memory::mmu`, until a fence of `shared::fence::table` is
 //! signaled. *A connect* arrives in `control::kernel_calls`, is entered in `control::registry`, and reaches the
 //! engine as a changed watch and a kick in `shared::chip`.
 

@@ -13,7 +13,6 @@ mod doorbell;
 mod engine;
 mod error;
 mod fence;
-mod fence_log;
 mod gpu;
 mod id;
 mod interrupt;
@@ -36,11 +35,11 @@ pub use display::{
 pub use doorbell::{Doorbells, RingBinding, RotationOutcome, RotationProgress};
 pub use engine::{EngineProgress, EngineState, Engines};
 pub use error::{HardwareError, HardwareFull, Reported, UnknownId};
+pub use fence::log::{
+    FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogs, QueueLog, fence_log_address, fence_segment_size,
+};
 pub use fence::{
     FENCES_PER_PAGE, FenceStorage, Fences, GlobalFence, SlotValue, fence_storage_size,
-};
-pub use fence_log::{
-    FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogs, QueueLog, fence_log_address, fence_segment_size,
 };
 pub use gpu::{GpuOrdinal, GpuSet, MAX_GPUS};
 pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, Ticket};

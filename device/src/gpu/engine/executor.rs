@@ -13,7 +13,7 @@ use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::{Chip, attention};
-use crate::gpu::shared::fence_handle::FenceHandle;
+use crate::gpu::shared::fence::handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::uses::Rings;

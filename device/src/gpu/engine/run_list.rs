@@ -10,7 +10,7 @@ use super::command_processor::{Execution, Ring, Turn};
 use super::sampling::Sampling;
 use super::schedule::{Ended, Pick, Schedule};
 use crate::gpu::memory::pins::View;
-use crate::gpu::shared::fence_handle::FenceHandle;
+use crate::gpu::shared::fence::handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::rank::Rank;

@@ -4,7 +4,7 @@
 
 use super::busy::Busy;
 use super::chain::{Chain, ChainPlace};
-use super::fence_table::Fence;
+use super::fence::table::Fence;
 use super::hw_queue::HwQueue;
 use super::interrupt::Interrupts;
 use super::partition::Partition;

@@ -5,7 +5,7 @@
 //! Only the engine has its execution state: see `engine::run_list`.
 
 use super::busy::Busy;
-use super::fence_logs::FenceLogs;
+use super::fence::logs::FenceLogs;
 use super::partition::Partition;
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::rank::Rank;

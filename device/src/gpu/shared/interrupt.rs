@@ -9,7 +9,7 @@
 //! Source: native GPU fence object, "Native fence signaled interrupt".
 
 use super::event::Event;
-use super::fence_table::Fence;
+use super::fence::table::Fence;
 use bellhop_host_kmd::hardware::{Fault, GuestId, HwQueueId};
 use bellhop_protocol::handoff::pending::{InterruptLine, PendingSet};
 use crossbeam_queue::ArrayQueue;
@@ -236,7 +236,7 @@ impl Interrupts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fence_table::tests::table_with_fence;
+    use super::super::fence::table::tests::table_with_fence;
     use super::*;
     use bellhop_protocol::handoff::fence::FenceCell;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -2,8 +2,8 @@
 
 //! A guest from the GPU's point of view.
 
-use super::fence_logs::FenceLogs;
-use super::fence_table::{Fence, FenceTable, Kind, Place, Places};
+use super::fence::logs::FenceLogs;
+use super::fence::table::{Fence, FenceTable, Kind, Place, Places};
 use super::interrupt::Interrupts;
 use super::nudge::{GuestEvents, Nudge};
 use super::paging::Paging;

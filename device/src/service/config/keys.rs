@@ -7,7 +7,6 @@
 use super::bounded::{Count, Mib, Micros, Millis, Secs, at};
 use super::declare::{Kind, Setting, choices};
 use super::displays::DisplaySettings;
-use super::links::LinkConfig;
 use super::processors::Processors;
 use crate::gpu::DEFAULT_WEIGHT;
 use crate::section;
@@ -129,6 +128,15 @@ section! {
         display_megapixels: Count<0, 1_000_000> = at(0);
         /// The displays of each guest, at most 16: tables `[[adapter.displays]]`.
         displays: Vec<DisplaySettings>;
+    }
+}
+
+section! {
+    /// A chain of adapters that guests see as one.
+    pub struct LinkConfig {
+        /// The adapters by name, at most 4, the master first; the name of `[adapter]` is empty. A guest of the master has
+        /// the nodes and the private memory of all. Displays, power and time-outs are as the master's keys say.
+        adapters: Vec<String>;
     }
 }
 

@@ -5,17 +5,7 @@
 use super::place::KeyPath;
 use super::rules::Fault;
 use super::{AdapterConfig, Config, Rotation};
-use crate::section;
 use bellhop_host_kmd::hardware::MAX_GPUS;
-
-section! {
-    /// A chain of adapters that guests see as one.
-    pub struct LinkConfig {
-        /// The adapters by name, at most 4, the master first; the name of `[adapter]` is empty. A guest of the master has
-        /// the nodes and the private memory of all. Displays, power and time-outs are as the master's keys say.
-        adapters: Vec<String>;
-    }
-}
 
 /// An adapter that guests can have: the master of a chain, with its slaves. Most have none.
 #[derive(Debug, Clone)]

@@ -25,9 +25,9 @@ pub use displays::{Connector, DisplaySettings, ModeSetting, Size};
 pub use file::{ConfigError, ConfigFile};
 pub use keys::{
     AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, KernelSupport,
-    LogConfig, Rotation, Weight,
+    LinkConfig, LogConfig, Rotation, Weight,
 };
-pub use links::{AdapterChain, LinkConfig};
+pub use links::AdapterChain;
 pub use place::{KeyPath, Position};
 pub use processors::Processors;
 pub use reading::{Flaw, Why, read};

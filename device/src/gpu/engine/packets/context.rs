@@ -8,7 +8,7 @@ use crate::gpu::engine::workers::Workers;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::Chip;
-use crate::gpu::shared::fence_handle::FenceHandle;
+use crate::gpu::shared::fence::handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::AddressSpaceId;

@@ -8,8 +8,8 @@
 use super::context::{Before, Context, Wait};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::Chip;
-use crate::gpu::shared::fence_handle::FenceHandle;
-use crate::gpu::shared::fence_table::Fence;
+use crate::gpu::shared::fence::handle::FenceHandle;
+use crate::gpu::shared::fence::table::Fence;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::statistics::Tally;
 use bellhop_protocol::doorbell::LoggingLevel;

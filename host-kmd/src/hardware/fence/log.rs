@@ -2,7 +2,7 @@
 
 //! Logs of HW queues: the fences that each has signaled and waited for.
 
-use super::{HwQueueId, PhysicalAddress, Segment, UnknownId, fence_storage_size};
+use crate::hardware::{HwQueueId, PhysicalAddress, Segment, UnknownId, fence_storage_size};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::{FENCE_LOG_SIZE, FenceLogType};
 use bellhop_protocol::handoff::fence_log::FenceLog;

@@ -5,9 +5,9 @@
 //! A queue signals its progress fence with every submission. Its engine looks the fence up once, and afterwards
 //! only checks that the slot's opening is current: one load, from the line of the slot that waiters do not write.
 
-use super::fence_table::{Fence, Named};
-use super::partition::Partition;
+use super::table::{Fence, Named};
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::owner::{Opening, Owner};
@@ -53,7 +53,7 @@ impl FenceHandle {
     }
 
     /// Engine: returns whether a fence that packets may wait for has reached `value`. If not, the engine is not
-    /// called later; [`FenceTable::wait`](super::fence_table::FenceTable::wait) requests that.
+    /// called later; [`FenceTable::wait`](super::table::FenceTable::wait) requests that.
     ///
     /// # Errors
     /// `FENCE_NOT_OWNED` or `FENCE_NOT_NATIVE`.

@@ -2,6 +2,8 @@
 
 //! The GPU's fences: global fences, and the slots by which packets name them.
 
+pub(super) mod log;
+
 use super::{AddressSpaceId, GuestId, PhysicalAddress, UnknownId};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;
