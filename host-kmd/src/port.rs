@@ -2,7 +2,7 @@
 
 //! The kernel's inputs and outputs: the transport's side of the control plane.
 
-use crate::hardware::{GuestId, SegmentSizes};
+use crate::hardware::{GpuOrdinal, GuestId, SegmentSizes};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::agent::{AgentAnswer, AskAgent};
@@ -106,10 +106,11 @@ pub enum Command {
     DisconnectGuest(GuestId),
     /// Marks all processes of the guest in error: `DISCONNECTED_ABORT` for all its queues.
     FailGuest(GuestId),
-    /// Takes the guest's GPU away: its devices are in error, its monitors show nothing, and it gets no new ones.
-    TakeGpu(GuestId),
+    /// Takes a GPU away from the guest. With the master all are gone: its devices are in error, its monitors show nothing,
+    /// and it gets no new ones. With a slave the contexts on that are lost, and what is in its memory moves out.
+    TakeGpu(GuestId, GpuOrdinal),
     /// Undoes [`Self::TakeGpu`].
-    GiveGpu(GuestId),
+    GiveGpu(GuestId, GpuOrdinal),
     /// Changes a limit of the guest. What it uses stays, even if that is more.
     SetLimit {
         /// The guest.
@@ -149,8 +150,8 @@ impl Command {
             | Self::ResumeGuest(guest)
             | Self::DisconnectGuest(guest)
             | Self::FailGuest(guest)
-            | Self::TakeGpu(guest)
-            | Self::GiveGpu(guest)
+            | Self::TakeGpu(guest, _)
+            | Self::GiveGpu(guest, _)
             | Self::SetLimit { guest, .. } => Some(guest),
         }
     }

@@ -92,10 +92,13 @@ pub enum OperatorAction {
         /// Whether the monitor is plugged in from now on.
         plugged: bool,
     },
-    /// Takes a guest's GPU away, or brings it back.
+    /// Takes a GPU of a guest's away, or brings it back.
     Gpu {
         /// The guest.
         guest: String,
+        /// Its ordinal in its chain. The master, 0, takes all along.
+        #[serde(default)]
+        gpu: u8,
         /// Whether the GPU is there from now on.
         plugged: bool,
     },

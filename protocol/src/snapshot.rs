@@ -69,8 +69,8 @@ pub struct Adapter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Change {
-    /// What was changed: a key of the configuration, or `suspended`, `failed`, `gpu`, `display NAME`, `power`,
-    /// `engine NODE`, `agent`.
+    /// What was changed: a key of the configuration, or `suspended`, `failed`, `gpu`, `gpu ORDINAL`, `display NAME`,
+    /// `power`, `engine NODE`, `agent`.
     pub what: String,
     /// What it is now, in words.
     pub now: String,

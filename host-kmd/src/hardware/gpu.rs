@@ -33,10 +33,21 @@ impl GpuSet {
     /// The master alone.
     pub const MASTER: Self = Self::only(GpuOrdinal::MASTER);
 
+    /// No GPU.
+    pub const NONE: Self = Self(0);
+
     /// One GPU, whose ordinal is less than 8.
     #[must_use]
     pub const fn only(gpu: GpuOrdinal) -> Self {
         Self(1 << (gpu.0 % u8::BITS as u8))
+    }
+
+    /// Adds a GPU, or removes it. Returns whether that is a change.
+    pub fn set(&mut self, gpu: GpuOrdinal, contains: bool) -> bool {
+        let before = *self;
+        let bit = Self::only(gpu).0;
+        self.0 = if contains { self.0 | bit } else { self.0 & !bit };
+        *self != before
     }
 
     /// Whether it contains a GPU.
@@ -56,7 +67,12 @@ mod tests {
     fn a_set_contains_what_it_was_made_for() {
         let gpus = (0..MAX_GPUS as u8).map(GpuOrdinal);
         for gpu in gpus.clone() {
-            assert!(GpuSet::ALL.contains(gpu));
+            assert!(GpuSet::ALL.contains(gpu) && !GpuSet::NONE.contains(gpu));
+            let mut set = GpuSet::NONE;
+            assert!(set.set(gpu, true) && !set.set(gpu, true));
+            assert_eq!(set, GpuSet::only(gpu));
+            assert!(set.set(gpu, false) && !set.set(gpu, false));
+            assert_eq!(set, GpuSet::NONE);
             assert_eq!(GpuSet::MASTER.contains(gpu), gpu == GpuOrdinal::MASTER);
             for other in gpus.clone() {
                 assert_eq!(GpuSet::only(gpu).contains(other), gpu == other);

@@ -11,6 +11,9 @@ pub(crate) enum VidMmError {
     /// Others within their budgets have the memory, or it is locked.
     #[error("there is no room for {0} bytes now")]
     NoRoom(u64),
+    /// The GPU whose private memory alone it may be in was taken away.
+    #[error("the GPU that has the memory was taken away")]
+    NoGpu,
     /// There is no host memory to reserve for the allocation's eviction.
     #[error("there is no backing memory for {0} bytes")]
     NoBacking(u64),

@@ -82,6 +82,9 @@ impl VidMm {
         need: Need,
     ) -> Result<Option<PageRange>, VidMmError> {
         let local = &mut self.local[segment.index()];
+        if local.is_withdrawn {
+            return Ok(None);
+        }
         if let Some(range) = local.pool.take_for_large_pages(newcomer.size) {
             return Ok(Some(range));
         }
@@ -206,6 +209,7 @@ impl VidMm {
         let targets = description.eviction & description.supported;
         for segment in LocalSegment::of(self.get(id)?.description.gpu) {
             if segment != from
+                && !self.is_withdrawn(segment)
                 && targets.contains(segment.bit())
                 && let Some(range) = self.local[segment.index()].pool.take_for_large_pages(size)
             {

@@ -36,6 +36,7 @@ mod standing;
 pub(crate) mod step;
 #[cfg(test)]
 mod tests;
+mod withdrawal;
 
 use crate::ddi::paging::AllocationId;
 use crate::hardware::{GpuOrdinal, Segment};

@@ -130,6 +130,9 @@ impl VidMm {
         let Ok(allocation) = self.get(id) else { return VidMmError::Unknown };
         let (process, supported) = (allocation.payer(), allocation.description.supported);
         let gpu = allocation.description.gpu;
+        if supported == SegmentSet::PRIVATE && self.is_withdrawn(LocalSegment::Private(gpu)) {
+            return VidMmError::NoGpu;
+        }
         // Includes the process's other allocations that must be in these segments.
         let demand = self.processes.get(&process).map(|process| &process.demand);
         let wanted = demand

@@ -181,6 +181,8 @@ pub(super) struct LocalMemory {
     pub(super) pinned: u64,
     /// Where its bytes are in memory that the guest donated, if any.
     pub(super) donated: Option<Memory>,
+    /// Whether its GPU was taken away: it has no room.
+    pub(super) is_withdrawn: bool,
 }
 
 impl LocalMemory {
@@ -191,6 +193,7 @@ impl LocalMemory {
             movable: BTreeMap::new(),
             pinned: 0,
             donated: None,
+            is_withdrawn: false,
         }
     }
 

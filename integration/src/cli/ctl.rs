@@ -167,9 +167,18 @@ struct Monitor {
 #[derive(Debug, Clone, Subcommand)]
 enum GpuCommand {
     /// Bring a guest's GPU back
-    Plug(Guest),
-    /// Take a guest's GPU away: its devices are lost, and it gets no new ones
-    Unplug(Guest),
+    Plug(OneGpu),
+    /// Take a guest's GPU away: what it executes is lost, and it takes nothing new
+    Unplug(OneGpu),
+}
+
+#[derive(Debug, Clone, Args)]
+struct OneGpu {
+    #[command(flatten)]
+    guest: Guest,
+    /// The GPU's ordinal in its chain; the master takes all along
+    #[arg(default_value_t = 0, hide_default_value = true, value_name = "GPU")]
+    gpu: u8,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -335,11 +344,11 @@ impl CtlCommand {
                 vec![OperatorAction::Display { guest, connector, plugged }]
             }
             Self::Gpu { what } => {
-                let (Guest { guest }, plugged) = match what {
-                    GpuCommand::Plug(guest) => (guest, true),
-                    GpuCommand::Unplug(guest) => (guest, false),
+                let (OneGpu { guest: Guest { guest }, gpu }, plugged) = match what {
+                    GpuCommand::Plug(gpu) => (gpu, true),
+                    GpuCommand::Unplug(gpu) => (gpu, false),
                 };
-                vec![OperatorAction::Gpu { guest, plugged }]
+                vec![OperatorAction::Gpu { guest, gpu, plugged }]
             }
             Self::Agent { guest: Guest { guest }, what } => {
                 let wish = match what {

@@ -3,12 +3,14 @@
 //! `bellhop ctl`, with a real daemon and real guests.
 
 use crate::support::{
-    DISPLAYS, Daemon, TIMEOUT, adapter_of, await_that, client_of, fault, guest, refusal, run,
-    submit_once, text,
+    DISPLAYS, Daemon, LINK, TIMEOUT, adapter_of, await_that, client_of, fault, guest, quick,
+    refusal, run, submit_once, text,
 };
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
-use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::{Adapter, Device};
+use bellhop_protocol::control::allocation::SegmentSet;
+use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::operator::{MAX_OPERATOR_REQUEST, OPERATOR_VERSION};
 use bellhop_protocol::snapshot::{Change, Guest};
@@ -129,6 +131,67 @@ fn a_gpu_that_is_taken_away_comes_back() {
     submit_once(&mut neighbour);
     ctl(&daemon, &["gpu", "plug", "gpu0.sock"]);
     submit_once(&mut Client::new(client.process, Shape::default()).unwrap());
+}
+
+/// A client on the first node of a GPU.
+fn client_on(gpu: u8, adapter: &Adapter, device: &Device) -> Client {
+    let nodes = adapter.nodes().unwrap();
+    let node = (0..).zip(nodes).find(|(_, node)| node.gpu() == gpu).unwrap().0;
+    Client::on(adapter.clone(), device.clone(), Shape { node, ..Shape::default() }).unwrap()
+}
+
+#[test]
+fn a_gpu_of_a_chain_that_is_taken_away_costs_its_own_work_alone_and_comes_back_with_its_memory() {
+    let daemon = Daemon::start_with(1, &format!("{}{LINK}", quick("", "")));
+    let guest = guest(&daemon, 0);
+    let process = adapter_of(&guest).open_process().unwrap();
+    let device = process.create_device().unwrap();
+    let [mut master, mut slave] = [0, 1].map(|gpu| client_on(gpu, &process, &device));
+    // What may be on that GPU alone, and what may be elsewhere, too.
+    let [own, movable] = [SegmentSet::PRIVATE, SegmentSet::PRIVATE | SegmentSet::SYSTEM]
+        .map(|segments| device.allocation(4096).segments(segments).on_gpu(1).create().unwrap());
+    device.make_resident(&[&own, &movable]).unwrap();
+    let [own_map, movable_map] =
+        [&own, &movable].map(|allocation| allocation.map(Protection::WRITE).unwrap());
+    slave.commands.fill(own_map.gpu_va(), 4096, 7).unwrap();
+    slave.commands.fill(movable_map.gpu_va(), 4096, 9).unwrap();
+    slave.run().unwrap();
+    // The slave waits for a fence that nobody signals, and the master for the slave.
+    let never = device.create_fence(0).unwrap();
+    slave.commands.reset();
+    slave.commands.wait_fence(&never, 1).unwrap();
+    let waiting = slave.submit().unwrap();
+    master.commands.wait_fence(slave.queue.progress_fence(), waiting).unwrap();
+    let told = master.submit().unwrap();
+
+    ctl(&daemon, &["gpu", "unplug", "gpu0.sock", "1"]);
+    assert_eq!(fault(slave.finish(waiting)).reason, FaultReason::GPU_REMOVED);
+    master.finish(told).unwrap();
+    let read = |client: &mut Client, at: u64| {
+        client.commands.reset();
+        client.commands.copy(at, client.va(0), 8).unwrap();
+        client.run().unwrap();
+        client.word(0).unwrap()
+    };
+    assert_eq!(read(&mut master, movable_map.gpu_va()), 0x9_0000_0009);
+    let node = slave.context.node();
+    assert_eq!(refusal(device.create_context(node)), Status::DEVICE_REMOVED);
+    let there = device.allocation(4096).segments(SegmentSet::PRIVATE).on_gpu(1).create();
+    assert_eq!(refusal(there), Status::DEVICE_REMOVED);
+    let guest_seen = seen(&daemon, 0);
+    assert_eq!(guest_seen.gpu, "started");
+    assert_eq!(change(&guest_seen.changes, "gpu 1").now, "unplugged");
+    assert!(refused(&daemon, &["gpu", "unplug", "gpu0.sock", "2"]).contains("no such GPU"));
+
+    ctl(&daemon, &["gpu", "plug", "gpu0.sock", "1"]);
+    let mut anew = client_on(1, &process, &device);
+    for client in [&mut anew, &mut master] {
+        assert_eq!(read(client, own_map.gpu_va()), 0x7_0000_0007);
+    }
+    // The master takes the chain along.
+    ctl(&daemon, &["gpu", "unplug", "gpu0.sock"]);
+    assert_eq!(seen(&daemon, 0).gpu, "removed");
+    assert_eq!(refusal(process.create_device()), Status::DEVICE_REMOVED);
 }
 
 #[test]

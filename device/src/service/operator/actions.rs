@@ -6,7 +6,7 @@ use super::peer::Peer;
 use super::setting::Setting;
 use super::{Operated, OperatedSocket};
 use crate::control_plane::end_of;
-use bellhop_host_kmd::hardware::{GuestId, Observe as _};
+use bellhop_host_kmd::hardware::{GpuOrdinal, GuestId, Observe as _};
 use bellhop_host_kmd::port::{AdapterId, Command};
 use bellhop_protocol::operator::{Guests, OperatorAction, OperatorReply, ServedSocket};
 use bellhop_protocol::screen::Connector;
@@ -71,14 +71,22 @@ impl Operator {
             OperatorAction::Display { guest, connector, plugged } => {
                 self.plug_display(&guest, connector, plugged)
             }
-            OperatorAction::Gpu { guest, plugged } => {
+            OperatorAction::Gpu { guest, gpu, plugged } => {
                 let (of, guest) = self.guest(&guest)?;
-                let command =
-                    if plugged { Command::GiveGpu(guest) } else { Command::TakeGpu(guest) };
+                let ordinal = GpuOrdinal(gpu);
+                let command = if plugged {
+                    Command::GiveGpu(guest, ordinal)
+                } else {
+                    Command::TakeGpu(guest, ordinal)
+                };
                 self.command(of, command).await?;
                 let now = if plugged { "plugged" } else { "unplugged" };
-                self.note_guest(of, guest, "gpu", now);
-                done(format!("the GPU of guest {} is {now}", guest.0))
+                let (what, gpu) = match ordinal {
+                    GpuOrdinal::MASTER => ("gpu".to_owned(), "the GPU".to_owned()),
+                    _ => (format!("gpu {gpu}"), format!("GPU {gpu}")),
+                };
+                self.note_guest(of, guest, &what, now);
+                done(format!("{gpu} of guest {} is {now}", guest.0))
             }
             OperatorAction::Agent { guest, wish } => {
                 let (of, guest) = self.guest(&guest)?;

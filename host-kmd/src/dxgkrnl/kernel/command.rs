@@ -9,7 +9,7 @@ use crate::dxgkrnl::object::faults::{FAILED_BY_OPERATOR, GPU_REMOVED};
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Suspension;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
-use crate::hardware::GuestId;
+use crate::hardware::{GpuOrdinal, GuestId};
 use crate::port::{Command, CommandError, CommandToken, Effect, GuestLimit};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::snapshot::Change;
@@ -72,13 +72,13 @@ impl Kernel {
             Command::FailGuest(guest) => {
                 self.fail_guest(guest, FAILED_BY_OPERATOR, effects);
             }
-            Command::TakeGpu(guest) => self.take_gpu(guest, effects),
-            Command::GiveGpu(guest) => {
-                let of = self.guests.get_mut(&guest);
-                if of.is_some_and(|of| of.presence.set_removed(false)) {
-                    self.tell_gpu(guest, true, effects);
-                }
+            Command::TakeGpu(_, gpu) | Command::GiveGpu(_, gpu)
+                if gpu.0 >= self.hardware.gpu_count() =>
+            {
+                return refuse("the adapter has no such GPU", effects);
             }
+            Command::TakeGpu(guest, gpu) => self.take_gpu(guest, gpu, effects),
+            Command::GiveGpu(guest, gpu) => self.give_gpu(guest, gpu, effects),
             Command::SetLimit { guest, limit, most } => self.set_limit(guest, limit, most.into()),
         }
         self.retire(GuestId(0), Vec::new(), completion);
@@ -120,14 +120,37 @@ impl Kernel {
         }
     }
 
-    /// The guest's GPU is taken away: a surprise removal of the device.
-    fn take_gpu(&mut self, guest: GuestId, effects: &mut Vec<Effect>) {
-        let change = self.guests.get_mut(&guest).map(|guest| guest.presence.set_removed(true));
-        if change == Some(true) {
+    /// A GPU of the guest's is taken away: a surprise removal.
+    fn take_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, effects: &mut Vec<Effect>) {
+        let Some(of) = self.guests.get_mut(&guest) else { return };
+        if !of.presence.set_removed(gpu, true) {
+            return;
+        }
+        if gpu == GpuOrdinal::MASTER {
             self.fail_guest(guest, GPU_REMOVED, effects);
             self.darken(guest, effects);
-            self.tell_gpu(guest, false, effects);
+        } else {
+            // First, so that no context waits for memory that it no longer needs.
+            self.lose_contexts_of_guest_on(guest, gpu, GPU_REMOVED, effects);
+            if let Some(of) = self.guests.get_mut(&guest) {
+                of.vidmm.withdraw(gpu);
+            }
+            self.begin_paging(guest, 0, None, effects);
         }
+        self.tell_gpu(guest, gpu, false, effects);
+    }
+
+    /// A GPU of the guest's is back.
+    fn give_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, effects: &mut Vec<Effect>) {
+        let Some(of) = self.guests.get_mut(&guest) else { return };
+        if !of.presence.set_removed(gpu, false) {
+            return;
+        }
+        if gpu != GpuOrdinal::MASTER {
+            of.vidmm.reinstate(gpu);
+            self.begin_paging(guest, 0, None, effects);
+        }
+        self.tell_gpu(guest, gpu, true, effects);
     }
 
     /// Changes the device's state, then reports `completion`.

@@ -257,6 +257,7 @@ impl RequestError {
             }
             Self::VidMm(VidMmError::NoRoom(_)) => Status::INSUFFICIENT_RESOURCES,
             Self::VidMm(VidMmError::NoBacking(_)) => Status::NO_MEMORY,
+            Self::VidMm(VidMmError::NoGpu) => Status::DEVICE_REMOVED,
             Self::VidMm(VidMmError::NotLockable) => Status::NOT_SUPPORTED,
             Self::VidMm(VidMmError::InUse) => Status::GRAPHICS_ALLOCATION_BUSY,
             Self::VidMm(VidMmError::Unbalanced) => Status::INVALID_PARAMETER,
@@ -341,7 +342,8 @@ impl RequestError {
             | Self::Present(PresentError::NotSupported)
             | Self::PagingFailed
             | Self::VidMm(
-                VidMmError::NotLockable
+                VidMmError::NoGpu
+                | VidMmError::NotLockable
                 | VidMmError::InUse
                 | VidMmError::Unbalanced
                 | VidMmError::Unknown,

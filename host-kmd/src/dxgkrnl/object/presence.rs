@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a guest has its GPU: its agent may stop it, and the host's operator may take it away.
+//! Whether a guest has its GPUs: its agent may stop them, and the host's operator may take one away. The master takes its
+//! chain along: "The OS interacts only with the Master".
 //!
-//! Source: Windows KMD overview, "EEU" ("Trigger PnP Stop/Starts").
+//! Source: Windows KMD overview, "EEU" ("Trigger PnP Stop/Starts") and "MGPU" ("detachable graphics").
 
 use crate::dxgkrnl::object::error::RequestError;
+use crate::hardware::{GpuOrdinal, GpuSet};
 
 /// Whether a guest has its GPU. Both reasons for its absence are independent of each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Presence {
     stopped: bool,
-    removed: bool,
+    removed: GpuSet,
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self { stopped: false, removed: GpuSet::NONE }
+    }
 }
 
 impl Presence {
@@ -19,9 +27,9 @@ impl Presence {
         std::mem::replace(&mut self.stopped, stopped) != stopped
     }
 
-    /// The host's operator takes the GPU away, or brings it back. Returns whether that is a change.
-    pub(crate) fn set_removed(&mut self, removed: bool) -> bool {
-        std::mem::replace(&mut self.removed, removed) != removed
+    /// The host's operator takes a GPU away, or brings it back. Returns whether that is a change.
+    pub(crate) fn set_removed(&mut self, gpu: GpuOrdinal, removed: bool) -> bool {
+        self.removed.set(gpu, removed)
     }
 
     /// Whether the guest's agent has stopped it.
@@ -31,7 +39,7 @@ impl Presence {
 
     /// Refuses new work of a guest without a GPU.
     pub(crate) fn check_new_work(&self) -> Result<(), RequestError> {
-        if self.removed {
+        if self.removed.contains(GpuOrdinal::MASTER) {
             Err(RequestError::NoGpu("was taken away"))
         } else if self.stopped {
             Err(RequestError::NoGpu("is stopped"))
@@ -40,9 +48,19 @@ impl Presence {
         }
     }
 
+    /// Refuses new work on a GPU that a guest does not have.
+    pub(crate) fn check_gpu(&self, gpu: GpuOrdinal) -> Result<(), RequestError> {
+        if self.is_removed(gpu) { Err(RequestError::NoGpu("was taken away")) } else { Ok(()) }
+    }
+
+    /// Whether the host's operator has taken a GPU away.
+    pub(crate) fn is_removed(&self, gpu: GpuOrdinal) -> bool {
+        self.removed.contains(gpu)
+    }
+
     /// The state, for tools.
     pub(crate) fn name(&self) -> &'static str {
-        match (self.removed, self.stopped) {
+        match (self.is_removed(GpuOrdinal::MASTER), self.stopped) {
             (true, _) => "removed",
             (false, true) => "stopped",
             (false, false) => "started",
@@ -59,11 +77,25 @@ mod tests {
         let mut presence = Presence::default();
         assert!(presence.set_stopped(true) && !presence.set_stopped(true));
         assert_eq!(presence.name(), "stopped");
-        assert!(presence.set_removed(true));
+        assert!(presence.set_removed(GpuOrdinal::MASTER, true));
         assert_eq!(presence.name(), "removed");
         assert!(presence.set_stopped(false));
         assert_eq!(presence.check_new_work(), Err(RequestError::NoGpu("was taken away")));
-        assert!(presence.set_removed(false));
+        assert!(presence.set_removed(GpuOrdinal::MASTER, false));
         assert_eq!((presence.check_new_work(), presence.name()), (Ok(()), "started"));
+    }
+
+    #[test]
+    fn a_slave_that_was_taken_away_leaves_the_others() {
+        let (mut presence, slave) = (Presence::default(), GpuOrdinal(1));
+        assert!(presence.set_removed(slave, true));
+        assert_eq!((presence.check_new_work(), presence.name()), (Ok(()), "started"));
+        assert!(presence.check_gpu(slave).is_err());
+        assert_eq!(presence.check_gpu(GpuOrdinal(2)), Ok(()));
+        // The master comes and goes without it.
+        assert!(presence.set_removed(GpuOrdinal::MASTER, true));
+        assert!(presence.set_removed(GpuOrdinal::MASTER, false));
+        assert!(presence.is_removed(slave) && presence.set_removed(slave, false));
+        assert_eq!(presence.check_gpu(slave), Ok(()));
     }
 }

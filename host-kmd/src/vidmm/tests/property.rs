@@ -43,6 +43,8 @@ enum Event {
     Look(u64),
     Begin,
     End,
+    /// The GPU is taken away, or is back.
+    Withdraw(bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -73,6 +75,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => any::<u64>().prop_map(Event::Look),
         1 => Just(Event::Begin),
         1 => Just(Event::End),
+        1 => any::<bool>().prop_map(Event::Withdraw),
     ]
 }
 
@@ -301,17 +304,23 @@ impl World {
 
     /// Checks the invariants.
     fn check(&self) {
+        let private = LocalSegment::Private(GpuOrdinal::MASTER);
+        let is_withdrawn = self.vidmm.is_withdrawn(private);
         let mut pages = BTreeSet::new();
         let mut usage: BTreeMap<u32, [u64; LocalSegment::MAX]> = BTreeMap::new();
         for (id, allocation) in &self.vidmm.allocations {
             let known = &self.known[id];
             assert_eq!(allocation.is_wanted(), known.is_wanted());
             let reachable = allocation.present || allocation.taken;
-            assert_eq!(reachable, known.is_wanted(), "{id:?}");
             let supported = known.description.supported;
+            let waits_for_gpu = is_withdrawn
+                && supported.contains(SegmentSet::PRIVATE)
+                && !supported.contains(SegmentSet::SYSTEM);
+            assert!(reachable == known.is_wanted() || waits_for_gpu && !reachable, "{id:?}");
             match allocation.place {
                 Place::Local(segment, _) => {
                     assert!(known.description.supported.contains(segment.bit()));
+                    assert!(segment != private || !is_withdrawn, "{id:?} is where nothing is");
                     if known.is_wanted() || allocation.is_locked() {
                         usage.entry(known.payer()).or_default()[segment.index()] +=
                             known.description.size;
@@ -575,6 +584,8 @@ impl World {
                 self.judge_migration(&before);
                 self.judge(before);
             }
+            Event::Withdraw(true) => self.decide(|vidmm| vidmm.withdraw(GpuOrdinal::MASTER)),
+            Event::Withdraw(false) => self.decide(|vidmm| vidmm.reinstate(GpuOrdinal::MASTER)),
             Event::Begin => {
                 if self.processes.insert(3) {
                     self.decide(|vidmm| vidmm.add_process(3));

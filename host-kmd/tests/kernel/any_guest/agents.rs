@@ -4,7 +4,7 @@
 
 use super::{Seen, Step};
 use crate::bench::{Bench, bytes};
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{GpuOrdinal, GuestId};
 use bellhop_host_kmd::port::{Command, GuestLimit};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::agent::{
@@ -70,10 +70,10 @@ pub(super) fn operate(bench: &mut Bench, guest: GuestId, [a, b, c, _]: [usize; 4
             bench.operator_asks(guest, wish(b));
         }
         2 => {
-            bench.command(Command::TakeGpu(guest));
+            bench.command(Command::TakeGpu(guest, GpuOrdinal::MASTER));
         }
         3 | 4 => {
-            bench.command(Command::GiveGpu(guest));
+            bench.command(Command::GiveGpu(guest, GpuOrdinal::MASTER));
         }
         5 => {
             let (limit, most) = (limits[b % limits.len()], c as u32);

@@ -3,7 +3,7 @@
 //! A guest's agent: who may be it, what it is asked for, and what its absence and its malice cost.
 
 use crate::bench::{Bench, DEVICE_IDLE, Refused};
-use bellhop_host_kmd::hardware::{EngineState, GuestId, Interrupt};
+use bellhop_host_kmd::hardware::{EngineState, GpuOrdinal, GuestId, Interrupt};
 use bellhop_host_kmd::port::{Command, RequestToken};
 use bellhop_protocol::control::agent::{
     AGENT_VERSION, ALL_WISHES, AgentAnswer, AgentInfo, AgentResult, AgentTopology, AgentWish,
@@ -252,8 +252,8 @@ fn a_device_that_its_agent_stops_is_lost_and_takes_no_work_until_it_is_started()
 fn an_agent_is_told_of_a_gpu_that_leaves_and_arrives_and_of_recoveries() {
     let mut world = World::new();
     world.bench.client(world.guest);
-    world.bench.command(Command::TakeGpu(world.guest));
-    world.bench.command(Command::GiveGpu(world.guest));
+    world.bench.command(Command::TakeGpu(world.guest, GpuOrdinal::MASTER));
+    world.bench.command(Command::GiveGpu(world.guest, GpuOrdinal::MASTER));
     let kinds = |events: Vec<Event>| events.iter().map(|event| event.kind).collect::<Vec<_>>();
     assert_eq!(kinds(world.told()), [EventKind::GPU_LEFT, EventKind::GPU_ARRIVED]);
     let client = world.bench.client(world.guest);

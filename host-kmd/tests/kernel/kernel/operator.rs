@@ -3,7 +3,7 @@
 //! What the host's operator does to a guest, and what tools see of that.
 
 use crate::bench::{Bench, Client, USER_MODE};
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{GpuOrdinal, GuestId};
 use bellhop_host_kmd::port::{Command, GuestLimit, Input, ListObjects};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -92,20 +92,20 @@ fn new_work(bench: &mut Bench, client: Client) -> Vec<Result<(), (Status, u64)>>
 #[test]
 fn a_guest_without_its_gpu_gets_nothing_new_until_it_is_back() {
     let (mut bench, client, _) = Bench::with_connected(4);
-    done(&mut bench, Command::TakeGpu(client.guest));
+    done(&mut bench, Command::TakeGpu(client.guest, GpuOrdinal::MASTER));
     assert_eq!(reasons(&mut bench, client.guest), [FaultReason::GPU_REMOVED]);
     assert_eq!(seen(&bench, client.guest).gpu, "removed");
     for answer in new_work(&mut bench, client) {
         assert_eq!(answer, Err((Status::DEVICE_REMOVED, 0)));
     }
     // It is told once.
-    done(&mut bench, Command::TakeGpu(client.guest));
+    done(&mut bench, Command::TakeGpu(client.guest, GpuOrdinal::MASTER));
     assert_eq!(reasons(&mut bench, client.guest), []);
     // What it has can go.
     let other = bench.guest(2);
     bench.client(other);
     bench.ask(client.guest, client.process, &DestroyProcess { flags: 0 }).unwrap();
-    done(&mut bench, Command::GiveGpu(client.guest));
+    done(&mut bench, Command::GiveGpu(client.guest, GpuOrdinal::MASTER));
     assert_eq!(seen(&bench, client.guest).gpu, "started");
     bench.client(client.guest);
 }
@@ -132,8 +132,8 @@ fn commands_about_a_guest_that_there_is_not_are_refused() {
     let (mut bench, client) = Bench::with_client(2);
     let guest = GuestId(77);
     for command in [
-        Command::TakeGpu(guest),
-        Command::GiveGpu(guest),
+        Command::TakeGpu(guest, GpuOrdinal::MASTER),
+        Command::GiveGpu(guest, GpuOrdinal::MASTER),
         Command::SetLimit { guest, limit: GuestLimit::Waits, most: 1 },
     ] {
         let refused = bench.command(command).unwrap().unwrap_err();

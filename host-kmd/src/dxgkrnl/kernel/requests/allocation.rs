@@ -126,6 +126,7 @@ impl ProcessAccess<'_> {
         let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
         let (own, ordinal) = split_flags(request.flags);
         let gpu = self.gpu("flags", ordinal).map_err(|_| wrong("flags", request.flags))?;
+        self.guest.presence.check_gpu(gpu)?;
         let flags = AllocationFlags::from_bits(own)
             .filter(|flags| !flags.contains(alone))
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))

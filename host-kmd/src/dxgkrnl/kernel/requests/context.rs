@@ -11,7 +11,7 @@ use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::{Change, Context, Suspension};
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
-use crate::hardware::{HwQueueId, SchedulingPriority};
+use crate::hardware::{GpuOrdinal, HwQueueId, SchedulingPriority};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::context::{
     CreateContext, DestroyContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
@@ -39,7 +39,8 @@ impl ProcessAccess<'_> {
         if self.get::<Device>(device)?.is_in_error() {
             return Err(RequestError::DeviceRemoved(device));
         }
-        self.node(node)?;
+        let gpu = GpuOrdinal(self.node(node)?.gpu());
+        self.guest.presence.check_gpu(gpu)?;
         let context = self.insert(Context::new(device, node))?;
         self.get_mut::<Device>(device)?.add_context(context);
         if self.is_held() {

@@ -13,7 +13,7 @@ use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
 use crate::dxgkrnl::object::target::Target;
-use crate::hardware::GuestId;
+use crate::hardware::{GpuOrdinal, GuestId};
 use crate::port::{CommandToken, Effect, RequestToken};
 use bellhop_protocol::control::agent::{
     AGENT_CODES, AgentAnswer, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence,
@@ -147,11 +147,17 @@ impl Kernel {
         }
     }
 
-    /// Tells a guest's agent that its GPU is there, or no longer.
-    pub(crate) fn tell_gpu(&mut self, guest: GuestId, is_there: bool, effects: &mut Vec<Effect>) {
+    /// Tells a guest's agent that a GPU is there, or no longer.
+    pub(crate) fn tell_gpu(
+        &mut self,
+        guest: GuestId,
+        gpu: GpuOrdinal,
+        is_there: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let kind = if is_there { EventKind::GPU_ARRIVED } else { EventKind::GPU_LEFT };
         if let Some(mut access) = self.access(guest, 0, effects) {
-            access.tell_agent(Event { kind, ..Event::new_zeroed() });
+            access.tell_agent(Event { kind, object: gpu.0.into(), ..Event::new_zeroed() });
         }
     }
 

@@ -168,8 +168,21 @@ impl Kernel {
         fault: Fault,
         effects: &mut Vec<Effect>,
     ) {
+        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
+            self.lose_contexts_of_guest_on(guest, gpu, fault, effects);
+        }
+    }
+
+    /// A guest loses its contexts on a GPU.
+    pub(crate) fn lose_contexts_of_guest_on(
+        &mut self,
+        guest: GuestId,
+        gpu: GpuOrdinal,
+        fault: Fault,
+        effects: &mut Vec<Effect>,
+    ) {
         let nodes = self.tdr.engines_of(gpu);
-        self.each_context(effects, |access, context| {
+        self.each_context_of_guest(guest, effects, |access, context| {
             if nodes.contains(&access.get::<Context>(context)?.node()) {
                 access.lose_context(context, fault);
             }

@@ -10,7 +10,7 @@ use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::video::session::VideoSession;
 use crate::dxgkrnl::video::settings;
-use crate::hardware::Reported as _;
+use crate::hardware::{GpuOrdinal, Reported as _};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::video::{
     CreateVideoSession, DestroyVideoSession, QueryVideoCaps, VideoCaps, VideoSessionCreated,
@@ -39,7 +39,9 @@ impl ProcessAccess<'_> {
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("video sessions"));
         }
-        let engine_type = self.node(node)?.engine_type;
+        let metadata = self.node(node)?;
+        self.guest.presence.check_gpu(GpuOrdinal(metadata.gpu()))?;
+        let engine_type = metadata.engine_type;
         let settings = settings::check(&request, engine_type, &caps)?;
         let space = self.process()?.space();
         // Charged for first: what is refused costs the hardware nothing.
