@@ -155,8 +155,28 @@ impl Adapter {
     /// # Errors
     /// [`Error::NotAvailable`] if there is no node of the type.
     pub fn least_used_node(&self, engine_type: EngineType) -> Result<u32, Error> {
-        let least_used = self.session.link.spread.least_used(&self.nodes()?, engine_type);
+        let least_used = self.session.link.spread.least_used(&self.nodes()?, engine_type, |_| true);
         least_used.ok_or(Error::NotAvailable("a node of this type"))
+    }
+
+    /// How many GPUs the adapter has: those of its chain, or one. They have ordinals from 0, the master's.
+    ///
+    /// # Errors
+    /// Only the common errors.
+    pub fn gpus(&self) -> Result<u8, Error> {
+        let last = self.nodes()?.iter().map(NodeMetadata::gpu).max();
+        Ok(last.map_or(1, |last| last.saturating_add(1)))
+    }
+
+    /// As [`Self::least_used_node`], among the nodes of one GPU of the chain.
+    ///
+    /// # Errors
+    /// As [`Self::least_used_node`].
+    pub fn least_used_node_of(&self, gpu: u8, engine_type: EngineType) -> Result<u32, Error> {
+        let is_there = |node: &NodeMetadata| node.gpu() == gpu;
+        let nodes = self.nodes()?;
+        let least_used = self.session.link.spread.least_used(&nodes, engine_type, is_there);
+        least_used.ok_or(Error::NotAvailable("a node of this type on this GPU"))
     }
 
     /// The capabilities of user-mode submission and its doorbells (`DXGKQAITYPE_USERMODESUBMISSION_CAPS`).

@@ -33,14 +33,16 @@ impl Spread {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The node of a type with the fewest contexts; among equals the suggested one, or else the first. If any node
+    /// The node of a type, among those that `counts` accepts, with the fewest contexts; among equals the suggested one, or else the first. If any node
     /// supports user-mode submission, one that does.
     pub(crate) fn least_used(
         &self,
         nodes: &[NodeMetadata],
         engine_type: EngineType,
+        counts: impl Fn(&NodeMetadata) -> bool,
     ) -> Option<u32> {
-        let nodes = (0..).zip(nodes).filter(|(_, node)| node.engine_type == engine_type);
+        let nodes = (0..).zip(nodes);
+        let nodes = nodes.filter(|(_, node)| node.engine_type == engine_type && counts(node));
         let order = nodes.map(|(ordinal, node)| {
             let has = |flag| node.flags & flag != 0;
             let contexts = self.with(|contexts| contexts.get(&ordinal).copied().unwrap_or(0));
@@ -78,7 +80,7 @@ mod tests {
     fn contexts_go_round_from_the_suggested_node_and_into_gaps() {
         let nodes = [PLAIN, SUGGESTED, PLAIN].map(|flags| node(EngineType::THREE_D, flags));
         let spread = Arc::new(Spread::default());
-        let next = || spread.least_used(&nodes, EngineType::THREE_D).unwrap();
+        let next = || spread.least_used(&nodes, EngineType::THREE_D, |_| true).unwrap();
         let mut contexts: Vec<_> = (0..6).map(|_| spread.enter(next())).collect();
         let places: Vec<_> = contexts.iter().map(|context| context.node).collect();
         assert_eq!(places, [1, 0, 2, 1, 0, 2]);
@@ -91,9 +93,9 @@ mod tests {
         let nodes = [PLAIN, 0, NODE_SUGGESTED].map(|flags| node(EngineType::COPY, flags));
         let spread = Arc::new(Spread::default());
         let _contexts = [(); 3].map(|()| spread.enter(0));
-        assert_eq!(spread.least_used(&nodes, EngineType::COPY), Some(0));
-        assert_eq!(spread.least_used(&nodes[1..], EngineType::COPY), Some(1));
-        assert_eq!(spread.least_used(&nodes, EngineType::THREE_D), None);
+        assert_eq!(spread.least_used(&nodes, EngineType::COPY, |_| true), Some(0));
+        assert_eq!(spread.least_used(&nodes[1..], EngineType::COPY, |_| true), Some(1));
+        assert_eq!(spread.least_used(&nodes, EngineType::THREE_D, |_| true), None);
     }
 
     #[test]

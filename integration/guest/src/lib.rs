@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod bench;
+mod canvas;
 mod churn;
 pub mod cli;
 pub mod client;
@@ -21,9 +22,11 @@ mod hotplug;
 pub mod inspect;
 pub mod intercepted;
 pub mod jobs;
+pub mod link;
 pub mod machine;
 pub mod output;
 mod own_kernels;
+pub mod pictures;
 pub mod present;
 pub mod probe;
 pub mod processors;

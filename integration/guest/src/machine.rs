@@ -159,15 +159,20 @@ impl Watch {
     pub fn end(self) -> Disturbances {
         let (before, after) = (self.0, Counters::read());
         let since = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         Disturbances {
             processors: processors::allowed().len(),
             involuntary_switches: since(after.switches, before.switches),
             waited_for_processor_ns: since(after.waited_ns, before.waited_ns),
             stolen_ns: since(after.stolen_ticks, before.stolen_ticks).map(|ticks| ticks * TICK),
-            load: load.split_whitespace().next().and_then(|load| load.parse().ok()),
+            load: load(),
         }
     }
+}
+
+/// Threads that wanted a processor, of all programs: the average of the last minute.
+pub(crate) fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok())
 }
 
 #[cfg(test)]

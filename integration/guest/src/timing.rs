@@ -66,6 +66,13 @@ impl Latency {
     }
 }
 
+/// The middle value; of an even number of values, the greater of the middle two.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
 /// Times `count` calls after a warm-up.
 pub(crate) fn time<E>(
     count: u64,

@@ -62,6 +62,7 @@ Examples:
   bellhop inspect --watch                  the objects of a running bellhopd's guests
   bellhop ctl suspend vm0.sock             nothing of that guest executes
   bellhop screen capture --png screen.png  what a guest shows
+  bellhop link frames                      two GPUs as one: frames in turns
   bellhop trace -o run.pftrace -- run      the main job as a timeline for ui.perfetto.dev"
 )]
 struct Cli {
@@ -115,6 +116,10 @@ enum Command {
     /// Starts a bellhopd and a guest. Needs a configuration with a display (--config). To see the screen, start
     /// bellhopd yourself and watch it with `bellhop screen`.
     Present(PresentArguments),
+    /// Work on several GPUs that a guest sees as one adapter: draw frames in turns
+    ///
+    /// Starts a bellhopd with a chain of two GPUs, unless --config or --socket-path says where there is one, and a guest.
+    Link(LinkArguments),
     /// Measure what a submission costs, beside the least that it could cost
     ///
     /// Starts guests, and a bellhopd for each suite that needs its own. With --socket-path or
@@ -272,6 +277,14 @@ struct PresentArguments {
 }
 
 #[derive(Debug, Clone, Args)]
+struct LinkArguments {
+    #[command(flatten)]
+    link: bellhop_guest::cli::LinkArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
 struct BenchArguments {
     #[command(flatten)]
     bench: bellhop_guest::cli::BenchArguments,
@@ -381,7 +394,10 @@ pub fn main() -> ExitCode {
             hosted(&host, None, picture.to_command_line())
         }
         Command::Video(VideoArguments { video, host }) => {
-            hosted_video(&host, video.to_command_line())
+            hosted_with(&host, VIDEO_NODES, video.to_command_line())
+        }
+        Command::Link(LinkArguments { link, host }) => {
+            hosted_with(&host, CHAIN, link.to_command_line())
         }
         Command::Present(PresentArguments { present, host }) => {
             hosted(&host, None, present.to_command_line())
@@ -442,12 +458,20 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 const VIDEO_NODES: &str =
     "[adapter]\nvideo_decode_nodes = 1\nvideo_encode_nodes = 1\ntimeout = \"60s\"\n";
 
-fn hosted_video(host: &HostArguments, work: Vec<OsString>) -> anyhow::Result<ExitCode> {
+/// The configuration with a chain that a bellhopd gets where none is given.
+const CHAIN: &str = "[adapters.second]\n[link.pair]\nadapters = [\"\", \"second\"]\n";
+
+/// As [`hosted`], with a configuration for where none is given.
+fn hosted_with(
+    host: &HostArguments,
+    configuration: &str,
+    work: Vec<OsString>,
+) -> anyhow::Result<ExitCode> {
     if host.config.is_some() || host.socket_path.is_some() {
         return hosted(host, None, work);
     }
     let mut config = tempfile::NamedTempFile::new().context("cannot write a configuration")?;
-    config.write_all(VIDEO_NODES.as_bytes()).context("cannot write a configuration")?;
+    config.write_all(configuration.as_bytes()).context("cannot write a configuration")?;
     let config_file = Some(config.path().to_owned());
     hosted(&HostArguments { config: config_file, ..host.clone() }, None, work)
 }

@@ -5,6 +5,7 @@
 //! Source: Portable Network Graphics (PNG) Specification, third edition, section 11.3.4, animation information.
 
 use anyhow::Context;
+use bellhop_guest::pictures;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -82,10 +83,7 @@ pub fn write_apng(stills: &[Still], path: &Path) -> anyhow::Result<Vec<PathBuf>>
 fn write_part(stills: &[Still], path: &Path) -> anyhow::Result<()> {
     let Some(Still { size: (width, height), .. }) = stills.first() else { return Ok(()) };
     let mut file = BufWriter::new(File::create(path)?);
-    let mut encoder = png::Encoder::new(&mut file, *width, *height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::Fast);
+    let mut encoder = pictures::encoder(&mut file, [*width, *height]);
     // Played once.
     encoder.set_animated(u32::try_from(stills.len())?, 1)?;
     let mut writer = encoder.write_header()?;

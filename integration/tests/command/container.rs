@@ -86,6 +86,12 @@ fn every_behaviour_of_a_chain_is_seen_in_a_container() {
     support::see_every_behaviour_of_a_chain(&mut container());
 }
 
+#[test]
+fn two_gpus_draw_frames_in_a_container_and_they_come_back() {
+    let Some(container) = containers() else { return };
+    support::links::see_frames(&mut container());
+}
+
 /// A guest that streams without end, in a container.
 struct Endless {
     bellhop: Child,

@@ -13,6 +13,7 @@ mod edid;
 mod engine_kernels;
 mod inspect;
 mod kernels;
+mod links;
 mod main_job;
 mod output;
 mod own_kernels;

@@ -5,6 +5,7 @@
 
 pub mod independent;
 pub mod kernels;
+pub mod links;
 pub mod python;
 pub mod qmp;
 pub mod screens;

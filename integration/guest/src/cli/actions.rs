@@ -118,6 +118,7 @@ pub(super) fn work_on(
             }
             Ok(Ending::of(report.is_whole()))
         }
+        Work::Link(arguments) => arguments.work(guest, placement),
         Work::Agent(arguments) => {
             agent::serve(guest, placement, &arguments.options())?;
             Ok(Ending::Succeeded)

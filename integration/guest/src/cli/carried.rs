@@ -7,7 +7,7 @@
 //! asked for.
 
 use super::video::VideoJob;
-use super::{Cli, KernelArguments, PictureArguments, VideoArguments, Work};
+use super::{Cli, KernelArguments, LinkArguments, PictureArguments, VideoArguments, Work};
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -82,6 +82,7 @@ impl Carried {
                 );
                 ("video", self.video(arguments).to_command_line())
             }
+            Work::Link(arguments) => ("link", self.link(arguments).to_command_line()),
             _ => return Ok(None),
         };
         // Options of the device come first.
@@ -111,6 +112,13 @@ impl Carried {
         };
         *file = self.carry(file);
         if let Some(output) = output {
+            self.take_output(output);
+        }
+        arguments
+    }
+
+    fn link(&mut self, mut arguments: LinkArguments) -> LinkArguments {
+        if let Some(output) = arguments.file() {
             self.take_output(output);
         }
         arguments
@@ -192,6 +200,16 @@ mod tests {
         let task = ["video", "decode", "v.ivf", "--png", "dir"].map(OsString::from);
         let error = Carried::new(&[], task.to_vec()).unwrap_err().to_string();
         assert!(error.contains("--y4m"), "{error}");
+    }
+
+    #[test]
+    fn the_frames_of_a_chain_come_back() {
+        for option in ["--apng", "--png"] {
+            let drawn = carried(&[], &["link", "frames", option, "out"]);
+            assert_eq!(drawn.output.as_deref(), Some(Path::new("out")));
+            assert!(drawn.task.contains(&format!("{option}=-").into()), "{:?}", drawn.task);
+        }
+        assert_eq!(carried(&[], &["link", "frames"]).output, None);
     }
 
     #[test]

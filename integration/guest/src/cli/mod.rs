@@ -7,6 +7,7 @@ mod agent;
 mod arguments;
 mod carried;
 mod kernels;
+mod link;
 mod place;
 mod present;
 mod video;
@@ -14,6 +15,7 @@ mod video;
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
 pub use carried::{Carried, CarriedFile, FOLDER};
 pub use kernels::{KernelArguments, PictureArguments};
+pub use link::LinkArguments;
 pub use place::PlaceArguments;
 pub use present::PresentArguments;
 pub use video::VideoArguments;
@@ -67,6 +69,8 @@ enum Work {
     Video(VideoArguments),
     /// Show an animation on the guest's display, and report what became of its frames
     Present(PresentArguments),
+    /// Work on several GPUs that the host linked into one adapter
+    Link(LinkArguments),
     /// Serve as the guest's agent: show pictures on monitors that are plugged in, do what the host's operator asks
     ///
     /// Does what a kernel cannot: changes the topology and modes, stops and starts the device, sets the power policy,
@@ -257,6 +261,19 @@ mod tests {
                 panic!("another command")
             };
             let Work::Video(back) = parse(first.to_command_line()) else {
+                panic!("another command")
+            };
+            assert_eq!(format!("{first:?}"), format!("{back:?}"));
+        }
+        for line in [
+            &["link", "frames"][..],
+            &["link", "frames", "--frames=7", "--size=64x48", "--repetitions=1", "--png=-p"],
+            &["link", "frames", "--apng", "-", "--json"],
+        ] {
+            let Work::Link(first) = parse(line.iter().map(OsString::from).collect()) else {
+                panic!("another command")
+            };
+            let Work::Link(back) = parse(first.to_command_line()) else {
                 panic!("another command")
             };
             assert_eq!(format!("{first:?}"), format!("{back:?}"));

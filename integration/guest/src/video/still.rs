@@ -2,19 +2,14 @@
 
 //! A picture of a video as PNG: BT.601 with the range of video, which most streams have.
 
+use crate::pictures;
 use bellhop_guest_umd::video::Picture;
 use bellhop_protocol::control::video::VideoFormat;
 use std::io::Write;
 
 /// Writes a picture of I420 or I010.
 pub(super) fn write_png(picture: &Picture, to: impl Write) -> Result<(), png::EncodingError> {
-    let [width, height] = picture.size;
-    let mut encoder = png::Encoder::new(to, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header()?;
-    writer.write_image_data(&pixels(picture))?;
-    writer.finish()
+    pictures::write_png(to, picture.size, &pixels(picture))
 }
 
 fn pixels(picture: &Picture) -> Vec<u8> {

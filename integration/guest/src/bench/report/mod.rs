@@ -9,7 +9,7 @@ mod text;
 use super::headlines::{HEADLINES, Headline};
 use super::names::{Better, better, is_ratio};
 use crate::machine::{Disturbances, Machine};
-use crate::timing::{Curve, Latency};
+use crate::timing::{Curve, Latency, median};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -103,13 +103,6 @@ impl Shapes {
             shapes.iter().filter_map(|(name, values)| Some((name.clone(), median(values)?)));
         Some(Self { best: shapes[best].0.clone(), medians: medians.collect() })
     }
-}
-
-/// The middle value; of an even number of values, the greater of the middle two.
-fn median(values: &[f64]) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 /// The median time of each share that all curves have.

@@ -3,6 +3,7 @@
 //! `PRESENT`: what it draws, beside a rendering that the guest's processor makes from the definition.
 
 use super::lab::{Lab, pixels, surface};
+use crate::canvas::{Canvas, bilinear, nearest};
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Scene, TIMEOUT};
 use bellhop_guest_umd::display::{Flip, FlipOutcome, PixelFormat, Primary, Surface};
@@ -12,39 +13,6 @@ use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::present::{self, Present, PresentKind, Rect};
 use bellhop_protocol::packet::surface::StretchFilter;
 use zerocopy::FromZeros;
-
-/// Pixels of a surface by line and column.
-#[derive(Clone, PartialEq)]
-struct Canvas {
-    surface: Surface,
-    pixels: Vec<u32>,
-}
-
-impl Canvas {
-    fn of(primary: &Primary) -> Result<Self, Mismatch> {
-        Self::new(primary.surface(), &primary.pixels()?)
-    }
-
-    fn new(surface: Surface, bytes: &[u8]) -> Result<Self, Mismatch> {
-        let word =
-            |pixel: &[u8]| pixel.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        let pixels = bytes.chunks_exact(surface.pixel()? as usize).map(word).collect();
-        Ok(Self { surface, pixels })
-    }
-
-    fn index(&self, x: u32, y: u32) -> usize {
-        (y * self.surface.width + x) as usize
-    }
-
-    fn at(&self, x: u32, y: u32) -> u32 {
-        self.pixels[self.index(x, y)]
-    }
-
-    fn set(&mut self, x: u32, y: u32, pixel: u32) {
-        let index = self.index(x, y);
-        self.pixels[index] = pixel;
-    }
-}
 
 fn is_in(rect: &Rect, x: u32, y: u32) -> bool {
     rect.left <= x && x < rect.right && rect.top <= y && y < rect.bottom
@@ -59,49 +27,6 @@ fn draw(on: &mut Canvas, to: Rect, dirty: &[Rect], pixel: impl Fn(u32, u32) -> u
             }
         }
     }
-}
-
-/// The nearest pixel: the one that the middle of the destination's pixel falls on.
-fn nearest(from: &Canvas, rect: Rect, to: Rect, x: u32, y: u32) -> u32 {
-    let side = |at: u32, source: u32, destination: u32| {
-        let middle = (f64::from(at) + 0.5) * f64::from(source) / f64::from(destination);
-        middle.floor() as u32
-    };
-    let column = side(x, rect.width(), to.width());
-    from.at(rect.left + column, rect.top + side(y, rect.height(), to.height()))
-}
-
-/// The four pixels around the middle of the destination's pixel, weighted in steps of 1/256, and beyond the edge the
-/// edge's pixel; a half is rounded up.
-fn bilinear(from: &Canvas, rect: Rect, to: Rect, x: u32, y: u32) -> u32 {
-    // Where the middle is, in 256ths of a source's pixel from the middle of the source's first one.
-    let side = |at: u32, source: u32, destination: u32| {
-        let place = (f64::from(at) + 0.5) * f64::from(source) / f64::from(destination) * 256.0;
-        let place = (place.floor() as i64 - 128).max(0) as u32;
-        let (first, share) = (place / 256, place % 256);
-        [(first, 256 - share), ((first + 1).min(source - 1), share)]
-    };
-    let columns = side(x, rect.width(), to.width());
-    let rows = side(y, rect.height(), to.height());
-    let widths: &[u32] = match from.surface.format {
-        PixelFormat::R5G6B5 => &[5, 6, 5],
-        PixelFormat::X2R10G10B10 => &[10, 10, 10, 2],
-        _ => &[8; 4],
-    };
-    let (mut pixel, mut shift) = (0, 0);
-    for width in widths {
-        let mut sum = 0u64;
-        for (row, down) in rows {
-            for (column, across) in columns {
-                let corner = from.at(rect.left + column, rect.top + row) >> shift;
-                sum += u64::from(corner & ((1 << width) - 1)) * u64::from(down * across);
-            }
-        }
-        let mixed = (sum as f64 / 65_536.0 + 0.5).floor() as u32;
-        pixel |= mixed << shift;
-        shift += width;
-    }
-    pixel
 }
 
 /// A process that presents by a context of the basic model.

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The arguments of `link`, and what its jobs do.
+
+use super::Ending;
+use super::arguments::in_one_word;
+use crate::files::NewFile;
+use crate::guest::Guest;
+use crate::link::{self, Film, Frames};
+use crate::output::{note, put};
+use bellhop_guest_umd::PlacementPolicy;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt::{self, Display};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What to do with a chain of GPUs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+#[command(after_help = LINK_HELP)]
+pub struct LinkArguments {
+    #[command(subcommand)]
+    pub(super) job: LinkJob,
+}
+
+const LINK_HELP: &str = "\
+Several GPUs of a host are one adapter for a guest: a chain, of a master and slaves. The host makes one by its
+configuration:
+
+  [adapter]                        the master
+  [adapters.second]                another GPU
+  [link.pair]
+  adapters = [\"\", \"second\"]        the master first
+
+Examples:
+  bellhop link frames                      two GPUs draw frames in turns: about half the time of one
+  bellhop link frames --apng tunnel.apng   the frames, each with the mark of the GPU that drew it";
+
+/// A job for a chain of GPUs.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum LinkJob {
+    /// Draw frames on all GPUs in turns, beside one GPU alone
+    ///
+    /// Frame n is drawn by GPU n modulo the number of GPUs. A native fence, which all GPUs signal and wait for, keeps the
+    /// order in which frames are shown; the guest's program sleeps meanwhile. Prints a table with the times and their
+    /// ratio, and compares all frames with the processor's, pixel by pixel. Exits with 1 if one differs, or came out of
+    /// order.
+    Frames(FramesArguments),
+}
+
+/// Width and height, such as 480x270.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Size {
+    width: u32,
+    height: u32,
+}
+
+/// The most pixels of a side.
+const MOST: u32 = 4096;
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let side = |text: &str| text.parse().ok().filter(|side| (1..=MOST).contains(side));
+        let size = text.split_once('x');
+        let size = size.and_then(|(width, height)| Some((side(width)?, side(height)?)));
+        let (width, height) =
+            size.ok_or_else(|| format!("write a size as 480x270, at most {MOST}x{MOST}"))?;
+        Ok(Self { width, height })
+    }
+}
+
+impl Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct FramesArguments {
+    /// Frames to draw
+    #[arg(long, value_name = "COUNT", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    frames: u32,
+    /// Their width and height in pixels
+    #[arg(long, value_name = "WxH", default_value = "480x270")]
+    size: Size,
+    /// How often they are drawn by one GPU and by all; the table has the medians
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: u32,
+    #[command(flatten)]
+    pictures: FilmArguments,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where frames go.
+#[derive(Debug, Clone, Args)]
+struct FilmArguments {
+    /// Write the frames into this file, as an animated PNG; - for standard output
+    #[arg(long, value_name = "FILE.apng", conflicts_with = "png")]
+    apng: Option<PathBuf>,
+    /// Write some of the frames beside each other into this file, as PNG; - for standard output
+    #[arg(long, value_name = "FILE.png")]
+    png: Option<PathBuf>,
+}
+
+impl FilmArguments {
+    fn file(&mut self) -> Option<&mut PathBuf> {
+        self.apng.as_mut().or(self.png.as_mut())
+    }
+
+    fn to_command_line(&self) -> impl Iterator<Item = OsString> {
+        let files = [("--apng", &self.apng), ("--png", &self.png)];
+        files.into_iter().filter_map(|(option, file)| Some(in_one_word(option, file.as_deref()?)))
+    }
+
+    fn write(&self, film: &Film, to: impl Write) -> anyhow::Result<()> {
+        if self.apng.is_some() { film.write_apng(to) } else { film.write_sheet(to) }
+    }
+}
+
+impl FramesArguments {
+    fn job(&self) -> Frames {
+        let Self { frames, size: Size { width, height }, repetitions, .. } = *self;
+        Frames { width, height, frames, repetitions }
+    }
+
+    fn work(&self, guest: Arc<dyn Guest>, placement: PlacementPolicy) -> anyhow::Result<Ending> {
+        let mut pictures = self.pictures.clone();
+        let output = Output::begin(pictures.file().map(|path| &**path))?;
+        let (report, film) = link::render(guest, placement, &self.job())?;
+        output.deliver(&report, self.json, |to| self.pictures.write(&film, to))?;
+        Ok(Ending::of(report.is_right()))
+    }
+}
+
+/// Where a job's picture and its report go: the report to standard error if the picture takes standard output.
+enum Output {
+    Nowhere,
+    Standard,
+    File(NewFile),
+}
+
+impl Output {
+    /// Begins the file, so that an unwritable one fails before there is work.
+    fn begin(path: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(match path {
+            None => Self::Nowhere,
+            Some(path) if path == Path::new("-") => Self::Standard,
+            Some(path) => Self::File(NewFile::create(path)?),
+        })
+    }
+
+    fn deliver(
+        self,
+        report: &(impl Serialize + Display),
+        json: bool,
+        write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let text = if json { serde_json::to_string(report)? + "\n" } else { report.to_string() };
+        match self {
+            Self::Nowhere => put(text)?,
+            Self::File(mut file) => {
+                write(&mut file)?;
+                file.finish()?;
+                put(text)?;
+            }
+            Self::Standard => {
+                write(&mut std::io::stdout().lock())?;
+                note(text.trim_end());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LinkArguments {
+    /// The file that the job makes, if it makes one.
+    pub(super) fn file(&mut self) -> Option<&mut PathBuf> {
+        match &mut self.job {
+            LinkJob::Frames(frames) => frames.pictures.file(),
+        }
+    }
+
+    /// Does the job.
+    pub(super) fn work(
+        &self,
+        guest: Arc<dyn Guest>,
+        placement: PlacementPolicy,
+    ) -> anyhow::Result<Ending> {
+        match &self.job {
+            LinkJob::Frames(frames) => frames.work(guest, placement),
+        }
+    }
+
+    /// These arguments as a command line of `bellhop-guest`.
+    #[must_use]
+    pub fn to_command_line(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec!["link".into()];
+        match &self.job {
+            LinkJob::Frames(FramesArguments { frames, size, repetitions, pictures, json }) => {
+                line.push("frames".into());
+                line.push(format!("--frames={frames}").into());
+                line.push(format!("--size={size}").into());
+                line.push(format!("--repetitions={repetitions}").into());
+                line.extend(pictures.to_command_line());
+                line.extend(json.then(|| "--json".into()));
+            }
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_written_as_people_write_it() {
+        assert_eq!("480x270".parse::<Size>().unwrap().to_string(), "480x270");
+        for wrong in ["480", "480x", "0x1", "4097x1", "-1x1", "axb"] {
+            assert!(wrong.parse::<Size>().unwrap_err().contains("480x270"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Jobs for several GPUs that a guest sees as one adapter.
+//!
+//! What the proxy of linked adapters is for. Source: Windows KMD overview, "MGPU".
+
+mod chain;
+mod frames;
+mod frames_report;
+mod painter;
+mod tunnel;
+
+pub use frames::{Film, Frames, render};
+pub use frames_report::FramesReport;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// The longest that a GPU may take for what it is given at once.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A bar with a message, for a job of so many steps; none where standard error is no terminal.
+fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    // The template is correct. A wrong one would leave the bar its default look.
+    match ProgressStyle::with_template("{bar:40} {pos}/{len}  {msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

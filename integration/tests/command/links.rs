@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `bellhop link`: jobs for several GPUs as one adapter, as people run them.
+
+use crate::support::links::{assert_frames, chain};
+use crate::support::{Daemon, bellhop, report, run, text};
+
+#[test]
+fn two_gpus_draw_frames_in_turns_and_all_are_right_and_in_order() {
+    let (config, folder) = (chain(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("frames.apng");
+    let mut job = bellhop();
+    job.arg("link").arg("--config").arg(config.path()).args(["frames", "--json", "--frames=7"]);
+    let report = report(job.args(["--size=64x36", "--repetitions=2", "--apng"]).arg(&path));
+    assert_eq!(report["drawn"], 28, "{report}");
+    assert_eq!((&report["right"], &report["in_order"]), (&28.into(), &28.into()), "{report}");
+    assert_eq!((&report["alone"]["gpus"], &report["in_turns"]["gpus"]), (&1.into(), &2.into()));
+    assert!(report["ratio"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["in_turns"]["busy"].as_array().unwrap().len(), 2, "{report}");
+    assert_frames(&path, 7);
+}
+
+#[test]
+fn frames_of_a_chain_need_no_configuration_and_are_told_in_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sheet.png");
+    let mut job = bellhop();
+    job.args(["link", "frames", "--frames=3", "--size=32x18", "--repetitions=1", "--png"]);
+    let said = run(job.arg(&path));
+    assert!(said.contains("by 2 GPUs in turns and by one"), "{said}");
+    assert!(said.contains("all 6 frames equal the processor's"), "{said}");
+    // Three frames beside each other, with gaps of 4 pixels.
+    let (size, _) = crate::support::screens::read_png(&path);
+    assert_eq!(size, (3 * 36 + 4, 18 + 8));
+}
+
+#[test]
+fn one_gpu_is_no_chain_and_the_error_says_how_to_make_one() {
+    let daemon = Daemon::start(1);
+    let mut job = bellhop();
+    job.args(["link", "--socket-path"]).arg(daemon.socket(0)).arg("frames");
+    let output = job.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("the adapter has one GPU") && said.contains("[link.NAME]"), "{said}");
+}
