@@ -347,10 +347,14 @@ impl Gpu {
         Ok(Arc::new(gpu))
     }
 
+    /// The GPUs of its chain, if it is the master of one; otherwise it alone.
+    fn gpus_of_chain(&self) -> impl Iterator<Item = &Gpu> {
+        std::iter::once(self).chain(self.slaves().iter().map(AsRef::as_ref))
+    }
+
     /// Number of nodes of the GPUs of its chain.
     pub fn chain_nodes(&self) -> u32 {
-        let gpus = std::iter::once(self).chain(self.slaves().iter().map(AsRef::as_ref));
-        gpus.map(|gpu| gpu.chip.place().engines).sum()
+        self.gpus_of_chain().map(|gpu| gpu.chip.place().engines).sum()
     }
 
     /// Attaches a guest to this GPU and the others of its chain: creates its BAR, with the header page written, and the
@@ -376,7 +380,11 @@ impl Gpu {
         let partition =
             Partition::new(guest, layout, segments, pages, &memory, cross_adapter, engines)?;
         let partition = Arc::new(partition);
-        self.displays.attach(&partition)?;
+        let attached = self.gpus_of_chain().try_for_each(|gpu| gpu.displays.attach(&partition));
+        if let Err(error) = attached {
+            self.gpus_of_chain().for_each(|gpu| gpu.displays.detach(guest));
+            return Err(error);
+        }
         for slave in self.slaves() {
             slave.registry().guests.insert(guest, Arc::clone(&partition));
         }

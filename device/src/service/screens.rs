@@ -25,12 +25,53 @@ use super::readable::Readable;
 
 /// The displays of all adapters.
 #[derive(Clone)]
-pub(super) struct Screens(Arc<[Arc<Gpu>]>);
+pub(super) struct Screens(Arc<[OfGpu]>);
+
+/// The displays of a GPU.
+struct OfGpu {
+    gpu: Arc<Gpu>,
+    /// What its guests call its first connector and its first source: the GPUs of a chain number them through.
+    first: u32,
+}
+
+impl OfGpu {
+    /// The GPUs of a chain.
+    fn of_chain(master: &Arc<Gpu>) -> impl Iterator<Item = Self> {
+        let mut first = 0;
+        std::iter::once(master).chain(master.slaves()).cloned().map(move |gpu| {
+            let this = Self { first, gpu };
+            first += this.gpu.displays().caps().sources;
+            this
+        })
+    }
+
+    fn screens(&self) -> impl Iterator<Item = Screen> {
+        let socket =
+            |guest| self.gpu.front_end(guest).map(|front_end| front_end.socket).unwrap_or_default();
+        self.gpu.displays().screens().into_iter().map(move |screen| Screen {
+            guest: screen.guest.0,
+            socket: socket(screen.guest),
+            target: self.first + screen.target,
+            name: screen.name,
+            plugged: screen.plugged,
+            mode: screen.path.map(|path| ScreenMode {
+                source: self.first + path.source,
+                width: path.target_mode.width,
+                height: path.target_mode.height,
+                refresh_numerator: path.target_mode.refresh_numerator,
+                refresh_denominator: path.target_mode.refresh_denominator,
+            }),
+            viewers: screen.viewers,
+            wakeups: screen.wakeups,
+        })
+    }
+}
 
 impl Screens {
-    /// The displays of these adapters.
+    /// The displays of these adapters, and of the slaves of those that are masters.
     pub(super) fn new(adapters: impl Iterator<Item = Arc<Gpu>>) -> Self {
-        Self(adapters.collect())
+        let adapters: Vec<_> = adapters.collect();
+        Self(adapters.iter().flat_map(OfGpu::of_chain).collect())
     }
 
     /// Answers a request. What to view is returned beside the answer.
@@ -61,36 +102,11 @@ impl Screens {
     ) -> Result<(u64, String), String> {
         let (display, target) = self.find(connector)?;
         display.plug(target, plugged).map_err(|error| error.to_string())?;
-        let guest = display.guest().0;
-        let screens = self.list().into_iter();
-        let found = screens.filter(|of| of.guest == guest).find(|of| of.target == target);
-        Ok((guest, found.map(|of| of.name).unwrap_or_default()))
+        Ok((display.guest().0, display.connector_use(target).name))
     }
 
     fn list(&self) -> Vec<Screen> {
-        let of_adapter = |gpu: &Arc<Gpu>| {
-            let gpu = Arc::clone(gpu);
-            gpu.displays().screens().into_iter().map(move |screen| Screen {
-                guest: screen.guest.0,
-                socket: gpu
-                    .front_end(screen.guest)
-                    .map(|front_end| front_end.socket)
-                    .unwrap_or_default(),
-                target: screen.target,
-                name: screen.name,
-                plugged: screen.plugged,
-                mode: screen.path.map(|path| ScreenMode {
-                    source: path.source,
-                    width: path.target_mode.width,
-                    height: path.target_mode.height,
-                    refresh_numerator: path.target_mode.refresh_numerator,
-                    refresh_denominator: path.target_mode.refresh_denominator,
-                }),
-                viewers: screen.viewers,
-                wakeups: screen.wakeups,
-            })
-        };
-        let mut screens: Vec<_> = self.0.iter().flat_map(of_adapter).collect();
+        let mut screens: Vec<_> = self.0.iter().flat_map(OfGpu::screens).collect();
         screens.sort_by_key(|screen| (screen.guest, screen.target));
         screens
     }
@@ -124,10 +140,13 @@ impl Screens {
             let names: Vec<_> = screens.iter().map(|screen| screen.name.as_str()).collect();
             return Err(format!("name one of these connectors: {}", names.join(", ")));
         };
-        let display = self.0.iter().find_map(|gpu| gpu.displays().get(GuestId(found.guest)));
-        display
-            .map(|display| (display, found.target))
-            .ok_or_else(|| "the guest has gone".to_owned())
+        let own = |of: &OfGpu| {
+            let target = found.target.checked_sub(of.first)?;
+            let is_own = target < of.gpu.displays().caps().sources;
+            let display = of.gpu.displays().get(GuestId(found.guest)).filter(|_| is_own)?;
+            Some((display, target))
+        };
+        self.0.iter().find_map(own).ok_or_else(|| "the guest has gone".to_owned())
     }
 }
 

@@ -41,11 +41,11 @@ fn start_chain(
     start_gpu: &StartGpu,
 ) -> anyhow::Result<Vec<Arc<Gpu>>> {
     let mut gpus = Vec::new();
-    for (place, name, adapter) in &chain.members {
+    let displays = chain.displays().context("cannot make the displays")?;
+    for ((place, _, adapter), displays) in chain.members.iter().zip(displays) {
         let roles = roles.get_mut(*place).and_then(Option::take);
         let (kernels, video) = roles.context("an adapter is in two chains")?;
         let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
-        let displays = adapter.displays(name).context("cannot make the displays")?;
         let gpu = config.gpu(adapter, kernels, video, displays);
         // The graphics kernel has the master's times.
         let GpuConfig { idle, hang, quantum, .. } = *gpus.first().unwrap_or(&gpu);

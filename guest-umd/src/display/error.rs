@@ -65,6 +65,9 @@ impl fmt::Display for Refusal {
                 f,
                 "{limit} pixels a second are left for these paths, fewer than their modes have"
             ),
+            Constraint::OTHER_GPU => {
+                write!(f, "GPU {limit} has its source, and another GPU its target")
+            }
             other => write!(f, "constraint {other}"),
         }
     }

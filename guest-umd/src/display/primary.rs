@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::memory::allocation::{Allocation, pages};
 use crate::memory::lock::LockedBytes;
 use crate::memory::mapping::GpuMapping;
+use bellhop_protocol::control::allocation::SegmentSet;
 use bellhop_protocol::control::display::SourceMode;
 use bellhop_protocol::control::fence::NtHandle;
 use bellhop_protocol::control::flip::PITCH_ALIGNMENT;
@@ -80,6 +81,17 @@ impl Device {
     pub fn create_primary(&self, surface: Surface) -> Result<Primary, DisplayError> {
         let allocation = self.allocation(surface.size()?).primary().cpu_visible().create()?;
         Primary::over(allocation, surface)
+    }
+
+    /// Creates a primary in the local memory of a GPU of the chain, which no CPU reaches: 0 is the master. The displays of
+    /// all GPUs can show it.
+    ///
+    /// # Errors
+    /// As [`Self::create_primary`].
+    pub fn create_primary_on(&self, surface: Surface, gpu: u8) -> Result<Primary, DisplayError> {
+        let allocation = self.allocation(surface.size()?).primary();
+        let allocation = allocation.segments(SegmentSet::PRIVATE).on_gpu(gpu);
+        Primary::over(allocation.create()?, surface)
     }
 
     /// Creates a primary that other processes of the guest may open ([`Self::open_shared_primary`]) by the name that its

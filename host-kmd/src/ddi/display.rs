@@ -3,7 +3,7 @@
 //! The DDIs of a display, under the names of the Windows KMD overview's "Display" and "Flip/Present".
 
 use crate::hardware::{
-    DisplayCaps, DisplayPath, DisplayTicket, GuestId, PointerShape, SourceAddress,
+    DisplayCaps, DisplayPath, DisplayTicket, GpuOrdinal, GuestId, PointerShape, SourceAddress,
 };
 use bellhop_protocol::control::display::{
     Constraint, Pivot, Rotation, Scaling, SourceMode, TargetMode, VidPnPath,
@@ -50,6 +50,16 @@ pub trait DisplayDdi {
     /// `DxgkDdiQueryChildRelations`: the connectors, and the limits of all. At least one source.
     fn query_child_relations(&self) -> DisplayCaps;
 
+    /// The GPU of the chain that has a source.
+    fn gpu_of_source(&self, _source: u32) -> GpuOrdinal {
+        GpuOrdinal::MASTER
+    }
+
+    /// The GPU of the chain that has a child.
+    fn gpu_of_child(&self, _child: u32) -> GpuOrdinal {
+        GpuOrdinal::MASTER
+    }
+
     /// `DxgkDdiQueryChildStatus`: whether a monitor is plugged in.
     fn query_child_status(&self, guest: GuestId, child: u32) -> bool;
 
@@ -92,8 +102,9 @@ pub trait DisplayDdi {
     /// `DxgkDdiGetScanLine`.
     fn get_scan_line(&self, guest: GuestId, source: u32) -> ScanLine;
 
-    /// `DxgkDdiControlInterrupt` of a source's VSYNC: the processes that are told of each.
-    fn control_interrupt(&self, guest: GuestId, source: u32, wanted_by: &[u32]);
+    /// `DxgkDdiControlInterrupt` of a source's VSYNC: the processes that are told of each. To them it is the source
+    /// `known_as`.
+    fn control_interrupt(&self, guest: GuestId, source: u32, known_as: u32, wanted_by: &[u32]);
 
     /// `DxgkDdiSetPointerShape`.
     fn set_pointer_shape(&self, guest: GuestId, source: u32, shape: Option<PointerShape>);
@@ -110,8 +121,8 @@ pub trait DisplayDdi {
     /// `DxgkDdiSetPowerState` of all displays.
     fn set_power(&self, on: bool);
 
-    /// `DxgkDdiResetFromTimeout` of one guest's display.
-    fn reset_from_timeout(&self, guest: GuestId);
+    /// `DxgkDdiResetFromTimeout` of one guest's display on the GPU that has a source.
+    fn reset_from_timeout(&self, guest: GuestId, source: u32);
 
     /// Lets go of surfaces that are neither shown nor pending. `None` if there is nothing to wait for.
     fn quiesce(&self, guest: GuestId) -> Option<DisplayTicket>;

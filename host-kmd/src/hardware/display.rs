@@ -2,7 +2,7 @@
 
 //! Displays: the CRTCs that scan a guest's primaries, and the monitors that are plugged in.
 //!
-//! Each guest has a display of its own, with all connectors of the adapter.
+//! Each guest has a display of its own, with all connectors of the GPU.
 
 use super::{GuestId, PhysicalAddress, UnknownId};
 use bellhop_protocol::control::display::{
@@ -155,11 +155,12 @@ pub trait Display {
 
     /// `DxgkDdiControlInterrupt`: the processes that are told of each VSYNC of a committed source, and no others once
     /// this has returned. The hardware puts the `VSYNC` events into the guest's event queue by itself: the way by the
-    /// kernel would make them come late, and some later than others.
+    /// kernel would make them come late, and some later than others. They name the source `known_as`.
     fn control_vsync(
         &self,
         guest: GuestId,
         source: u32,
+        known_as: u32,
         wanted_by: &[u32],
     ) -> Result<(), UnknownId>;
 

@@ -33,7 +33,6 @@ impl Miniport for Proxy {
             fn patch(&self, buffer: &mut DmaBuffer, physical_addresses: &[u64]);
             fn driver_protection(&self, private_data: u32) -> DriverProtection;
             fn paging_process_gpu_va_size(&self) -> u32;
-            fn display(&self) -> Option<&dyn DisplayDdi>;
         }
         to self.master_mut() {
             fn submit_paging(
@@ -115,6 +114,14 @@ impl Miniport for Proxy {
         }
         to self.driver(queue.gpu()) {
             fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
+        }
+    }
+
+    fn display(&self) -> Option<&dyn DisplayDdi> {
+        match self.drivers.as_slice() {
+            [only] => only.miniport.display(),
+            _ if self.has_displays() => Some(self),
+            _ => None,
         }
     }
 
@@ -368,9 +375,10 @@ impl Miniport for Proxy {
             return only.miniport.interrupt_routine(callbacks);
         }
         let mut was_ours = false;
-        for driver in &mut self.drivers {
+        for (gpu, driver) in (0..).map(GpuOrdinal).zip(&mut self.drivers) {
             let mut own = ProxyCallbacks {
                 kernel: callbacks,
+                gpu,
                 first_node: driver.first_node,
                 shared: &self.shared,
             };

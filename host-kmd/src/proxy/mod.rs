@@ -16,6 +16,7 @@
 //! | a node | the driver of the GPU that has the node |
 //! | a queue or its doorbell | the driver of the GPU in the queue's id |
 //! | a process, a system context, page tables | all drivers: page tables are mirrored |
+//! | displays | the driver of the GPU that has the source or the connector (`display`) |
 //! | fences, paging buffers | the master's driver: the chain's GPUs share a guest's fences, and the master's copy engine pages |
 //!
 //! What the graphics kernel asks the hardware itself goes through [`LinkedHardware`], which dispatches alike. In a chain
@@ -24,6 +25,7 @@
 //! Source: Windows KMD overview, "MGPU" and "Base driver multi-GPU architecture".
 
 mod callbacks;
+mod display;
 mod hardware;
 mod miniport;
 mod shared;

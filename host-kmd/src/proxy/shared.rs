@@ -4,15 +4,20 @@
 //!
 //! Both belong to the control plane's thread: no lock here is ever contended.
 
+use super::display::{Numbers, Tickets};
 use crate::hardware::{
-    AddressSpaceId, GpuOrdinal, HwQueueId, KernelNumber, KernelOutcome, VideoSessionNumber,
+    AddressSpaceId, DisplayTicket, GpuOrdinal, GuestId, HwQueueId, KernelNumber, KernelOutcome,
+    VideoSessionNumber,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is known of the objects that each GPU of a chain has.
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<Mirrored>);
+pub(super) struct Shared {
+    mirrored: Mutex<Mirrored>,
+    displays: Numbers,
+}
 
 #[derive(Debug, Default)]
 struct Mirrored {
@@ -26,6 +31,8 @@ struct Mirrored {
     sessions: BTreeMap<(AddressSpaceId, VideoSessionNumber), GpuOrdinal>,
     /// Kernels that are compiled, by the master's address space.
     kernels: BTreeMap<(AddressSpaceId, KernelNumber), Compiling>,
+    /// What displays let go.
+    display_tickets: Tickets,
 }
 
 /// A kernel that each GPU compiles.
@@ -39,7 +46,36 @@ struct Compiling {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Mirrored> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mirrored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Knows nothing yet of a chain with these displays.
+    pub(super) fn with_displays(displays: Numbers) -> Self {
+        Self { displays, ..Self::default() }
+    }
+
+    /// The numbers of sources and children.
+    pub(super) fn displays(&self) -> &Numbers {
+        &self.displays
+    }
+
+    /// A ticket of the chain for those of a guest's displays on some GPUs.
+    pub(super) fn draw_ticket(
+        &self,
+        guest: GuestId,
+        own: Vec<(GpuOrdinal, DisplayTicket)>,
+    ) -> DisplayTicket {
+        self.lock().display_tickets.draw(guest, own)
+    }
+
+    /// A GPU's display has passed a ticket. Returns the chain's that has passed because of it.
+    pub(super) fn pass_ticket(
+        &self,
+        guest: GuestId,
+        gpu: GpuOrdinal,
+        own: DisplayTicket,
+    ) -> Option<DisplayTicket> {
+        self.lock().display_tickets.pass(guest, gpu, own)
     }
 
     /// Adds an address space that all GPUs have: the master's, and those of the slaves in their order.

@@ -2,11 +2,13 @@
 
 //! Several GPUs as one adapter.
 
-use crate::support::{Daemon, LINK, NOT_OFFERED, assert_every_behaviour_is_seen, outcomes, quick};
+use crate::support::{
+    DISPLAYS, Daemon, LINK, NOT_OFFERED, assert_every_behaviour_is_seen, outcomes, quick,
+};
 
 #[test]
 fn every_behaviour_of_a_chain_is_seen() {
-    let config = format!("{}{LINK}", quick("", ""));
+    let config = format!("{}{DISPLAYS}{LINK}", quick("", ""));
     let daemon = Daemon::start_with(1, &config);
     // What one GPU does, a chain does, too.
     let seen = daemon.selftest(&[]);

@@ -99,9 +99,10 @@ pub fn quick_configuration(adapter: &str, guest: &str) -> NamedTempFile {
 pub const DISPLAYS: &str = "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"640x480@240\", \"640x480@24\"]\n\
      [[adapter.displays]]\nmodes = [\"800x600@75\"]\n";
 
-/// A chain of two GPUs, whose second has fewer nodes than the master.
-pub const LINK: &str =
-    "[adapters.second]\ncopy_nodes = 1\n[link.pair]\nadapters = [\"\", \"second\"]\n";
+/// A chain of two GPUs, whose second has fewer nodes than the master and a display of its own.
+pub const LINK: &str = "[adapters.second]\ncopy_nodes = 1\n\
+     [[adapters.second.displays]]\nmodes = [\"640x480@100\"]\n\
+     [link.pair]\nadapters = [\"\", \"second\"]\n";
 
 /// Areas of behaviours that a device may not offer, and how many of each are seen even then.
 const OPTIONAL: [(&str, usize); 4] = [("kernel.", 1), ("display.", 0), ("video.", 1), ("link.", 0)];
@@ -167,7 +168,7 @@ pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
 #[track_caller]
 pub fn see_every_behaviour_of_a_chain(command: &mut Command) {
     let mut file = NamedTempFile::new().unwrap();
-    write!(file, "{}{LINK}", quick("", "")).unwrap();
+    write!(file, "{}{DISPLAYS}{LINK}", quick("", "")).unwrap();
     command.arg("--config").arg(file.path()).args(["--", "selftest", "link.", "--json"]);
     let seen = conformance(command);
     assert_every_behaviour_is_seen(&seen, &[]);

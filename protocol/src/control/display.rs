@@ -203,6 +203,8 @@ open_enum! {
         /// The target modes together need more than the hardware scans. Limit: pixels a second that are left for these
         /// paths.
         TOTAL_PIXEL_RATE = 15;
+        /// The source and the target are of different GPUs of a chain. Limit: the ordinal of the source's GPU.
+        OTHER_GPU = 16;
     }
 }
 
@@ -225,10 +227,29 @@ pub const CHILD_HOT_PLUG_AWARE: u32 = 1 << 0;
 pub struct ChildDescriptor {
     /// What the connector is.
     pub kind: ConnectorKind,
-    /// [`CHILD_HOT_PLUG_AWARE`]
+    /// [`CHILD_HOT_PLUG_AWARE`], and in bits 8 to 15 the [GPU](Self::gpu).
     pub flags: u32,
 }
 crate::assert_layout!(ChildDescriptor, 8, kind at 0, flags at 4);
+
+/// Where [`ChildDescriptor::flags`] have the ordinal of the GPU.
+const CHILD_GPU_SHIFT: u32 = 8;
+
+impl ChildDescriptor {
+    /// The ordinal in its chain of the GPU that has the connector, and the source of the same number: 0 is the master's.
+    /// Children and sources come in the order of the chain.
+    #[must_use]
+    pub const fn gpu(&self) -> u8 {
+        (self.flags >> CHILD_GPU_SHIFT) as u8
+    }
+
+    /// The same connector of the GPU with this ordinal.
+    #[must_use]
+    pub const fn on_gpu(mut self, gpu: u8) -> Self {
+        self.flags = self.flags & !(0xFF << CHILD_GPU_SHIFT) | (gpu as u32) << CHILD_GPU_SHIFT;
+        self
+    }
+}
 
 /// The children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -437,6 +458,15 @@ mod tests {
             flags: 0,
             min_refresh: 0,
         }
+    }
+
+    #[test]
+    fn a_child_keeps_its_flags_beside_its_gpu() {
+        let flags = CHILD_HOT_PLUG_AWARE;
+        let child = ChildDescriptor { kind: ConnectorKind::HDMI, flags };
+        assert_eq!((child.gpu(), child.on_gpu(3).gpu()), (0, 3));
+        assert_eq!(child.on_gpu(3).flags, 0x301);
+        assert_eq!(child.on_gpu(3).on_gpu(0), child);
     }
 
     #[test]

@@ -313,9 +313,9 @@ impl GuestDisplay {
         ScanLine { line: line.line, in_vertical_blank: line.in_vertical_blank.into() }
     }
 
-    /// Has these processes told of each VSYNC of a source.
-    pub fn control_vsync(&self, source: u32, wanted_by: &[u32]) {
-        self.change_source(source, |source, now| source.control_vsync(wanted_by, now));
+    /// Has these processes told of each VSYNC of a source, which they know by another number.
+    pub fn control_vsync(&self, source: u32, known_as: u32, wanted_by: &[u32]) {
+        self.change_source(source, |source, now| source.control_vsync(known_as, wanted_by, now));
     }
 
     /// Gives a source's pointer a shape, which is read now.

@@ -41,6 +41,8 @@ pub struct Source {
     pending: Option<Pending>,
     /// The processes that are told of each VSYNC.
     wanted_by: Vec<u32>,
+    /// What those call it: the GPUs of a chain number their sources through.
+    known_as: u32,
     /// The last VSYNC that they were told of, or that nobody wanted.
     told: u64,
     shape: Option<Shape>,
@@ -96,6 +98,7 @@ impl Source {
             shown: None,
             pending: None,
             wanted_by: Vec::new(),
+            known_as: path.source,
             told: 0,
             shape: None,
             pointer: None,
@@ -140,9 +143,9 @@ impl Source {
         self.shown.map_or(0, |shown| shown.number)
     }
 
-    /// The processes that are told of each VSYNC.
-    pub fn wanted_by(&self) -> &[u32] {
-        &self.wanted_by
+    /// The processes that are told of each VSYNC, and what they call the source.
+    pub fn wanted_by(&self) -> (&[u32], u32) {
+        (&self.wanted_by, self.known_as)
     }
 
     /// The look that is due, and when another one is.
@@ -190,12 +193,12 @@ impl Source {
         self.change(now);
     }
 
-    /// These processes are told of each VSYNC from now on.
-    pub fn control_vsync(&mut self, wanted_by: &[u32], now: u64) {
+    /// These processes are told of each VSYNC from now on, under the source's number that they know.
+    pub fn control_vsync(&mut self, known_as: u32, wanted_by: &[u32], now: u64) {
         if self.wanted_by.is_empty() {
             self.told = self.crtc.last(now).count;
         }
-        self.wanted_by = wanted_by.to_vec();
+        (self.known_as, self.wanted_by) = (known_as, wanted_by.to_vec());
     }
 
     /// Shows or blanks it.

@@ -325,11 +325,11 @@ impl State {
                     self.reports.add(vsync);
                 }
                 if passed.is_new {
-                    let told = source.wanted_by().iter();
-                    step.events.extend(told.map(|process| Event {
+                    let (told, known_as) = source.wanted_by();
+                    step.events.extend(told.iter().map(|process| Event {
                         kind: EventKind::VSYNC,
                         process: *process,
-                        object: number.into(),
+                        object: known_as.into(),
                         value: source.number(),
                         cookie: count,
                         time,

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 section! {
     /// A connector, with the monitor that is plugged into it.
     pub struct DisplaySettings {
-        /// The connector's name among those of the adapter, which tools take; and the monitor's. Empty: its kind and
-        /// number, such as `VIRTUAL-1`.
+        /// The connector's name among those of the adapter and of its chain, which tools take; and the monitor's. Empty:
+        /// its kind and number, such as `VIRTUAL-1`.
         name: String;
         /// What the connector is.
         connector: Connector;
@@ -209,10 +209,11 @@ impl Refused {
     }
 }
 
-/// The displays of an adapter whose key of displays this is. 0 megapixels are any number. Reads the files of EDIDs.
+/// The displays of an adapter whose key of displays this is, and how many others of its chain come before them. 0
+/// megapixels are any number. Reads the files of EDIDs.
 pub(super) fn displays(
     all: &KeyPath,
-    displays: &[DisplaySettings],
+    (displays, before): (&[DisplaySettings], usize),
     megapixels: u32,
 ) -> Result<DisplayConfig, Refused> {
     if displays.len() > MAX_PATHS as usize {
@@ -222,7 +223,7 @@ pub(super) fn displays(
     let mut connectors: Vec<ConnectorConfig> = Vec::new();
     for (settings, place) in displays.iter().zip(0..) {
         let key = all.child(place);
-        let connector = settings.connector(place, &key)?;
+        let connector = settings.connector(before + place, &key)?;
         if connectors.iter().any(|other| other.name == connector.name) {
             let name = format!("{:?}", connector.name);
             return Err(Refused::new(

@@ -135,7 +135,7 @@ section! {
     /// A chain of adapters that guests see as one.
     pub struct LinkConfig {
         /// The adapters by name, at most 4, the master first; the name of `[adapter]` is empty. A guest of the master has
-        /// the nodes and the private memory of all. Displays, power and time-outs are as the master's keys say.
+        /// the nodes, private memory and displays of all. Power and time-outs are as the master's keys say.
         adapters: Vec<String>;
     }
 }

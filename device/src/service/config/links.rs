@@ -5,7 +5,10 @@
 use super::place::KeyPath;
 use super::rules::Fault;
 use super::{AdapterConfig, Config, Rotation};
+use crate::gpu::display::config::DisplayConfig;
 use bellhop_host_kmd::hardware::MAX_GPUS;
+use bellhop_protocol::control::display::MAX_PATHS;
+use std::collections::BTreeSet;
 
 /// An adapter that guests can have: the master of a chain, with its slaves. Most have none.
 #[derive(Debug, Clone)]
@@ -19,6 +22,32 @@ impl<'c> AdapterChain<'c> {
     #[must_use]
     pub fn name(&self) -> &'c str {
         self.members.first().map_or("", |(_, name, _)| name)
+    }
+
+    /// The displays of each member: connectors are numbered through the chain. Reads the files of EDIDs.
+    ///
+    /// # Errors
+    /// For the first display that cannot be, or not beside the others of the chain.
+    pub fn displays(&self) -> Result<Vec<DisplayConfig>, Fault> {
+        let mut all: Vec<DisplayConfig> = Vec::new();
+        let mut names = BTreeSet::new();
+        for (_, name, adapter) in &self.members {
+            let own = adapter.displays(name, names.len())?;
+            let key = KeyPath::of_adapter(name).child("displays");
+            for (connector, place) in own.connectors.iter().zip(0..) {
+                if !names.insert(connector.name.clone()) {
+                    let expected = "another than that of another display of its chain";
+                    let key = key.child(place).child("name");
+                    return Err(Fault::new(key, format!("{:?}", connector.name), expected));
+                }
+            }
+            if names.len() > MAX_PATHS as usize {
+                let expected = format!("at most {MAX_PATHS} with those of the rest of its chain");
+                return Err(Fault::new(key, own.connectors.len(), expected));
+            }
+            all.push(own);
+        }
+        Ok(all)
     }
 }
 
@@ -78,7 +107,7 @@ impl Config {
             }
             self.check_members(&config.adapters)?;
         }
-        Ok(())
+        self.chains().iter().try_for_each(|chain| chain.displays().map(drop))
     }
 
     /// The members of a chain do for a guest what the master does.
@@ -90,11 +119,6 @@ impl Config {
             if names.len() > 1 && adapter.rotation == Rotation::Remap {
                 let expected = "\"watch\" in a chain, whose queues share a guest's doorbell pages";
                 return Err(Fault::new(table.child("rotation"), "\"remap\"", expected));
-            }
-            if name != master_name && !adapter.displays.is_empty() {
-                let count = format!("{} displays", adapter.displays.len());
-                let expected = "left out of a slave: the master has the displays of its chain";
-                return Err(Fault::new(table.child("displays"), count, expected));
             }
             let alike = [
                 ("doorbell_model", adapter.doorbell_model == master.doorbell_model),
@@ -140,6 +164,40 @@ mod tests {
         assert_eq!(chains(&first), [vec!["", "b"], vec!["a"], vec!["c"]]);
         let config = read(&first).unwrap();
         assert_eq!(config.adapter_of(None), 0);
+    }
+
+    #[test]
+    fn connectors_are_numbered_through_a_chain() {
+        let text = "[[adapters.a.displays]]\n[[adapters.a.displays]]\nconnector = \"hdmi\"\n\
+                    [[adapters.b.displays]]\n[link.l]\nadapters = [\"a\", \"b\"]\n";
+        let config = read(text).unwrap();
+        let chains = config.chains();
+        let displays = chains.last().unwrap().displays().unwrap();
+        let names = |display: &DisplayConfig| {
+            display.connectors.iter().map(|connector| connector.name.clone()).collect::<Vec<_>>()
+        };
+        let names: Vec<_> = displays.iter().map(names).collect();
+        assert_eq!(names, [vec!["VIRTUAL-1", "HDMI-2"], vec!["VIRTUAL-3"]]);
+        // Alone, it begins with 1.
+        let (_, alone) = config.adapters().find(|(name, _)| *name == "b").unwrap();
+        assert_eq!(alone.displays("b", 0).unwrap().connectors[0].name, "VIRTUAL-1");
+    }
+
+    #[test]
+    fn a_chain_has_no_more_connectors_than_a_guest_can_number_and_no_name_twice() {
+        let link = "[link.l]\nadapters = [\"a\", \"b\"]\n";
+        let many =
+            |adapter: &str, count| format!("[[adapters.{adapter}.displays]]\n").repeat(count);
+        read(&format!("{}{}{link}", many("a", 9), many("b", 7))).unwrap();
+        let error = read(&format!("{}{}{link}", many("a", 9), many("b", 8))).unwrap_err();
+        assert_eq!(
+            error,
+            "adapters.b.displays is 8; it must be at most 16 with those of the rest of its chain"
+        );
+        let named = |adapter: &str| format!("[[adapters.{adapter}.displays]]\nname = \"wall\"\n");
+        let error = read(&format!("{}{}{link}", named("a"), named("b"))).unwrap_err();
+        assert!(error.starts_with("adapters.b.displays[0].name is \"wall\""), "{error}");
+        read(&format!("{}{}[adapters.c]\n", named("a"), named("b"))).unwrap();
     }
 
     #[test]

@@ -84,13 +84,14 @@ impl AdapterConfig {
         }
     }
 
-    /// The displays of the adapter with this name. Reads the files of EDIDs.
+    /// The displays of the adapter with this name, which have so many others of their chain before them. Reads the files of
+    /// EDIDs.
     ///
     /// # Errors
     /// For the first display that cannot be.
-    pub fn displays(&self, name: &str) -> Result<DisplayConfig, Fault> {
+    pub fn displays(&self, name: &str, before: usize) -> Result<DisplayConfig, Fault> {
         let all = KeyPath::of_adapter(name).child("displays");
-        displays::displays(&all, &self.displays, self.display_megapixels.get())
+        displays::displays(&all, (&self.displays, before), self.display_megapixels.get())
             .map_err(|refused| Fault::new(refused.key, refused.value, refused.expected))
     }
 

@@ -147,7 +147,7 @@ impl Config {
                 let expected = format!("0 to {all}, as many as {}", table.child("copy_nodes"));
                 return Err(Fault::new(table.child("kernel_mode_copy_nodes"), nodes, expected));
             }
-            adapter.displays(name)?;
+            adapter.displays(name, 0)?;
             let (workers, all) =
                 (adapter.kernel_workers_per_guest.get(), adapter.kernel_workers.get());
             if workers > all {

@@ -264,7 +264,7 @@ fn a_missing_file_says_how_to_name_one() {
 
 fn displays(text: &str) -> Result<DisplayConfig, String> {
     let config: Config = super::read(text).map_err(|flaw| flaw.to_string())?;
-    config.adapter.displays("").map_err(|fault| fault.to_string())
+    config.adapter.displays("", 0).map_err(|fault| fault.to_string())
 }
 
 #[test]

@@ -369,7 +369,7 @@ fn a_screen_that_nobody_watches_wakes_nobody() {
     other.gpu.commit_vidpn(other.guest, &[path(0, 0, 240)]).unwrap();
     let (vsyncs, passed) = channel();
     other.gpu.set_guest_events(other.guest, Arc::new(Told(vsyncs)));
-    other.gpu.control_vsync(other.guest, 0, &[5]).unwrap();
+    other.gpu.control_vsync(other.guest, 0, 0, &[5]).unwrap();
     while passed.recv_timeout(PATIENCE).unwrap().cookie < 24 {}
     // At most the one that was under way.
     assert!(wakeups() <= before + 1, "{before} {}", wakeups());

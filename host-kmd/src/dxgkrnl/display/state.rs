@@ -10,7 +10,7 @@ use crate::dxgkrnl::display::counts::FlipCounts;
 use crate::dxgkrnl::display::flip::{Ended, Flip, FlipId, Outcomes, Surface};
 use crate::dxgkrnl::display::paths::Paths;
 use crate::dxgkrnl::display::source::{Shown, Source, UnexpectedFlip};
-use crate::hardware::{DisplayPath, DisplayTicket, GuestId};
+use crate::hardware::{DisplayPath, DisplayTicket, GpuOrdinal, GuestId};
 use crate::port::RequestToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -147,7 +147,7 @@ impl Display {
         for (index, source) in &mut self.sources {
             if source.granted() == Some(process) {
                 let wanted = source.grant(None);
-                ddi.control_interrupt(guest, *index, &wanted);
+                ddi.control_interrupt(guest, *index, *index, &wanted);
             }
         }
         self.take_away(ddi, |surface| surface.process == process, outcomes);
@@ -196,14 +196,14 @@ impl Display {
         }
     }
 
-    /// The hardware's CRTCs begin anew: flips are lost, what is shown comes back.
-    pub(crate) fn reset(&mut self, ddi: &dyn DisplayDdi, outcomes: &mut Outcomes) {
-        if self.sources.is_empty() {
-            return;
-        }
+    /// The CRTCs of a GPU begin anew: flips of its sources are lost, what they show comes back.
+    pub(crate) fn reset(&mut self, ddi: &dyn DisplayDdi, gpu: GpuOrdinal, outcomes: &mut Outcomes) {
+        let of_gpu = |source: &u32| ddi.gpu_of_source(*source) == gpu;
+        let sources: Vec<u32> = self.sources.keys().copied().filter(of_gpu).collect();
+        let Some(first) = sources.first() else { return };
         self.resets += 1;
-        ddi.reset_from_timeout(self.guest);
-        for index in self.sources.keys().copied().collect::<Vec<_>>() {
+        ddi.reset_from_timeout(self.guest, *first);
+        for index in sources {
             if let Some(source) = self.sources.get_mut(&index) {
                 source.lose_given(outcomes);
                 source.lose_waiting(|_| true, outcomes);
@@ -317,6 +317,14 @@ impl Display {
     /// When the first flip that the hardware has is too late.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.sources.values().filter_map(Source::deadline).min()
+    }
+
+    /// A GPU with a flip that is too late.
+    pub(crate) fn late(&self, ddi: &dyn DisplayDdi, now: Duration) -> Option<GpuOrdinal> {
+        let is_late = |source: &Source| source.deadline().is_some_and(|deadline| deadline <= now);
+        let mut sources = self.sources.iter();
+        let (source, _) = sources.find(|(_, source)| is_late(source))?;
+        Some(ddi.gpu_of_source(*source))
     }
 
     /// The hardware has power again: flips get their time again.

@@ -87,8 +87,8 @@ impl DisplayDdi for DisplayDriver {
         self.hardware.scan_line(guest, source).reported_or(nowhere)
     }
 
-    fn control_interrupt(&self, guest: GuestId, source: u32, wanted_by: &[u32]) {
-        self.hardware.control_vsync(guest, source, wanted_by).reported();
+    fn control_interrupt(&self, guest: GuestId, source: u32, known_as: u32, wanted_by: &[u32]) {
+        self.hardware.control_vsync(guest, source, known_as, wanted_by).reported();
     }
 
     fn set_pointer_shape(&self, guest: GuestId, source: u32, shape: Option<PointerShape>) {
@@ -109,7 +109,7 @@ impl DisplayDdi for DisplayDriver {
         self.hardware.set_display_power(on);
     }
 
-    fn reset_from_timeout(&self, guest: GuestId) {
+    fn reset_from_timeout(&self, guest: GuestId, _source: u32) {
         self.hardware.reset_display(guest).reported();
     }
 

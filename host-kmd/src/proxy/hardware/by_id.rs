@@ -5,8 +5,8 @@
 use super::LinkedHardware;
 use crate::hardware::{
     Adapter, AddressSpaceId, BusyOf, DoorbellModel, Doorbells, EngineProgress, Engines,
-    FenceLogBuffer, FenceLogs, FenceStorage, Fences, FrontEnd, GuestId, Hardware, HardwareError,
-    HardwareFull, HostClocks, HwQueueDescription, HwQueueId, Interrupt, Interrupts,
+    FenceLogBuffer, FenceLogs, FenceStorage, Fences, FrontEnd, GpuOrdinal, GuestId, Hardware,
+    HardwareError, HardwareFull, HostClocks, HwQueueDescription, HwQueueId, Interrupt, Interrupts,
     KernelDescription, KernelSubmission, Memory, NodeDescription, Observe, PhysicalDoorbell,
     QueueLog, Queues, RingBinding, RotationProgress, SchedulingPriority, Segment, SlotValue,
     SystemContext, SystemContexts, Ticket, UnknownId, VirtualAddressingModel, WorkerDescription,
@@ -195,10 +195,10 @@ impl Engines for LinkedHardware {
 
 impl Interrupts for LinkedHardware {
     fn take_interrupts(&self) -> Vec<Interrupt> {
-        let of_gpu = |(_, first_node, gpu): (_, u32, &dyn Hardware)| {
+        let of_gpu = |(ordinal, first_node, gpu): (GpuOrdinal, u32, &dyn Hardware)| {
             let taken = gpu.take_interrupts().into_iter();
             taken
-                .filter_map(|interrupt| of_chain(interrupt, first_node, &self.shared))
+                .filter_map(|interrupt| of_chain(interrupt, (ordinal, first_node), &self.shared))
                 .collect::<Vec<_>>()
         };
         self.each().flat_map(of_gpu).collect()

@@ -12,6 +12,7 @@ mod kernels;
 mod mirrored;
 mod video;
 
+use super::display::Numbers;
 use super::shared::Shared;
 use crate::hardware::{GpuOrdinal, Hardware, HwQueueId, NodeDescription};
 use std::sync::Arc;
@@ -34,7 +35,9 @@ impl LinkedHardware {
     pub fn new(master: Arc<dyn Hardware>, slaves: Vec<Arc<dyn Hardware>>) -> Self {
         let gpus: Vec<_> = std::iter::once(master).chain(slaves).collect();
         let nodes = gpus.iter().flat_map(|gpu| gpu.nodes()).copied().collect();
-        Self { gpus, nodes, shared: Arc::default() }
+        let displays: Vec<_> = gpus.iter().map(|gpu| gpu.display_caps()).collect();
+        let shared = Arc::new(Shared::with_displays(Numbers::of(&displays)));
+        Self { gpus, nodes, shared }
     }
 
     /// What the proxy and this know of the chain.

@@ -14,7 +14,8 @@ pub struct ModelSource {
     pub visible: bool,
     pub pending: Option<SourceAddress>,
     pub shown: Option<SourceAddress>,
-    /// The processes that are told of VSYNCs.
+    /// What the processes call it that are told of VSYNCs, and those.
+    pub known_as: u32,
     pub wanted_by: Vec<u32>,
     pub count: u64,
     pub pointer: Option<PointerShape>,

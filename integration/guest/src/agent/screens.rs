@@ -155,8 +155,10 @@ impl Screens {
         }
         loop {
             let mut wanted = Topology::new();
-            for (number, connector) in (0..).zip(&connected) {
-                let source = if self.layout == Layout::Clone { 0 } else { number };
+            // Each connector has a source on its GPU: the one of its number.
+            let first = connected.first().copied().unwrap_or(0);
+            for connector in &connected {
+                let source = if self.layout == Layout::Clone { first } else { *connector };
                 let path = Path::new(source, *connector);
                 let mode = self.modes.get(connector);
                 wanted = wanted.path(mode.map_or(path, |mode| path.target_mode(*mode)));

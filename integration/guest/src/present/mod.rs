@@ -99,7 +99,8 @@ pub fn show(
     let display = adapter.display()?;
     let connector = animation.connector;
     let mode = mode(&display, animation)?;
-    let path = Path::new(0, connector).target_mode(mode).source_mode(
+    // The source of this number is on the connector's GPU.
+    let path = Path::new(connector, connector).target_mode(mode).source_mode(
         mode.width,
         mode.height,
         PixelFormat::X8R8G8B8,
@@ -108,7 +109,7 @@ pub fn show(
     let surface = Surface { width: mode.width, height: mode.height, format: PixelFormat::X8R8G8B8 };
     let device = adapter.create_device()?;
     let mut drawing = Drawing::new(&adapter, &device, surface, animation.images)?;
-    let mut chain = SwapChain::new(&display, &device, 0, surface, animation.images)?;
+    let mut chain = SwapChain::new(&display, &device, connector, surface, animation.images)?;
     let clock = adapter.gpu_clock()?;
     let mut frames = Vec::new();
     for number in 0..animation.frames {

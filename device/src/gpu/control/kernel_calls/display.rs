@@ -62,9 +62,10 @@ impl Display for Gpu {
         &self,
         guest: GuestId,
         source: u32,
+        known_as: u32,
         wanted_by: &[u32],
     ) -> Result<(), UnknownId> {
-        self.display(guest)?.control_vsync(source, wanted_by);
+        self.display(guest)?.control_vsync(source, known_as, wanted_by);
         Ok(())
     }
 

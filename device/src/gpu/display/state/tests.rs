@@ -97,7 +97,7 @@ fn nobody_wakes_a_screen_that_nobody_watches() {
 fn each_vsync_is_told_of_while_somebody_wants_it() {
     let mut state = state();
     state.commit(&[path(0, 0)], 0);
-    state.source(0).unwrap().control_vsync(&[9], 25 * MS);
+    state.source(0).unwrap().control_vsync(0, &[9], 25 * MS);
     assert_eq!(step(&mut state, 25 * MS), Some(30 * MS));
     assert_eq!(told(&mut state, 30 * MS), [(3, 0)]);
     assert_eq!(step(&mut state, 30 * MS), Some(40 * MS));
@@ -107,7 +107,7 @@ fn each_vsync_is_told_of_while_somebody_wants_it() {
     assert_eq!(step(&mut state, 53 * MS), Some(60 * MS));
     // The kernel learns of the flip alone.
     assert_eq!(reports(&mut state), [vsync(0, 0, 1, 5)]);
-    state.source(0).unwrap().control_vsync(&[], 55 * MS);
+    state.source(0).unwrap().control_vsync(0, &[], 55 * MS);
     assert_eq!(told(&mut state, 60 * MS), []);
     assert_eq!(step(&mut state, 60 * MS), None);
     assert_eq!(reports(&mut state), []);
@@ -149,7 +149,7 @@ fn a_blanked_source_flips_at_once_and_has_no_vsync() {
     let mut state = state();
     state.commit(&[path(0, 0)], 0);
     let source = state.source(0).unwrap();
-    source.control_vsync(&[9], 0);
+    source.control_vsync(0, &[9], 0);
     source.set_address(flip(1, false), MS);
     source.set_visible(false, 2 * MS);
     assert_eq!(step(&mut state, 2 * MS), None);
@@ -432,7 +432,7 @@ fn without_power_nothing_is_scanned_and_all_is_kept() {
     state.source(0).unwrap().set_address(flip(1, false), 0);
     step(&mut state, 10 * MS);
     state.source(0).unwrap().set_address(flip(2, false), 11 * MS);
-    state.source(0).unwrap().control_vsync(&[9], 11 * MS);
+    state.source(0).unwrap().control_vsync(0, &[9], 11 * MS);
     state.set_power(false, 12 * MS);
     assert_eq!(seen(&mut state, viewer), "-");
     reports(&mut state);

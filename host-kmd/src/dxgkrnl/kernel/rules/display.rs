@@ -17,7 +17,7 @@ use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::handles::Handles;
 use crate::dxgkrnl::object::target::Target;
 use crate::dxgkrnl::recovery::termination::Ending;
-use crate::hardware::{DisplayTicket, GuestId};
+use crate::hardware::{DisplayTicket, GpuOrdinal, GuestId};
 use crate::port::{Effect, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
@@ -96,17 +96,15 @@ impl Kernel {
             self.ensure_power(effects);
         }
         let (now, slack) = (self.now, self.flip_slack());
-        let has_power = self.power.has_power();
-        let is_late =
-            |deadline: Option<Duration>| deadline.is_some_and(|at| at <= now && has_power);
-        let Some(guest) = self.guests.get(&id) else { return };
-        if is_late(guest.display.deadline()) {
+        // A reset loses the GPU's flips: none of them is late after it.
+        while let Some(gpu) = self.late_display(id) {
             tracing::warn!(
                 guest = id.0,
-                resets = guest.display.resets(),
+                gpu = gpu.0,
+                resets = self.guests.get(&id).map(|guest| guest.display.resets()),
                 "a flip did not happen in time; resetting the guest's display"
             );
-            self.reset_display(id, effects);
+            self.reset_display((id, gpu), effects);
         }
         let Some(mut access) = self.access(id, 0, effects) else { return };
         let mut outcomes = Outcomes::default();
@@ -117,13 +115,23 @@ impl Kernel {
         access.finish_display(outcomes);
     }
 
-    /// Resets a guest's display: its flips are lost, what it shows comes back.
-    pub(crate) fn reset_display(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    /// The GPU on which a guest's flip did not happen in time.
+    fn late_display(&self, id: GuestId) -> Option<GpuOrdinal> {
+        let guest = self.guests.get(&id).filter(|_| self.power.has_power())?;
+        guest.display.late(self.miniport.display()?, self.now)
+    }
+
+    /// Resets a guest's display on a GPU: its flips are lost, what it shows comes back.
+    pub(crate) fn reset_display(
+        &mut self,
+        (id, gpu): (GuestId, GpuOrdinal),
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(mut access) = self.access(id, 0, effects) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         if let Some(ddi) = miniport.display() {
-            guest.display.reset(ddi, &mut outcomes);
+            guest.display.reset(ddi, gpu, &mut outcomes);
         }
         access.finish_display(outcomes);
     }

@@ -131,7 +131,7 @@ impl Kernel {
     }
 
     /// Resets the GPU of a node: all guests lose all work in flight there. Without a chain that is all their work, and
-    /// their devices are in error. In a chain they lose the contexts on that GPU, and the master has the displays.
+    /// their devices are in error. In a chain they lose the contexts on that GPU. Its displays begin anew.
     fn reset_adapter(
         &mut self,
         (node, gpu): (u32, GpuOrdinal),
@@ -153,9 +153,7 @@ impl Kernel {
             if !self.tdr.is_chain() {
                 self.fail_guest(guest, ADAPTER_RESET, effects);
             }
-            if gpu == GpuOrdinal::MASTER {
-                self.reset_display(guest, effects);
-            }
+            self.reset_display((guest, gpu), effects);
             let of_a_chain = self.tdr.is_chain().then_some(node);
             self.tell_recovery(guest, RecoveryKind::ADAPTER, of_a_chain, effects);
         }

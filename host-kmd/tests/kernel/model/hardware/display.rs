@@ -57,6 +57,7 @@ impl Display for Model {
                 visible: true,
                 pending: None,
                 shown: None,
+                known_as: index,
                 wanted_by: Vec::new(),
                 count: 0,
                 pointer: None,
@@ -117,9 +118,12 @@ impl Display for Model {
         &self,
         guest: GuestId,
         source: u32,
+        known_as: u32,
         wanted_by: &[u32],
     ) -> Result<(), UnknownId> {
-        self.state().displays.source(guest, source).wanted_by = wanted_by.to_vec();
+        let displays = &mut self.state().displays;
+        let source = displays.source(guest, source);
+        (source.known_as, source.wanted_by) = (known_as, wanted_by.to_vec());
         Ok(())
     }
 

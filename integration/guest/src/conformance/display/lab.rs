@@ -22,15 +22,15 @@ impl From<DisplayError> for Mismatch {
 }
 
 /// A process with the display and a device. Its end takes its sources away.
-pub(super) struct Lab {
+pub(in crate::conformance) struct Lab {
     // Dropped in this order.
-    pub(super) device: Device,
-    pub(super) display: Display,
-    pub(super) process: Adapter,
+    pub(in crate::conformance) device: Device,
+    pub(in crate::conformance) display: Display,
+    pub(in crate::conformance) process: Adapter,
 }
 
 impl Lab {
-    pub(super) fn new(scene: &Scene) -> Result<Self, Mismatch> {
+    pub(in crate::conformance) fn new(scene: &Scene) -> Result<Self, Mismatch> {
         let process = scene.adapter().open_process()?;
         let display = process.display()?;
         let device = process.create_device()?;
@@ -38,7 +38,7 @@ impl Lab {
     }
 
     /// The connectors with a monitor: as many as a behaviour needs.
-    pub(super) fn monitors(&self, needed: usize) -> Result<Vec<u32>, Mismatch> {
+    pub(in crate::conformance) fn monitors(&self, needed: usize) -> Result<Vec<u32>, Mismatch> {
         let mut connected = Vec::new();
         for child in 0..self.display.children().len() as u32 {
             if self.display.child_status(child)?.connected == 1 {
@@ -54,7 +54,11 @@ impl Lab {
 
     /// A path from a source to a monitor in its smallest mode, and of these the fastest: behaviours are about flips, not
     /// about pixels.
-    pub(super) fn small_path(&self, source: u32, child: u32) -> Result<Path, Mismatch> {
+    pub(in crate::conformance) fn small_path(
+        &self,
+        source: u32,
+        child: u32,
+    ) -> Result<Path, Mismatch> {
         let path = Path::new(source, child);
         let modes = self.display.target_modes(&Topology::new().path(path), 0)?;
         let order = |mode: &&TargetMode| {
@@ -67,59 +71,102 @@ impl Lab {
     }
 
     /// Shows source 0 on the first monitor.
-    pub(super) fn show(&self) -> Result<Surface, Mismatch> {
+    pub(in crate::conformance) fn show(&self) -> Result<Surface, Mismatch> {
         let child = self.monitors(1)?;
         let path = self.small_path(0, child.first().copied().unwrap_or(0))?;
         Ok(self.commit(&Topology::new().path(path))?[0])
     }
 
     /// Completes a topology and commits it. Returns the surfaces of its paths.
-    pub(super) fn commit(&self, topology: &Topology) -> Result<Vec<Surface>, Mismatch> {
+    pub(in crate::conformance) fn commit(
+        &self,
+        topology: &Topology,
+    ) -> Result<Vec<Surface>, Mismatch> {
         let complete = self.display.complete(topology)?;
         self.display.commit(&complete)?;
         Ok(complete.paths().iter().map(|path| path.get().source_mode.into()).collect())
     }
 
     /// A primary with a picture of its own for each number.
-    pub(super) fn picture(&self, surface: Surface, number: u64) -> Result<Primary, Mismatch> {
+    pub(in crate::conformance) fn picture(
+        &self,
+        surface: Surface,
+        number: u64,
+    ) -> Result<Primary, Mismatch> {
         let primary = self.device.create_primary(surface)?;
         primary.set_pixels(&pixels(surface, number)?)?;
         Ok(primary)
     }
 
     /// Primaries with pictures.
-    pub(super) fn pictures(&self, surface: Surface, count: u64) -> Result<Vec<Primary>, Mismatch> {
+    pub(in crate::conformance) fn pictures(
+        &self,
+        surface: Surface,
+        count: u64,
+    ) -> Result<Vec<Primary>, Mismatch> {
         (0..count).map(|number| self.picture(surface, number)).collect()
     }
 
     /// Waits until a flip of source 0 has ended like this.
-    pub(super) fn expect(&self, flip: u64, outcome: FlipOutcome) -> Result<Flipped, Mismatch> {
-        let ended = self.display.wait_for_flip(0, flip, TIMEOUT)?;
+    pub(in crate::conformance) fn expect(
+        &self,
+        flip: u64,
+        outcome: FlipOutcome,
+    ) -> Result<Flipped, Mismatch> {
+        self.expect_on(0, flip, outcome)
+    }
+
+    /// Waits until a flip of a source has ended like this.
+    pub(in crate::conformance) fn expect_on(
+        &self,
+        source: u32,
+        flip: u64,
+        outcome: FlipOutcome,
+    ) -> Result<Flipped, Mismatch> {
+        let ended = self.display.wait_for_flip(source, flip, TIMEOUT)?;
         require!(ended.outcome == outcome, "flip {flip} ended {}, not {outcome}", ended.outcome);
         Ok(ended)
     }
 
     /// Flips source 0 to a primary at a VSYNC, and waits until it is shown.
-    pub(super) fn flip_to(&self, primary: &Primary) -> Result<Flipped, Mismatch> {
-        let flip = self.display.flip(0, Flip::to(primary))?;
-        self.expect(flip, FlipOutcome::SHOWN)
+    pub(in crate::conformance) fn flip_to(&self, primary: &Primary) -> Result<Flipped, Mismatch> {
+        self.flip_on(0, primary)
     }
 
-    /// Lets VSYNCs pass, and returns the flip that the last of them showed.
-    pub(super) fn pass_vsyncs(&self, count: u64) -> Result<u64, Mismatch> {
-        self.display.set_vsync_events(0, true)?;
-        self.display.skip_vsyncs(0)?;
+    /// Flips a source to a primary at a VSYNC, and waits until it is shown.
+    pub(in crate::conformance) fn flip_on(
+        &self,
+        source: u32,
+        primary: &Primary,
+    ) -> Result<Flipped, Mismatch> {
+        let flip = self.display.flip(source, Flip::to(primary))?;
+        self.expect_on(source, flip, FlipOutcome::SHOWN)
+    }
+
+    /// Lets VSYNCs of source 0 pass, and returns the flip that the last of them showed.
+    pub(in crate::conformance) fn pass_vsyncs(&self, count: u64) -> Result<u64, Mismatch> {
+        self.pass_vsyncs_of(0, count)
+    }
+
+    /// Lets VSYNCs of a source pass, and returns the flip that the last of them showed.
+    pub(in crate::conformance) fn pass_vsyncs_of(
+        &self,
+        source: u32,
+        count: u64,
+    ) -> Result<u64, Mismatch> {
+        self.display.set_vsync_events(source, true)?;
+        self.display.skip_vsyncs(source)?;
         let mut shown = 0;
         for _ in 0..count {
-            shown = self.display.wait_for_vsync(0, TIMEOUT)?.flip;
+            shown = self.display.wait_for_vsync(source, TIMEOUT)?.flip;
         }
-        self.display.set_vsync_events(0, false)?;
+        self.display.set_vsync_events(source, false)?;
         Ok(shown)
     }
 }
 
 /// The bytes of a picture: another one for each number.
-pub(super) fn pixels(surface: Surface, number: u64) -> Result<Vec<u8>, Mismatch> {
+pub(in crate::conformance) fn pixels(surface: Surface, number: u64) -> Result<Vec<u8>, Mismatch> {
     let bytes = surface.width * surface.height * surface.pixel()?;
     let words = (0..u64::from(bytes.div_ceil(8))).map(|index| xor_stream(number, index));
     let mut pixels: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
@@ -128,14 +175,19 @@ pub(super) fn pixels(surface: Surface, number: u64) -> Result<Vec<u8>, Mismatch>
 }
 
 /// Asserts that a primary has this picture.
-pub(super) fn expect_picture(primary: &Primary, number: u64) -> Result<(), Mismatch> {
+pub(in crate::conformance) fn expect_picture(
+    primary: &Primary,
+    number: u64,
+) -> Result<(), Mismatch> {
     let expected = pixels(primary.surface(), number)?;
     require!(primary.pixels()? == expected, "the primary does not hold picture {number}");
     Ok(())
 }
 
 /// The refusal of a topology.
-pub(super) fn refusal(checked: Result<(), DisplayError>) -> Result<Refusal, Mismatch> {
+pub(in crate::conformance) fn refusal(
+    checked: Result<(), DisplayError>,
+) -> Result<Refusal, Mismatch> {
     match checked {
         Err(DisplayError::Topology(refusal)) => Ok(refusal),
         Err(error) => Err(error.into()),
@@ -144,6 +196,6 @@ pub(super) fn refusal(checked: Result<(), DisplayError>) -> Result<Refusal, Mism
 }
 
 /// A surface of 32-bit pixels.
-pub(super) fn surface(width: u32, height: u32) -> Surface {
+pub(in crate::conformance) fn surface(width: u32, height: u32) -> Surface {
     Surface { width, height, format: PixelFormat::X8R8G8B8 }
 }

@@ -5,7 +5,7 @@
 mod agent;
 mod compositor;
 mod flips;
-mod lab;
+pub(in crate::conformance) mod lab;
 mod lifetime;
 mod monitors;
 mod present;

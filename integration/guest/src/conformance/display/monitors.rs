@@ -20,7 +20,8 @@ pub(super) fn children(scene: &Scene) -> Result<(), Mismatch> {
     require!(sources as usize == children.len(), "{sources} sources for {children:?}");
     for (child, about) in (0..).zip(children) {
         require!(about.kind.name().is_some(), "connector {child} is {}", about.kind);
-        require!(about.flags & !CHILD_HOT_PLUG_AWARE == 0, "connector {child}: {about:?}");
+        let own = about.on_gpu(0).flags;
+        require!(own & !CHILD_HOT_PLUG_AWARE == 0, "connector {child}: {about:?}");
         let status = lab.display.child_status(child)?;
         require!(status.connected <= 1, "connector {child}: {status:?}");
     }

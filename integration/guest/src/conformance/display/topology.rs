@@ -36,7 +36,7 @@ pub(super) fn enumerated(scene: &Scene) -> Result<(), Mismatch> {
         Ok(())
     };
     for child in lab.monitors(1)? {
-        let open = one(Path::new(0, child));
+        let open = one(Path::new(child, child));
         let modes = display.target_modes(&open, 0)?;
         require!(!modes.is_empty(), "connector {child} has no mode that works");
         let recommended = display.monitor_modes(child)?;
@@ -44,7 +44,7 @@ pub(super) fn enumerated(scene: &Scene) -> Result<(), Mismatch> {
             require!(recommended.contains(mode), "{mode:?} is none of the monitor's");
         }
         for mode in some(&modes) {
-            let path = Path::new(0, child).target_mode(mode);
+            let path = Path::new(child, child).target_mode(mode);
             accept(&one(path))?;
             for scaling in display.scalings(&one(path), 0)? {
                 accept(&one(path.scaling(scaling)))?;

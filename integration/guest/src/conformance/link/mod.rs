@@ -2,13 +2,16 @@
 
 //! `link.*`: several GPUs that a guest sees as one adapter. Where the adapter is no chain, none is offered.
 
+mod displays;
 mod hangs;
 mod memory;
 mod pair;
 mod work;
 
 use crate::conformance::behaviour::Behaviour;
-use crate::conformance::source::{KMD_ALLOCATIONS, KMD_ENGINES, KMD_MGPU, KMD_TDR, KMD_VIRTUAL};
+use crate::conformance::source::{
+    KMD_ALLOCATIONS, KMD_DISPLAY, KMD_ENGINES, KMD_MGPU, KMD_TDR, KMD_VIRTUAL, UM_D_STATES,
+};
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("link.nodes", KMD_ENGINES, work::numbered).shows(
@@ -42,6 +45,24 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         .shows("another process opens the memory of one GPU by its name, and another GPU reads it"),
     Behaviour::new("link.memory.refused", KMD_ALLOCATIONS, memory::refused)
         .shows("a GPU that the chain does not have has no memory"),
+    Behaviour::new("link.displays.numbered", KMD_DISPLAY, displays::numbered).shows(
+        "connectors and sources are numbered through the chain, and each connector says which GPU \
+         has it",
+    ),
+    Behaviour::new("link.displays.flip", KMD_MGPU, displays::flip).shows(
+        "each GPU's monitors show flips at VSYNCs of their own, and events name the source of the \
+         chain",
+    ),
+    Behaviour::new("link.displays.peer", KMD_MGPU, displays::peer)
+        .shows("the display of each GPU shows primaries in the local memory of every GPU"),
+    Behaviour::new("link.displays.refused", KMD_DISPLAY, displays::refused)
+        .shows("no path leads from the source of one GPU to the connector of another"),
+    Behaviour::new("link.displays.ended", KMD_DISPLAY, displays::ended).shows(
+        "what a process shows on several GPUs goes with it, and primaries are destroyed while \
+         another GPU shows them",
+    ),
+    Behaviour::new("link.displays.d3", UM_D_STATES, displays::power)
+        .shows("after D3 the pictures of all GPUs are there again"),
     Behaviour::new("link.fault", KMD_VIRTUAL, hangs::fault)
         .shows("a page fault on one GPU costs its queue and nothing on another GPU"),
     Behaviour::new("link.tdr", KMD_TDR, hangs::hang)

@@ -175,7 +175,7 @@ impl ProcessAccess<'_> {
             return Err(RequestError::parameter("flags", flags.into()));
         }
         let wanted = source.want_vsync(process, flags & INTERRUPT_VSYNC != 0);
-        ddi.control_interrupt(guest, index, &wanted);
+        ddi.control_interrupt(guest, index, index, &wanted);
         Ok(Answer::Done(()))
     }
 
@@ -257,7 +257,7 @@ impl ProcessAccess<'_> {
         }
         let (source, ddi) = self.owned(index)?;
         let wanted = source.grant((process != 0).then_some(process));
-        ddi.control_interrupt(guest, index, &wanted);
+        ddi.control_interrupt(guest, index, index, &wanted);
         Ok(Answer::Done(()))
     }
 }

@@ -33,11 +33,13 @@ impl ProcessAccess<'_> {
         request: QueryChildRelations,
     ) -> Handled<ChildRelations> {
         zero("reserved", request.reserved)?;
-        let caps = self.display_ddi()?.query_child_relations();
+        let ddi = self.display_ddi()?;
+        let caps = ddi.query_child_relations();
         let none = ChildDescriptor { kind: ConnectorKind(0), flags: 0 };
         let mut list = [none; MAX_PATHS as usize];
-        for (child, connector) in list.iter_mut().zip(&caps.connectors) {
-            *child = ChildDescriptor { kind: connector.kind, flags: CHILD_HOT_PLUG_AWARE };
+        for ((entry, connector), child) in list.iter_mut().zip(&caps.connectors).zip(0..) {
+            let descriptor = ChildDescriptor { kind: connector.kind, flags: CHILD_HOT_PLUG_AWARE };
+            *entry = descriptor.on_gpu(ddi.gpu_of_child(child).0);
         }
         let children = caps.connectors.len().min(list.len()) as u32;
         Ok(Answer::Done(ChildRelations { children, sources: caps.sources, list }))
