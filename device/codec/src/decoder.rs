@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "rav1d's interface is dav1d's for C")]
 
-//! Decoding, by rav1d.
+//! Decoding, by rav1d, as the crate `re_rav1d` has it.
 
 use crate::picture::{Layout, Picture};
-use rav1d::Dav1dResult;
-use rav1d::include::dav1d::data::Dav1dData;
-use rav1d::include::dav1d::dav1d::{Dav1dContext, Dav1dLogger, Dav1dSettings};
-use rav1d::include::dav1d::headers::{
+use re_rav1d::Dav1dResult;
+use re_rav1d::include::dav1d::data::Dav1dData;
+use re_rav1d::include::dav1d::dav1d::{Dav1dContext, Dav1dLogger, Dav1dSettings};
+use re_rav1d::include::dav1d::headers::{
     DAV1D_PIXEL_LAYOUT_I400, DAV1D_PIXEL_LAYOUT_I420, DAV1D_PIXEL_LAYOUT_I422,
 };
-use rav1d::include::dav1d::picture::Dav1dPicture;
-use rav1d::src::lib::{
+use re_rav1d::include::dav1d::picture::Dav1dPicture;
+use re_rav1d::src::lib::{
     dav1d_close, dav1d_data_create, dav1d_data_unref, dav1d_default_settings, dav1d_flush,
     dav1d_get_picture, dav1d_open, dav1d_picture_unref, dav1d_send_data,
 };

@@ -112,6 +112,18 @@ fn a_stream_that_is_none_or_too_large_is_an_error_and_the_decoder_goes_on() {
     assert!(decode(&units, 64 * 47).contains(&Err(DecodeError::TooLarge)));
 }
 
+/// A player that jumps, and a network that loses packets, make such streams.
+#[test]
+fn frames_out_of_order_are_errors_and_the_decoder_goes_on_with_the_next_key_frame() {
+    let units = encode(8, 5);
+    let order = [0, 2, 1, 3, 3, 4].map(|at: usize| units[at].clone());
+    let pictures = decode(&order, SIZE[0] * SIZE[1]);
+    assert!(pictures.contains(&Err(DecodeError::Invalid)), "{pictures:?}");
+    let right = decode(&units, SIZE[0] * SIZE[1]);
+    assert!(units[4].is_key);
+    assert_eq!(pictures.last(), right.last());
+}
+
 #[test]
 fn pictures_and_settings_that_do_not_fit_are_refused() {
     let mut encoder = Encoder::new(&settings(8)).unwrap();

@@ -8,6 +8,7 @@
 
 mod bar;
 mod burst;
+mod codec;
 mod control_queue;
 mod edid;
 mod host;
@@ -39,6 +40,7 @@ mod rig;
 use arbitrary::{Arbitrary, Unstructured};
 pub use bar::bar;
 pub use burst::burst;
+pub use codec::codec;
 pub use control_queue::control_queue;
 pub use edid::edid;
 pub use page_tables::page_tables;
@@ -52,9 +54,10 @@ pub use worker::worker;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("bar", bar),
     ("burst", burst),
+    ("codec", codec),
     ("control_queue", control_queue),
     ("edid", edid),
     ("page_tables", page_tables),
