@@ -118,7 +118,7 @@ pub(crate) fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Resu
     guest(socket_path, work)?.spawn().context("cannot start the guest")
 }
 
-fn guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Command> {
+pub(crate) fn guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Command> {
     let mut command = process::this_executable()?;
     command.args(["guest", "--", "--end-with-parent", "--socket-path"]).arg(socket_path).args(work);
     Ok(command)

@@ -13,6 +13,7 @@ pub mod harness;
 pub mod hosted;
 pub mod inspect;
 pub mod lines;
+pub mod link;
 pub mod operator;
 pub mod screen;
 pub mod trace;

@@ -33,6 +33,8 @@ pub struct Options<'a> {
     pub config: Option<&'a Path>,
     /// The path of its control socket, which can be connected to once the daemon listens.
     pub control: Option<&'a Path>,
+    /// The path of its operator's socket, as [`Self::control`].
+    pub operator: Option<&'a Path>,
     /// The words of the command line of workers, as `bellhopd --worker` takes them; if empty, workers are this
     /// executable, with this machine's Vulkan.
     pub worker: &'a [OsString],
@@ -45,11 +47,14 @@ impl Daemon {
     /// # Errors
     /// When a socket cannot be made, or the daemon cannot be started.
     pub fn start<P: AsRef<Path>>(sockets: &[P], options: Options<'_>) -> anyhow::Result<Self> {
-        let Options { config, control, worker } = options;
+        let Options { config, control, operator, worker } = options;
         let mut command = process::this_executable()?;
         command.args(["daemon", "--"]);
         if let Some(control) = control {
             command.arg("--control-socket").arg(control);
+        }
+        if let Some(operator) = operator {
+            command.arg("--operator-socket").arg(operator);
         }
         for word in worker {
             let mut option = OsString::from("--worker=");

@@ -235,7 +235,12 @@ async fn run_stage(
     let mut config = tempfile::NamedTempFile::new_in(folder.path())?;
     config.write_all(stage.config.as_bytes())?;
     let control = folder.path().join("control.sock");
-    let options = Options { config: Some(config.path()), control: Some(&control), worker };
+    let options = Options {
+        config: Some(config.path()),
+        control: Some(&control),
+        worker,
+        ..Options::default()
+    };
     let start = || Daemon::start(&sockets, options);
     let mut daemon = match stage.processors.of_daemon() {
         Some(processors) => processors::on(&processors, start)??,

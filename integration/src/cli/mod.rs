@@ -7,6 +7,7 @@ mod container;
 mod ctl;
 mod harness;
 mod inspect;
+mod link;
 pub mod manual;
 mod screen;
 mod trace;
@@ -28,6 +29,7 @@ use container::ContainerArguments;
 use ctl::CtlArguments;
 use harness::HarnessArguments;
 use inspect::InspectArguments;
+use link::LinkArguments;
 use manual::Program;
 use screen::ScreenArguments;
 use std::ffi::OsString;
@@ -116,7 +118,7 @@ enum Command {
     /// Starts a bellhopd and a guest. Needs a configuration with a display (--config). To see the screen, start
     /// bellhopd yourself and watch it with `bellhop screen`.
     Present(PresentArguments),
-    /// Work on several GPUs that a guest sees as one adapter: draw frames in turns
+    /// Work on several GPUs that a guest sees as one adapter: frames in turns, a GPU that leaves and comes back
     ///
     /// Starts a bellhopd with a chain of two GPUs, unless --config or --socket-path says where there is one, and a guest.
     Link(LinkArguments),
@@ -277,14 +279,6 @@ struct PresentArguments {
 }
 
 #[derive(Debug, Clone, Args)]
-struct LinkArguments {
-    #[command(flatten)]
-    link: bellhop_guest::cli::LinkArguments,
-    #[command(flatten)]
-    host: HostArguments,
-}
-
-#[derive(Debug, Clone, Args)]
 struct BenchArguments {
     #[command(flatten)]
     bench: bellhop_guest::cli::BenchArguments,
@@ -394,11 +388,9 @@ pub fn main() -> ExitCode {
             hosted(&host, None, picture.to_command_line())
         }
         Command::Video(VideoArguments { video, host }) => {
-            hosted_with(&host, VIDEO_NODES, video.to_command_line())
+            with(&host, VIDEO_NODES, |host| hosted(host, None, video.to_command_line()))
         }
-        Command::Link(LinkArguments { link, host }) => {
-            hosted_with(&host, CHAIN, link.to_command_line())
-        }
+        Command::Link(arguments) => arguments.run(),
         Command::Present(PresentArguments { present, host }) => {
             hosted(&host, None, present.to_command_line())
         }
@@ -458,22 +450,19 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 const VIDEO_NODES: &str =
     "[adapter]\nvideo_decode_nodes = 1\nvideo_encode_nodes = 1\ntimeout = \"60s\"\n";
 
-/// The configuration with a chain that a bellhopd gets where none is given.
-const CHAIN: &str = "[adapters.second]\n[link.pair]\nadapters = [\"\", \"second\"]\n";
-
-/// As [`hosted`], with a configuration for where none is given.
-fn hosted_with(
+/// Does something with a configuration, where none is given and no bellhopd runs.
+fn with<T>(
     host: &HostArguments,
     configuration: &str,
-    work: Vec<OsString>,
-) -> anyhow::Result<ExitCode> {
+    act: impl FnOnce(&HostArguments) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     if host.config.is_some() || host.socket_path.is_some() {
-        return hosted(host, None, work);
+        return act(host);
     }
     let mut config = tempfile::NamedTempFile::new().context("cannot write a configuration")?;
     config.write_all(configuration.as_bytes()).context("cannot write a configuration")?;
     let config_file = Some(config.path().to_owned());
-    hosted(&HostArguments { config: config_file, ..host.clone() }, None, work)
+    act(&HostArguments { config: config_file, ..host.clone() })
 }
 
 fn hosted(

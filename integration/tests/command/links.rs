@@ -3,7 +3,10 @@
 //! `bellhop link`: jobs for several GPUs as one adapter, as people run them.
 
 use crate::support::links::{assert_frames, chain};
-use crate::support::{Daemon, bellhop, report, run, text};
+use crate::support::{Daemon, LINK, bellhop, report, run, text};
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 #[test]
 fn two_gpus_draw_frames_in_turns_and_all_are_right_and_in_order() {
@@ -43,4 +46,37 @@ fn one_gpu_is_no_chain_and_the_error_says_how_to_make_one() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("the adapter has one GPU") && said.contains("[link.NAME]"), "{said}");
+}
+
+#[test]
+fn a_gpu_leaves_under_work_and_comes_back_and_nothing_else_is_lost() {
+    let config = chain();
+    let mut job = bellhop();
+    job.arg("link").arg("--config").arg(config.path()).args(["detach", "--frames=6", "--json"]);
+    let report = report(&mut job);
+    let right = |phase: &str| report[phase]["right"].clone();
+    assert_eq!((right("before"), right("after")), (json!([6, 6]), json!([6, 6])), "{report}");
+    assert_eq!(right("away"), json!([6, null]), "{report}");
+    assert_eq!(report["reason"], "GPU_REMOVED", "{report}");
+    assert_eq!(report["refused"], "DEVICE_REMOVED", "{report}");
+    assert!(report["redrawn"].as_u64().unwrap() > 0, "{report}");
+}
+
+/// Where bellhop did not start the daemon, another operator acts.
+#[test]
+fn a_person_who_takes_a_gpu_away_is_told_when() {
+    let daemon = Daemon::start_with(1, LINK);
+    let mut job = bellhop();
+    job.args(["link", "--socket-path"]).arg(daemon.socket(0)).args(["detach", "--frames=2"]);
+    let mut job = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(job.stderr.take().unwrap()).lines();
+    for command in ["unplug", "plug"] {
+        let line = told.next().unwrap().unwrap();
+        assert!(line.ends_with(&format!("bellhop ctl gpu {command} GUEST 1")), "{line}");
+        let guest = daemon.snapshot().guests[0].id.to_string();
+        run(&mut daemon.operate(&["ctl", "gpu", command, &guest, "1"]));
+    }
+    let said = text(&job.wait_with_output().unwrap().stdout);
+    assert!(said.contains("GPU 1 was taken away under work, and brought back"), "{said}");
+    assert!(said.contains("2 of 2           -"), "{said}");
 }

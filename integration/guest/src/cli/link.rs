@@ -6,8 +6,8 @@ use super::Ending;
 use super::arguments::in_one_word;
 use crate::files::NewFile;
 use crate::guest::Guest;
-use crate::link::{self, Film, Frames};
-use crate::output::{note, put};
+use crate::link::{self, Cue, Detach, Film, Frames};
+use crate::output::{note, put, put_line};
 use bellhop_guest_umd::PlacementPolicy;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What to do with a chain of GPUs.
 #[derive(Debug, Clone, Args)]
@@ -38,7 +39,8 @@ configuration:
 
 Examples:
   bellhop link frames                      two GPUs draw frames in turns: about half the time of one
-  bellhop link frames --apng tunnel.apng   the frames, each with the mark of the GPU that drew it";
+  bellhop link frames --apng tunnel.apng   the frames, each with the mark of the GPU that drew it
+  bellhop link detach                      a GPU is taken away under work, and brought back";
 
 /// A job for a chain of GPUs.
 #[derive(Debug, Clone, Subcommand)]
@@ -50,6 +52,15 @@ pub(super) enum LinkJob {
     /// ratio, and compares all frames with the processor's, pixel by pixel. Exits with 1 if one differs, or came out of
     /// order.
     Frames(FramesArguments),
+    /// Work on a GPU that is taken away, and work on when it is brought back
+    ///
+    /// Both GPUs draw frames. One is taken away under work: its queue is lost, with the reason; a queue of the other that
+    /// waited for its fence is let go; the other draws what was lost, and goes on. When the GPU is brought back, both draw
+    /// again. Prints a table of this. Exits with 1 if a frame differs from the processor's, or something else was lost.
+    ///
+    /// On a host, bellhop is the operator of the bellhopd that it starts. Elsewhere, you are: standard error says when to
+    /// take the GPU away (bellhop ctl gpu unplug GUEST 1), and when to bring it back.
+    Detach(DetachArguments),
 }
 
 /// Width and height, such as 480x270.
@@ -97,6 +108,54 @@ pub(super) struct FramesArguments {
     /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct DetachArguments {
+    /// The ordinal of the GPU that is taken away
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    gpu: u8,
+    /// Frames that each GPU draws before, meanwhile and afterwards
+    #[arg(long, value_name = "COUNT", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    frames: u32,
+    /// How long to wait for the operator, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    patience: u64,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Tell a program on standard output what is to be done
+    #[arg(long, hide = true)]
+    cues: bool,
+}
+
+impl DetachArguments {
+    fn work(&self, guest: Arc<dyn Guest>, placement: PlacementPolicy) -> anyhow::Result<Ending> {
+        let Self { gpu, frames, patience, json, cues } = *self;
+        let job = Detach { gpu, frames, patience: Duration::from_secs(patience) };
+        let tell = |cue: Cue| -> anyhow::Result<()> {
+            if cues {
+                return Ok(put_line(cue)?);
+            }
+            note(match cue {
+                Cue::Unplug => format!("GPU {gpu} works: bellhop ctl gpu unplug GUEST {gpu}"),
+                Cue::Plug => format!("GPU {gpu} is away: bellhop ctl gpu plug GUEST {gpu}"),
+            });
+            Ok(())
+        };
+        let report = link::detach(guest, placement, &job, tell)?;
+        Output::Nowhere.deliver(&report, json, |_| Ok(()))?;
+        Ok(Ending::of(report.is_right()))
+    }
+}
+
+/// What a job wants of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostsPart {
+    /// No more than a chain.
+    Nothing,
+    /// To take this GPU away, and to bring it back.
+    Operator(u8),
 }
 
 /// Where frames go.
@@ -185,6 +244,7 @@ impl LinkArguments {
     pub(super) fn file(&mut self) -> Option<&mut PathBuf> {
         match &mut self.job {
             LinkJob::Frames(frames) => frames.pictures.file(),
+            LinkJob::Detach(_) => None,
         }
     }
 
@@ -196,6 +256,18 @@ impl LinkArguments {
     ) -> anyhow::Result<Ending> {
         match &self.job {
             LinkJob::Frames(frames) => frames.work(guest, placement),
+            LinkJob::Detach(detach) => detach.work(guest, placement),
+        }
+    }
+
+    /// What the job wants of its host, which it is to tell by cues from now on.
+    pub fn with_cues(&mut self) -> HostsPart {
+        match &mut self.job {
+            LinkJob::Frames(_) => HostsPart::Nothing,
+            LinkJob::Detach(detach) => {
+                detach.cues = true;
+                HostsPart::Operator(detach.gpu)
+            }
         }
     }
 
@@ -211,6 +283,14 @@ impl LinkArguments {
                 line.push(format!("--repetitions={repetitions}").into());
                 line.extend(pictures.to_command_line());
                 line.extend(json.then(|| "--json".into()));
+            }
+            LinkJob::Detach(DetachArguments { gpu, frames, patience, json, cues }) => {
+                line.push("detach".into());
+                line.push(format!("--gpu={gpu}").into());
+                line.push(format!("--frames={frames}").into());
+                line.push(format!("--patience={patience}").into());
+                line.extend(json.then(|| "--json".into()));
+                line.extend(cues.then(|| "--cues".into()));
             }
         }
         line

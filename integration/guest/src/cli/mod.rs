@@ -15,7 +15,7 @@ mod video;
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
 pub use carried::{Carried, CarriedFile, FOLDER};
 pub use kernels::{KernelArguments, PictureArguments};
-pub use link::LinkArguments;
+pub use link::{HostsPart, LinkArguments};
 pub use place::PlaceArguments;
 pub use present::PresentArguments;
 pub use video::VideoArguments;
@@ -269,6 +269,7 @@ mod tests {
             &["link", "frames"][..],
             &["link", "frames", "--frames=7", "--size=64x48", "--repetitions=1", "--png=-p"],
             &["link", "frames", "--apng", "-", "--json"],
+            &["link", "detach", "--gpu=2", "--frames=3", "--patience=9", "--json", "--cues"],
         ] {
             let Work::Link(first) = parse(line.iter().map(OsString::from).collect()) else {
                 panic!("another command")

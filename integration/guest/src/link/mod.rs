@@ -5,11 +5,15 @@
 //! What the proxy of linked adapters is for. Source: Windows KMD overview, "MGPU".
 
 mod chain;
+mod detach;
+mod detach_report;
 mod frames;
 mod frames_report;
 mod painter;
 mod tunnel;
 
+pub use detach::{Cue, Detach, detach};
+pub use detach_report::DetachReport;
 pub use frames::{Film, Frames, render};
 pub use frames_report::FramesReport;
 
