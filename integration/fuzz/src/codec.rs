@@ -58,7 +58,7 @@ pub fn codec(data: &[u8]) {
     }
     decoder.flush();
     for (unit, picture) in right.units.iter().zip(&right.pictures) {
-        assert_eq!(decode(&mut decoder, unit), [picture.clone()]);
+        assert_eq!(decode(&mut decoder, unit), std::slice::from_ref(picture));
     }
 }
 
