@@ -3,8 +3,10 @@
 //! `bellhop link`: jobs for several GPUs as one adapter, as people run them.
 
 use crate::support::links::{assert_frames, chain};
+use crate::support::screens::read_png;
 use crate::support::{Daemon, LINK, bellhop, report, run, text};
 use serde_json::json;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -33,7 +35,7 @@ fn frames_of_a_chain_need_no_configuration_and_are_told_in_a_table() {
     assert!(said.contains("by 2 GPUs in turns and by one"), "{said}");
     assert!(said.contains("all 6 frames equal the processor's"), "{said}");
     // Three frames beside each other, with gaps of 4 pixels.
-    let (size, _) = crate::support::screens::read_png(&path);
+    let (size, _) = read_png(&path);
     assert_eq!(size, (3 * 36 + 4, 18 + 8));
 }
 
@@ -79,4 +81,30 @@ fn a_person_who_takes_a_gpu_away_is_told_when() {
     let said = text(&job.wait_with_output().unwrap().stdout);
     assert!(said.contains("GPU 1 was taken away under work, and brought back"), "{said}");
     assert!(said.contains("2 of 2           -"), "{said}");
+}
+
+#[test]
+fn a_surface_lies_on_two_monitors_and_what_they_show_put_together_is_what_was_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, path) = (folder.path().join("c.toml"), folder.path().join("wall.png"));
+    let monitor = |adapter, mode| format!("[[{adapter}.displays]]\nmodes = [\"{mode}@60\"]\n");
+    let monitors = [monitor("adapter", "640x480"), monitor("adapters.second", "800x600")].concat();
+    fs::write(&config, monitors + "[link.pair]\nadapters = [\"\", \"second\"]\n").unwrap();
+    let mut job = bellhop();
+    job.arg("link").arg("--config").arg(&config).args(["surface", "--bezel=30", "--frames=3"]);
+    let report = report(job.arg("--json").arg("--png").arg(&path));
+    assert_eq!((&report["width"], &report["height"]), (&1470.into(), &600.into()), "{report}");
+    for (gpu, left) in [0, 670].into_iter().enumerate() {
+        let part = &report["parts"][gpu];
+        assert_eq!((&part["gpu"], &part["left"]), (&gpu.into(), &left.into()), "{report}");
+        assert_eq!((&part["shown"], &part["lost"]), (&3.into(), &0.into()), "{report}");
+        assert_eq!(part["wrong_pixels"], 0, "{report}");
+        assert_eq!(part["captured_wrong_pixels"], 0, "{report}");
+    }
+    let (size, pixels) = read_png(&path);
+    assert_eq!(size, (1470, 600));
+    // Between the monitors nothing is seen, and below the lower one.
+    let at = |x: usize, y: usize| pixels[y * 1470 + x];
+    let dark = at(650, 5);
+    assert!((640..670).all(|x| at(x, 300) == dark) && at(10, 590) == dark && at(700, 590) != dark);
 }

@@ -6,7 +6,7 @@ use super::Ending;
 use super::arguments::in_one_word;
 use crate::files::NewFile;
 use crate::guest::Guest;
-use crate::link::{self, Cue, Detach, Film, Frames};
+use crate::link::{self, Cue, Detach, Film, Frames, LargeSurface};
 use crate::output::{note, put, put_line};
 use bellhop_guest_umd::PlacementPolicy;
 use clap::{Args, Subcommand};
@@ -40,6 +40,7 @@ configuration:
 Examples:
   bellhop link frames                      two GPUs draw frames in turns: about half the time of one
   bellhop link frames --apng tunnel.apng   the frames, each with the mark of the GPU that drew it
+  bellhop link surface --bezel 40          a surface on the monitors of both, drawn by one
   bellhop link detach                      a GPU is taken away under work, and brought back";
 
 /// A job for a chain of GPUs.
@@ -52,6 +53,14 @@ pub(super) enum LinkJob {
     /// ratio, and compares all frames with the processor's, pixel by pixel. Exits with 1 if one differs, or came out of
     /// order.
     Frames(FramesArguments),
+    /// Show one surface on the monitors of all GPUs, drawn by one of them
+    ///
+    /// GPU 0 draws a surface that is as wide as the first monitor of each GPU, side by side, and what is behind the bezels
+    /// between them. The copy engine of each GPU copies its part into its own memory, and its display shows that. Native
+    /// fences alone keep the order. The last frame is compared with the processor's, pixel by pixel: as it is in each
+    /// GPU's memory, and, where bellhop started the daemon, as it is captured from the monitors and put together. Exits
+    /// with 1 if it differs, or a frame was not shown.
+    Surface(SurfaceArguments),
     /// Work on a GPU that is taken away, and work on when it is brought back
     ///
     /// Both GPUs draw frames. One is taken away under work: its queue is lost, with the reason; a queue of the other that
@@ -140,6 +149,7 @@ impl DetachArguments {
             note(match cue {
                 Cue::Unplug => format!("GPU {gpu} works: bellhop ctl gpu unplug GUEST {gpu}"),
                 Cue::Plug => format!("GPU {gpu} is away: bellhop ctl gpu plug GUEST {gpu}"),
+                Cue::Look => return Ok(()),
             });
             Ok(())
         };
@@ -149,13 +159,58 @@ impl DetachArguments {
     }
 }
 
+#[derive(Debug, Clone, Args)]
+pub(super) struct SurfaceArguments {
+    /// Pixels behind the bezels between two monitors
+    #[arg(long, value_name = "PIXELS", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    bezel: u32,
+    /// Frames to show, one each VSYNC if they are drawn in time
+    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    frames: u32,
+    /// Write the last frame with the bezels into this file, as PNG; - for standard output
+    #[arg(long, value_name = "FILE.png")]
+    png: Option<PathBuf>,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Tell a program on standard output what is to be done
+    #[arg(long, hide = true)]
+    cues: bool,
+}
+
+impl SurfaceArguments {
+    fn work(&self, guest: Arc<dyn Guest>, placement: PlacementPolicy) -> anyhow::Result<Ending> {
+        let Self { bezel, frames, ref png, json, cues } = *self;
+        let output = Output::begin(png.as_deref())?;
+        let look = || -> anyhow::Result<()> {
+            if cues {
+                put_line(Cue::Look)?;
+                let mut answer = String::new();
+                std::io::stdin().read_line(&mut answer)?;
+            }
+            Ok(())
+        };
+        let job = LargeSurface { bezel, frames };
+        let (report, parts) = link::span(guest, placement, &job, look)?;
+        output.deliver(&report, json, |to| report.wall().write_png(&parts, to))?;
+        Ok(Ending::of(report.is_right()))
+    }
+}
+
 /// What a job wants of its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostsPart {
     /// No more than a chain.
     Nothing,
     /// To take this GPU away, and to bring it back.
     Operator(u8),
+    /// To look at the monitors, write what they show, put together, into a file, and report in JSON or as text.
+    Monitors {
+        /// The file; `-` for standard output.
+        png: Option<PathBuf>,
+        /// Whether other programs read the report.
+        json: bool,
+    },
 }
 
 /// Where frames go.
@@ -244,6 +299,7 @@ impl LinkArguments {
     pub(super) fn file(&mut self) -> Option<&mut PathBuf> {
         match &mut self.job {
             LinkJob::Frames(frames) => frames.pictures.file(),
+            LinkJob::Surface(surface) => surface.png.as_mut(),
             LinkJob::Detach(_) => None,
         }
     }
@@ -256,6 +312,7 @@ impl LinkArguments {
     ) -> anyhow::Result<Ending> {
         match &self.job {
             LinkJob::Frames(frames) => frames.work(guest, placement),
+            LinkJob::Surface(surface) => surface.work(guest, placement),
             LinkJob::Detach(detach) => detach.work(guest, placement),
         }
     }
@@ -264,6 +321,11 @@ impl LinkArguments {
     pub fn with_cues(&mut self) -> HostsPart {
         match &mut self.job {
             LinkJob::Frames(_) => HostsPart::Nothing,
+            LinkJob::Surface(surface) => {
+                surface.cues = true;
+                let json = std::mem::replace(&mut surface.json, true);
+                HostsPart::Monitors { png: surface.png.take(), json }
+            }
             LinkJob::Detach(detach) => {
                 detach.cues = true;
                 HostsPart::Operator(detach.gpu)
@@ -283,6 +345,14 @@ impl LinkArguments {
                 line.push(format!("--repetitions={repetitions}").into());
                 line.extend(pictures.to_command_line());
                 line.extend(json.then(|| "--json".into()));
+            }
+            LinkJob::Surface(SurfaceArguments { bezel, frames, png, json, cues }) => {
+                line.push("surface".into());
+                line.push(format!("--bezel={bezel}").into());
+                line.push(format!("--frames={frames}").into());
+                line.extend(png.as_deref().map(|file| in_one_word("--png", file)));
+                line.extend(json.then(|| "--json".into()));
+                line.extend(cues.then(|| "--cues".into()));
             }
             LinkJob::Detach(DetachArguments { gpu, frames, patience, json, cues }) => {
                 line.push("detach".into());

@@ -10,7 +10,7 @@ use super::chain::Chain;
 use super::detach_report::{DetachReport, Phase};
 use super::painter::{Painter, queue};
 use super::tunnel::Tunnel;
-use super::{PATIENCE, progress};
+use super::{Cue, PATIENCE, progress};
 use crate::canvas::Canvas;
 use anyhow::{Context as _, bail, ensure};
 use bellhop_guest_umd::agent::{Agent, AgentEvent};
@@ -19,8 +19,6 @@ use bellhop_guest_umd::{CommandBuffer, Error, PlacementPolicy, QueueFault, UserM
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::status::Status;
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,33 +37,6 @@ pub struct Detach {
     pub frames: u32,
     /// How long the operator may take for each of both.
     pub patience: Duration,
-}
-
-/// What the operator is to do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cue {
-    /// Take the GPU away: it works.
-    Unplug,
-    /// Bring it back.
-    Plug,
-}
-
-impl fmt::Display for Cue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unplug => "unplug",
-            Self::Plug => "plug",
-        })
-    }
-}
-
-impl FromStr for Cue {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let cues = [Self::Unplug, Self::Plug];
-        cues.into_iter().find(|cue| cue.to_string() == text).ok_or(())
-    }
 }
 
 /// Works on a GPU until the operator takes it away, and again when the operator brings it back.

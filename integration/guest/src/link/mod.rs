@@ -5,17 +5,23 @@
 //! What the proxy of linked adapters is for. Source: Windows KMD overview, "MGPU".
 
 mod chain;
+mod cue;
 mod detach;
 mod detach_report;
 mod frames;
 mod frames_report;
 mod painter;
+mod surface;
+mod surface_report;
 mod tunnel;
 
-pub use detach::{Cue, Detach, detach};
+pub use cue::Cue;
+pub use detach::{Detach, detach};
 pub use detach_report::DetachReport;
 pub use frames::{Film, Frames, render};
 pub use frames_report::FramesReport;
+pub use surface::{LargeSurface, Wall, span};
+pub use surface_report::{Part, SurfaceReport};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;

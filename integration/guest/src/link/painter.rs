@@ -16,19 +16,18 @@ const RING: u64 = 16 << 10;
 pub(super) struct Renderer {
     // Dropped in this order.
     pub(super) queue: UserModeQueue,
-    pub(super) image: GpuMapping,
+    image: GpuMapping,
 }
 
 impl Renderer {
     pub(super) fn new(chain: &Chain, gpu: u8, tunnel: Tunnel) -> anyhow::Result<Self> {
         let queue = queue(chain, gpu, EngineType::THREE_D)?;
-        let size = u64::from(tunnel.pitch()) * u64::from(tunnel.height);
-        Ok(Self { queue, image: chain.local_memory(gpu, size)? })
+        Ok(Self { queue, image: chain.local_memory(gpu, tunnel.image_size())? })
     }
 
     /// The image: its address and its pitch.
     pub(super) fn surface(&self, tunnel: Tunnel) -> (u64, u32) {
-        (self.image.gpu_va(), tunnel.pitch())
+        (self.image.gpu_va() + tunnel.origin(), tunnel.pitch())
     }
 }
 

@@ -14,7 +14,8 @@ use bellhop_protocol::packet::surface::{StretchFilter, StretchRect};
 use std::f64::consts::TAU;
 
 /// The pixels of all surfaces.
-const FORMAT: PixelFormat = PixelFormat::X8R8G8B8;
+/// The pixels of all surfaces.
+pub(super) const FORMAT: PixelFormat = PixelFormat::X8R8G8B8;
 /// Bytes of a pixel.
 pub(super) const PIXEL: u32 = 4;
 
@@ -108,6 +109,17 @@ impl Tunnel {
         2 * self.width * PIXEL
     }
 
+    /// Where the first pixel of an image is in its memory. A level begins outside of a frame, above it and left of it, which
+    /// is an address before the image's own: by less than half of its height.
+    pub(super) fn origin(self) -> u64 {
+        u64::from(self.height / 2 + 2) * u64::from(self.pitch())
+    }
+
+    /// Bytes of an image that a GPU draws on.
+    pub(super) fn image_size(self) -> u64 {
+        self.origin() + u64::from(self.height) * u64::from(self.pitch())
+    }
+
     /// The levels of a frame, the nearest first.
     fn levels(self, frame: u32) -> impl Iterator<Item = Level> {
         let turn = f64::from(frame) / f64::from(self.frames);
@@ -185,6 +197,11 @@ impl Tunnel {
         (0..self.frames).map(frame).collect()
     }
 
+    /// The pixels of one frame.
+    pub(super) fn render_one(self, frame: u32) -> Canvas {
+        self.render_with(&Self::canvases(), frame)
+    }
+
     fn render_with(self, textures: &[Canvas], frame: u32) -> Canvas {
         let mut canvas = Canvas::drawn(self.surface(), |_, _| 0);
         for level in self.levels(frame) {
@@ -214,6 +231,13 @@ mod tests {
     fn the_first_level_covers_a_frame_and_none_is_wider_than_an_image_s_lines() {
         for frame in 0..TUNNEL.frames {
             let levels: Vec<_> = TUNNEL.levels(frame).collect();
+            for Level { left, top, .. } in &levels {
+                let place = i64::from(*top) * i64::from(TUNNEL.pitch()) + i64::from(*left) * 4;
+                assert!(
+                    TUNNEL.origin().checked_add_signed(place).is_some(),
+                    "{frame}: {left}, {top}"
+                );
+            }
             let Level { left, top, width, height, .. } = levels[0];
             assert!(left <= 0 && left + i32::from(width) >= 160, "{frame}: {:?}", levels[0]);
             assert!(top <= 0 && top + i32::from(height) >= 90, "{frame}: {:?}", levels[0]);
