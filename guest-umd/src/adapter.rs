@@ -20,7 +20,8 @@ use bellhop_protocol::control::adapter::{
 };
 use bellhop_protocol::control::escape::Escape;
 use bellhop_protocol::control::power::{
-    DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
+    DevicePowerState, EnginePowerState, GpuPowerInfo, PowerInfo, QueryGpuPower, QueryPower,
+    SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::{Features, Version};
@@ -220,6 +221,14 @@ impl Adapter {
     /// [`Error::Refused`] if the node does not exist.
     pub fn power(&self, node: u32) -> Result<PowerInfo, Error> {
         self.adapter_call(&QueryPower { node, reserved: 0 })
+    }
+
+    /// The power of a GPU of the chain; 0 is the master.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the GPU does not exist.
+    pub fn gpu_power(&self, gpu: u8) -> Result<GpuPowerInfo, Error> {
+        self.adapter_call(&QueryGpuPower { gpu: gpu.into(), reserved: 0 })
     }
 
     /// Changes the device's power state (D-state), for every guest. Returns after the change.

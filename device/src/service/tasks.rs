@@ -102,6 +102,7 @@ impl Tasks {
                     .context("cannot initialise the adapter")?
                     .with_name(name)
                     .with_power_policy(adapter.power())
+                    .with_gpu_power_policy(chain.power())
                     .with_timeout(adapter.timeout.get())
                     .with_tdr_policy(adapter.tdr());
             states.push(state);

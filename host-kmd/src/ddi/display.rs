@@ -118,9 +118,6 @@ pub trait DisplayDdi {
         visible: bool,
     );
 
-    /// `DxgkDdiSetPowerState` of all displays.
-    fn set_power(&self, on: bool);
-
     /// `DxgkDdiResetFromTimeout` of one guest's display on the GPU that has a source.
     fn reset_from_timeout(&self, guest: GuestId, source: u32);
 

@@ -15,11 +15,11 @@ pub mod present;
 pub use crate::hardware::VirtualAddressingModel;
 use crate::hardware::{
     AddressSpaceId, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage, GlobalFence,
-    GuestId, HardwareError, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
+    GpuOrdinal, GuestId, HardwareError, HwQueueDescription, HwQueueId, Interrupt, KernelSubmission,
     PhysicalDoorbell, Pte, RingBinding, SchedulingPriority, SlotValue, SystemContext, UnknownId,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
-use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
 use display::DisplayDdi;
 use dma_buffer::{DmaBuffer, RenderArguments, RenderError};
@@ -244,6 +244,10 @@ pub trait Miniport: Send {
         queues: &[HwQueueId],
         priority: SchedulingPriority,
     ) -> Result<(), UnknownId>;
+
+    /// `DxgkDdiSetPowerState` of a GPU of the chain: its displays have power in D0 and none in D3. Its engines' components
+    /// are told of by themselves.
+    fn set_power_state(&mut self, gpu: GpuOrdinal, state: DevicePowerState);
 
     /// `DxgkDdiSetPowerComponentFState` of a node's component. `transition` grows with each call for a node;
     /// [`EngineState::Active`](crate::hardware::EngineState::Active) names the refused transition.

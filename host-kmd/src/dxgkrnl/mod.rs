@@ -36,5 +36,6 @@ pub use adapters::Adapters;
 pub use fence::features::{AdapterError, OsFeatures};
 pub use kernel::Kernel;
 pub use object::limits::Limits;
+pub use power::gpus::GpuPowerPolicy;
 pub use power::state::PowerPolicy;
 pub use recovery::tdr::TdrPolicy;

@@ -90,6 +90,8 @@ mod tests {
             let id = HwQueueId::of(GpuOrdinal(gpu), number);
             prop_assert_eq!(id.gpu(), GpuOrdinal(gpu));
             prop_assert_eq!(id == HwQueueId::of(GpuOrdinal(other), number), gpu == other);
+            prop_assert!(HwQueueId::all_of(GpuOrdinal(gpu)).contains(&id));
+            prop_assert_eq!(HwQueueId::all_of(GpuOrdinal(other)).contains(&id), gpu == other);
             // A chain of one has the numbers themselves.
             prop_assert_eq!(HwQueueId::of(GpuOrdinal::MASTER, number), HwQueueId(number));
         }

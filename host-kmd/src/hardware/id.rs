@@ -3,6 +3,7 @@
 //! Ids of objects of the GPU.
 
 use super::gpu::GpuOrdinal;
+use std::ops::RangeInclusive;
 
 /// A guest attached to the adapter: one vhost-user connection. Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,12 @@ impl HwQueueId {
     #[must_use]
     pub const fn of(gpu: GpuOrdinal, number: u64) -> Self {
         Self((gpu.0 as u64) << ORDINAL_SHIFT | number)
+    }
+
+    /// The ids that queues of a GPU can have.
+    #[must_use]
+    pub const fn all_of(gpu: GpuOrdinal) -> RangeInclusive<Self> {
+        Self::of(gpu, 0)..=Self::of(gpu, (1 << ORDINAL_SHIFT) - 1)
     }
 
     /// The GPU that has the queue.

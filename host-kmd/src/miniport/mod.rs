@@ -22,9 +22,9 @@ use crate::ddi::{
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
-    GlobalFence, GuestId, Hardware, HardwareError, HwQueueDescription, HwQueueId, KernelSubmission,
-    PhysicalDoorbell, Pte, Reported as _, RingBinding, SchedulingPriority, SlotValue,
-    SystemContext, UnknownId,
+    GlobalFence, GpuOrdinal, GuestId, Hardware, HardwareError, HwQueueDescription, HwQueueId,
+    KernelSubmission, PhysicalDoorbell, Pte, Reported as _, RingBinding, SchedulingPriority,
+    SlotValue, SystemContext, UnknownId,
 };
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::adapter::{
@@ -32,7 +32,7 @@ use bellhop_protocol::control::adapter::{
     UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::allocation::{COMPRESSED, SegmentSet};
-use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::{
     ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION,
 };
@@ -283,6 +283,12 @@ impl Miniport for BellhopMiniport {
         priority: SchedulingPriority,
     ) -> Result<(), UnknownId> {
         self.hardware.set_scheduling_priority(queues, priority)
+    }
+
+    fn set_power_state(&mut self, _: GpuOrdinal, state: DevicePowerState) {
+        if let Some(display) = &self.display {
+            display.set_power(state == DevicePowerState::D0);
+        }
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {

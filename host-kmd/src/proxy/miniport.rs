@@ -21,7 +21,7 @@ use crate::hardware::{
     SystemContext, UnknownId,
 };
 use bellhop_protocol::control::adapter::{NodeMetadata, UserModeSubmissionCaps};
-use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::doorbell::{DoorbellPrivateData, LoggingLevel};
 use delegate::delegate;
 
@@ -79,6 +79,9 @@ impl Miniport for Proxy {
                 &mut self,
                 private_data: u32,
             ) -> Result<AllocationInfoFlags2, BadPrivateData>;
+        }
+        to self.driver_mut(gpu) {
+            fn set_power_state(&mut self, gpu: GpuOrdinal, state: DevicePowerState);
         }
         to self.driver_mut(queue.gpu()) {
             fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64);

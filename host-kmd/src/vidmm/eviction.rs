@@ -19,8 +19,9 @@
 use super::VidMm;
 use super::error::VidMmError;
 use super::pool::PageRange;
-use super::segment::{EvictionOrder, Group, LocalSegment, Place};
+use super::segment::{EvictionOrder, Group, LocalMemory, LocalSegment, Place};
 use crate::ddi::paging::AllocationId;
+use crate::hardware::GpuOrdinal;
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// How urgently an allocation needs room in a local segment.
@@ -224,6 +225,38 @@ impl VidMm {
             self.ask_to_trim(payer);
         }
         self.go_home(id)
+    }
+
+    /// Whether a process wants something that is in a GPU's private memory.
+    pub(crate) fn is_needed(&self, gpu: GpuOrdinal) -> bool {
+        let local = self.local.get(LocalSegment::Private(gpu).index());
+        // The group of what no process wants is the first.
+        let last = |local: &LocalMemory| local.movable.keys().next_back().copied();
+        local.is_some_and(|local| {
+            local.pinned > 0 || last(local).is_some_and(|group| group != Group::Unwanted)
+        })
+    }
+
+    /// A GPU's private memory, if nothing is in it.
+    pub(crate) fn empty_memory_of(&self, gpu: GpuOrdinal) -> Option<PageRange> {
+        let local = self.local.get(LocalSegment::Private(gpu).index())?;
+        local.pool.whole().filter(|_| local.pinned == 0)
+    }
+
+    /// Evicts what no process wants resident from a GPU's private memory. Something stays if there is no room for it
+    /// elsewhere.
+    pub(crate) fn vacate(&mut self, gpu: GpuOrdinal) {
+        let segment = LocalSegment::Private(gpu);
+        let next = |local: &LocalMemory| {
+            local.movable.get(&Group::Unwanted)?.next(None, u32::MAX, u64::MAX)
+        };
+        let mut last = None;
+        while let Some(order) = self.local.get(segment.index()).and_then(next)
+            && last != Some(order)
+            && self.make_way(order.allocation, segment).is_ok()
+        {
+            last = Some(order);
+        }
     }
 
     /// Returns allocations that were taken away to their processes, as far as there is room.

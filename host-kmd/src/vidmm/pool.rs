@@ -92,6 +92,12 @@ impl PagePool {
         self.length
     }
 
+    /// All of it, if nothing of it is in use.
+    pub(crate) fn whole(&self) -> Option<PageRange> {
+        let (start, length) = self.runs.iter().next().filter(|_| self.is_unused())?;
+        Some(PageRange { start: *start, length: *length })
+    }
+
     /// Free bytes.
     pub(crate) fn free(&self) -> u64 {
         self.free

@@ -18,9 +18,9 @@ use bellhop_host_kmd::ddi::{
 use bellhop_host_kmd::dxgkrnl::{AdapterError, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, Doorbells as _, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
-    GlobalFence, GuestId, HardwareError, HwQueueDescription, HwQueueId, KernelSubmission,
-    PhysicalDoorbell, PhysicalPage, Pte, Queues as _, RingBinding, SchedulingPriority, SlotValue,
-    SystemContext, UnknownId,
+    GlobalFence, GpuOrdinal, GuestId, HardwareError, HwQueueDescription, HwQueueId,
+    KernelSubmission, PhysicalDoorbell, PhysicalPage, Pte, Queues as _, RingBinding,
+    SchedulingPriority, SlotValue, SystemContext, UnknownId,
 };
 use bellhop_host_kmd::miniport::BellhopMiniport;
 use bellhop_host_kmd::port::Input;
@@ -29,7 +29,7 @@ use bellhop_protocol::control::fence::{
     CreateNativeFence as CreateFence, DestroyNativeFence, FenceFlags, OpenNativeFence,
     ShareNativeFence,
 };
-use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::process::DestroyProcess;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel};
 use delegate::delegate;
@@ -165,6 +165,7 @@ impl Miniport for NotifyMiniport {
                 queues: &[HwQueueId],
                 priority: SchedulingPriority,
             ) -> Result<(), UnknownId>;
+            fn set_power_state(&mut self, gpu: GpuOrdinal, state: DevicePowerState);
             fn set_power_component_f_state(
                 &mut self,
                 node: u32,

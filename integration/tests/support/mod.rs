@@ -102,7 +102,7 @@ pub const DISPLAYS: &str = "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"64
 /// A chain of two GPUs, whose second has fewer nodes than the master and a display of its own.
 pub const LINK: &str = "[adapters.second]\ncopy_nodes = 1\n\
      [[adapters.second.displays]]\nmodes = [\"640x480@100\"]\n\
-     [link.pair]\nadapters = [\"\", \"second\"]\n";
+     [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
 
 /// Areas of behaviours that a device may not offer, and how many of each are seen even then.
 const OPTIONAL: [(&str, usize); 4] = [("kernel.", 1), ("display.", 0), ("video.", 1), ("link.", 0)];

@@ -63,6 +63,8 @@ open_enum! {
         QUERY_NATIVE_FENCE_CAPS = 0x0B;
         /// [`adapter::QueryClockCalibration`]
         QUERY_CLOCK_CALIBRATION = 0x0C;
+        /// [`power::QueryGpuPower`]
+        QUERY_GPU_POWER = 0x0D;
         /// [`process::CreateProcess`]
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]

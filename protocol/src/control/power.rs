@@ -65,6 +65,43 @@ crate::assert_layout!(
     engine_idle_ms at 24, device_idle_ms at 28,
 );
 
+/// Queries the power of a GPU of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct QueryGpuPower {
+    /// The ordinal of the GPU: 0 is the master's.
+    pub gpu: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+crate::assert_layout!(QueryGpuPower, 8, gpu at 0, reserved at 4);
+request!(QueryGpuPower, QUERY_GPU_POWER -> GpuPowerInfo);
+
+/// [`GpuPowerInfo::flags`]: the GPU has power only while something needs it.
+pub const GPU_POWER_WHEN_NEEDED: u32 = 1 << 0;
+
+/// Power of a GPU. Times are of the host's control plane, and begin with the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct GpuPowerInfo {
+    /// The GPU's state: D3 also while the device is in D3.
+    pub state: DevicePowerState,
+    /// [`GPU_POWER_WHEN_NEEDED`]
+    pub flags: u32,
+    /// Number of its transitions to D0.
+    pub d0_entries: u64,
+    /// Number of its transitions to D3.
+    pub d3_entries: u64,
+    /// Time in D0, in nanoseconds.
+    pub d0_time: u64,
+    /// Time in the state that it is in, in nanoseconds.
+    pub state_time: u64,
+}
+crate::assert_layout!(
+    GpuPowerInfo, 40,
+    state at 0, flags at 4, d0_entries at 8, d3_entries at 16, d0_time at 24, state_time at 32,
+);
+
 /// Changes the device's power state. The reply comes after the change. Needs
 /// [`Features::POWER_CONTROL`](crate::features::Features::POWER_CONTROL), because it affects every guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -135,8 +135,10 @@ section! {
     /// A chain of adapters that guests see as one.
     pub struct LinkConfig {
         /// The adapters by name, at most 4, the master first; the name of `[adapter]` is empty. A guest of the master has
-        /// the nodes, private memory and displays of all. Power and time-outs are as the master's keys say.
+        /// the nodes, private memory and displays of all. Idle times and time-outs are as the master's keys say.
         adapters: Vec<String>;
+        /// When the slaves have power: whenever the master has, or while something needs them.
+        power: LinkPower;
     }
 }
 
@@ -245,6 +247,18 @@ pub enum DoorbellModel {
     Global,
 }
 
+/// When the slaves of a chain have power.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkPower {
+    /// Whenever the master has.
+    #[default]
+    Always,
+    /// While something needs them.
+    #[value(name = "when_needed")]
+    WhenNeeded,
+}
+
 /// What becomes of a dedicated doorbell's page when it is connected and disconnected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -272,6 +286,10 @@ impl Setting for DoorbellModel {
 }
 
 impl Setting for Rotation {
+    const KIND: Kind = Kind::value(choices::<Self>);
+}
+
+impl Setting for LinkPower {
     const KIND: Kind = Kind::value(choices::<Self>);
 }
 

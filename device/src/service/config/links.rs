@@ -4,8 +4,9 @@
 
 use super::place::KeyPath;
 use super::rules::Fault;
-use super::{AdapterConfig, Config, Rotation};
+use super::{AdapterConfig, Config, LinkPower, Rotation};
 use crate::gpu::display::config::DisplayConfig;
+use bellhop_host_kmd::dxgkrnl::GpuPowerPolicy;
 use bellhop_host_kmd::hardware::MAX_GPUS;
 use bellhop_protocol::control::display::MAX_PATHS;
 use std::collections::BTreeSet;
@@ -15,9 +16,19 @@ use std::collections::BTreeSet;
 pub struct AdapterChain<'c> {
     /// The place in [`Config::adapters`], name and keys of each, the master first.
     pub members: Vec<(usize, &'c str, &'c AdapterConfig)>,
+    power: LinkPower,
 }
 
 impl<'c> AdapterChain<'c> {
+    /// When the slaves have power.
+    #[must_use]
+    pub fn power(&self) -> GpuPowerPolicy {
+        match self.power {
+            LinkPower::Always => GpuPowerPolicy::Always,
+            LinkPower::WhenNeeded => GpuPowerPolicy::WhenNeeded,
+        }
+    }
+
     /// The master's name.
     #[must_use]
     pub fn name(&self) -> &'c str {
@@ -57,19 +68,21 @@ impl Config {
     pub fn chains(&self) -> Vec<AdapterChain<'_>> {
         let places: Vec<_> =
             (0..).zip(self.adapters()).map(|(at, (name, adapter))| (at, name, adapter)).collect();
-        let slaves_of = |master: &str| {
-            let mut links = self.link.values().map(|link| link.adapters.as_slice());
-            let link = links.find(|names| names.first().is_some_and(|name| name == master));
-            link.and_then(|names| names.get(1..)).unwrap_or_default()
+        let link_of = |master: &str| {
+            let mut links = self.link.values();
+            links.find(|link| link.adapters.first().is_some_and(|name| name == master))
         };
         let slaves = self.link.values().flat_map(|link| link.adapters.iter().skip(1));
         let slaves: Vec<_> = slaves.map(String::as_str).collect();
         let mut chains = Vec::new();
         for master in places.iter().filter(|(_, name, _)| !slaves.contains(name)) {
             let named = |slave: &String| places.iter().find(|(_, name, _)| name == slave);
-            let slaves = slaves_of(master.1).iter().filter_map(named);
+            let link = link_of(master.1);
+            let slaves = link.and_then(|link| link.adapters.get(1..)).unwrap_or_default();
+            let slaves = slaves.iter().filter_map(named);
             let members = std::iter::once(master).chain(slaves).copied().collect();
-            chains.push(AdapterChain { members });
+            let power = link.map(|link| link.power).unwrap_or_default();
+            chains.push(AdapterChain { members, power });
         }
         chains
     }

@@ -25,7 +25,7 @@ pub use displays::{Connector, DisplaySettings, ModeSetting, Size};
 pub use file::{ConfigError, ConfigFile};
 pub use keys::{
     AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, KernelSupport,
-    LinkConfig, LogConfig, Rotation, Weight,
+    LinkConfig, LinkPower, LogConfig, Rotation, Weight,
 };
 pub use links::AdapterChain;
 pub use place::{KeyPath, Position};

@@ -4,8 +4,8 @@
 
 use super::bounded::{Bounded, Unit};
 use super::{
-    Config, ConfigFile, Connector, DoorbellModel, KernelSupport, ModeSetting, Processors, Rotation,
-    Size,
+    Config, ConfigFile, Connector, DoorbellModel, KernelSupport, LinkPower, ModeSetting,
+    Processors, Rotation, Size,
 };
 use crate::monitor::Mode;
 use proptest::prelude::*;
@@ -99,6 +99,12 @@ impl Sample for Size {
 impl Sample for Rotation {
     fn sample(random: &mut TestRng) -> Self {
         if random.random() { Self::Watch } else { Self::Remap }
+    }
+}
+
+impl Sample for LinkPower {
+    fn sample(random: &mut TestRng) -> Self {
+        if random.random() { Self::Always } else { Self::WhenNeeded }
     }
 }
 

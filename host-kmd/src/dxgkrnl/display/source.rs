@@ -123,6 +123,11 @@ impl Source {
         self.visible
     }
 
+    /// Whether the hardware has a flip, or can be given one.
+    pub(crate) fn is_flipping(&self) -> bool {
+        !self.given.is_empty() || self.is_next_ready()
+    }
+
     pub(crate) fn set_visible(&mut self, visible: bool) {
         self.visible = visible;
     }

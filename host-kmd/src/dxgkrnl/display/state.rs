@@ -63,6 +63,12 @@ impl Display {
         self.sources.values().any(Source::is_visible)
     }
 
+    /// Whether a source that is selected shows something, or flips.
+    pub(crate) fn needs_power(&self, is_selected: impl Fn(u32) -> bool) -> bool {
+        let needs = |source: &Source| source.is_visible() || source.is_flipping();
+        self.sources.iter().any(|(index, source)| is_selected(*index) && needs(source))
+    }
+
     /// How often a monitor was plugged in or unplugged.
     pub(crate) fn generation(&self, child: u32) -> u32 {
         self.generations.get(&child).copied().unwrap_or(0)

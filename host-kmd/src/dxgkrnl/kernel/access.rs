@@ -17,6 +17,7 @@ use crate::dxgkrnl::object::handles::Object;
 use crate::dxgkrnl::object::process_ids::ProcessIds;
 use crate::dxgkrnl::object::recorder::Recorder;
 use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::power::gpus::GpuPower;
 use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
@@ -26,6 +27,7 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What the kernel does on behalf of one process of one guest, as borrows of everything that it may access. The files
 /// in `requests` and `rules` add the actions. No other guest can be reached from here, except when the driver takes
@@ -49,6 +51,10 @@ pub(crate) struct ProcessAccess<'k> {
     pub(super) queues: &'k mut BTreeMap<HwQueueId, QueueOwner>,
     /// Power state of the device and its engines.
     pub(super) power: &'k mut Power,
+    /// Power of each GPU of a chain.
+    pub(super) gpu_power: &'k GpuPower,
+    /// The time.
+    pub(super) now: Duration,
     /// Kernel-mode submissions in flight.
     pub(super) submissions: &'k mut SubmissionFences,
     /// Kernels of guests that the hardware compiles.
@@ -83,6 +89,8 @@ impl Kernel {
             callbacks: &mut self.callbacks,
             queues: &mut self.queues,
             power: &mut self.power,
+            gpu_power: &self.gpu_power,
+            now: self.now,
             submissions: &mut self.submissions,
             compilations: &mut self.compilations,
             cross_fences: &mut self.cross_fences,

@@ -128,7 +128,6 @@ impl Kernel {
         }
         if gpu == GpuOrdinal::MASTER {
             self.fail_guest(guest, GPU_REMOVED, effects);
-            self.darken(guest, effects);
         } else {
             // First, so that no context waits for memory that it no longer needs.
             self.lose_contexts_of_guest_on(guest, gpu, GPU_REMOVED, effects);
@@ -137,6 +136,7 @@ impl Kernel {
             }
             self.begin_paging(guest, 0, None, effects);
         }
+        self.darken((guest, gpu), effects);
         self.tell_gpu(guest, gpu, false, effects);
     }
 
@@ -176,6 +176,8 @@ impl Kernel {
     ) {
         match state {
             EnginePowerState::F1 => self.power_down_engine(node, effects),
+            // An engine has no power without its GPU.
+            _ if !self.may_wake(node) => {}
             _ => self.power.wake_engine(node, self.miniport.as_mut()),
         }
     }

@@ -46,6 +46,7 @@ use crate::dxgkrnl::object::process_ids::ProcessIds;
 use crate::dxgkrnl::object::recorder::Recorder;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::dxgkrnl::power::gpus::{GpuPower, GpuPowerPolicy};
 use crate::dxgkrnl::power::state::{Power, PowerPolicy};
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
@@ -85,6 +86,8 @@ pub struct Kernel {
     retirements: Retirements,
     terminations: Terminations,
     power: Power,
+    /// Power of each GPU of a chain.
+    gpu_power: GpuPower,
     submissions: SubmissionFences,
     /// Work that remains before an input is handled.
     work: WorkList,
@@ -172,11 +175,13 @@ impl Kernel {
     ) -> Result<Self, AdapterError> {
         let native_fences = NativeFences::negotiate(miniport.as_mut(), &features)?;
         let recorder = Recorder::new(Arc::clone(&hardware));
+        let gpus = hardware.gpu_count();
         Ok(Self {
             native_fences,
             callbacks: Callbacks::new(Doorbells::new(Arc::clone(&hardware), recorder.clone())),
             hardware,
             power: Power::new(miniport.node_count(), recorder.clone()),
+            gpu_power: GpuPower::new(gpus),
             recorder,
             tdr: Tdr::new(gpus_of(miniport.as_ref())),
             migration: Migration::default(),
@@ -212,6 +217,13 @@ impl Kernel {
     #[must_use]
     pub fn with_power_policy(mut self, policy: PowerPolicy) -> Self {
         self.power.set_policy(policy);
+        self
+    }
+
+    /// Sets when the slaves of a chain have power; whenever the device has, by default.
+    #[must_use]
+    pub fn with_gpu_power_policy(mut self, policy: GpuPowerPolicy) -> Self {
+        self.gpu_power.set_policy(policy);
         self
     }
 

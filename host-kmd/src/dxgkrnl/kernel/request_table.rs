@@ -47,7 +47,7 @@ use bellhop_protocol::control::gpu_va::{
 use bellhop_protocol::control::hw_queue::{CreateHwQueue, DestroyHwQueue, SubmitCommand};
 use bellhop_protocol::control::kernel::{CreateKernel, DestroyKernel, QueryKernelCaps};
 use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitCommandVirtual};
-use bellhop_protocol::control::power::{QueryPower, SetDevicePower, SetEnginePower};
+use bellhop_protocol::control::power::{QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
@@ -147,6 +147,7 @@ const REQUESTS: &[Declaration] = declare! {
         QueryBarLayout => query_bar_layout;
         DonateArea[extent_count] => donate_area;
         QueryPower => query_power;
+        QueryGpuPower => query_gpu_power;
         SetDevicePower => set_device_power;
         SetEnginePower => set_engine_power;
         Escape => escape;

@@ -20,7 +20,8 @@ impl Kernel {
                     Work::Look(rule) => self.look(rule, effects),
                 }
             }
-            if !self.have_engines_passed_tickets() {
+            // Last: what it looks at is settled.
+            if !self.have_engines_passed_tickets() && !self.continue_gpu_power() {
                 break;
             }
         }
@@ -102,6 +103,7 @@ impl Kernel {
             && !self.callbacks.doorbells.has_ended_connects()
             && self.paging.iter().all(is_paged)
             && self.power.next_step(self.quiesced, self.is_paging()).is_none()
+            && self.gpu_power.managed().all(|gpu| self.gpu_power_step(gpu).is_none())
             && !self.terminations.has_passed(self.quiesced)
             && !self.retirements.has_passed(self.quiesced, |guest, works| {
                 self.guests.get(&guest).is_none_or(|guest| guest.paging.has_finished(works))

@@ -217,15 +217,16 @@ impl Power {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Powers up the device and its engines. Returns whether rings were evicted, and the completions that waited for
+    /// Powers up the device and those of its engines that wake with it. Returns whether rings were evicted, and the completions that waited for
     /// D3 in vain.
     pub(crate) fn power_on(
         &mut self,
+        wakes: impl Fn(u32) -> bool,
         miniport: &mut dyn Miniport,
     ) -> (bool, Vec<(GuestId, Completion)>) {
         let was_evicted = matches!(self.device, DeviceState::Evicting(_) | DeviceState::D3);
         self.set_device(DeviceState::D0);
-        for (node, _) in (0..).zip(self.engines.clone()) {
+        for (node, _) in (0..).zip(self.engines.clone()).filter(|(node, _)| wakes(*node)) {
             self.wake_engine(node, miniport);
         }
         (was_evicted, std::mem::take(&mut self.waiting))
@@ -378,7 +379,7 @@ mod tests {
         assert!(rig.power.is_off());
         assert_eq!(rig.asked(), [(0, F1), (1, F1)]);
         assert_eq!(rig.power.describe_device(), ("D3", 1));
-        let (was_evicted, waiting) = rig.power.power_on(&mut rig.miniport);
+        let (was_evicted, waiting) = rig.power.power_on(|_| true, &mut rig.miniport);
         assert!(was_evicted && waiting.is_empty() && rig.power.has_power());
         assert_eq!(rig.asked(), [(0, F0), (1, F0)]);
     }
@@ -392,7 +393,7 @@ mod tests {
             if evicts {
                 rig.power.begin_evicting(Ticket(5));
             }
-            let (was_evicted, waiting) = rig.power.power_on(&mut rig.miniport);
+            let (was_evicted, waiting) = rig.power.power_on(|_| true, &mut rig.miniport);
             assert_eq!(was_evicted, rings_were_evicted);
             assert!(matches!(waiting[..], [(GUEST, Completion::Nothing)]));
             assert_eq!(rig.power.describe_device(), ("D0", 0));

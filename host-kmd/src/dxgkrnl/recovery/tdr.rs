@@ -168,7 +168,7 @@ impl Tdr {
     }
 
     /// The GPU of an engine.
-    fn gpu(&self, node: u32) -> GpuOrdinal {
+    pub(crate) fn gpu_of(&self, node: u32) -> GpuOrdinal {
         self.gpus.get(node as usize).copied().unwrap_or_default()
     }
 
@@ -249,7 +249,7 @@ impl Tdr {
     /// Whether an engine is already recovering, alone or with its GPU.
     pub(crate) fn is_recovering(&self, node: u32) -> bool {
         let engine = self.engines.get(node as usize);
-        self.resets.contains_key(&self.gpu(node))
+        self.resets.contains_key(&self.gpu_of(node))
             || engine.is_none_or(|engine| engine.recovery.is_some())
     }
 
@@ -267,7 +267,7 @@ impl Tdr {
     /// Takes the next step of an engine's recovery if the current step takes too long. A GPU's reset absorbs all
     /// recoveries of its engines.
     pub(crate) fn escalate(&mut self, node: u32, now: Duration) -> Option<Escalation> {
-        let gpu = self.gpu(node);
+        let gpu = self.gpu_of(node);
         if self.resets.contains_key(&gpu) {
             return None;
         }
@@ -295,7 +295,7 @@ impl Tdr {
 
     /// An engine was reset.
     pub(crate) fn engine_was_reset(&mut self, node: u32) -> Recovered {
-        let gpu = self.gpu(node);
+        let gpu = self.gpu_of(node);
         let Some(reset) = self.resets.get_mut(&gpu) else {
             let ended = self.end(node, Step::ResettingEngine);
             return ended.map_or(Recovered::Nothing, Recovered::Engine);

@@ -27,6 +27,11 @@ impl DisplayDriver {
         (caps.sources > 0).then_some(Self { hardware, caps })
     }
 
+    /// Gives the displays power, or takes it.
+    pub(super) fn set_power(&self, on: bool) {
+        self.hardware.set_display_power(on);
+    }
+
     fn problem<'a>(&'a self, guest: GuestId, vidpn: VidPn<'a>) -> Problem<'a> {
         let modes = |target| self.recommend_monitor_modes(guest, target);
         let monitors = vidpn.paths.iter().map(|path| modes(path.target)).collect();
@@ -103,10 +108,6 @@ impl DisplayDdi for DisplayDriver {
         visible: bool,
     ) {
         self.hardware.move_pointer(guest, source, position, visible).reported();
-    }
-
-    fn set_power(&self, on: bool) {
-        self.hardware.set_display_power(on);
     }
 
     fn reset_from_timeout(&self, guest: GuestId, _source: u32) {

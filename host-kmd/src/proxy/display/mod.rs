@@ -6,7 +6,7 @@
 //! |---|---|
 //! | a source or a child | the driver of the GPU that has it |
 //! | a VidPN | the driver of each GPU, with the paths that are on it |
-//! | power, tickets | all drivers |
+//! | tickets | all drivers |
 //!
 //! A CRTC reads its own GPU's connectors alone, so no path leads from one GPU to another. What it scans may be in the
 //! memory of any GPU: a primary's physical address is unique in the chain.
@@ -219,10 +219,6 @@ impl DisplayDdi for Proxy {
         if let Some((ddi, source)) = self.of_source(source) {
             ddi.set_pointer_position(guest, source, position, visible);
         }
-    }
-
-    fn set_power(&self, on: bool) {
-        self.displays().for_each(|(_, ddi)| ddi.set_power(on));
     }
 
     fn reset_from_timeout(&self, guest: GuestId, source: u32) {

@@ -6,7 +6,8 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::power::{
-    DevicePowerState, EnginePowerState, PowerInfo, QueryPower, SetDevicePower, SetEnginePower,
+    DevicePowerState, EnginePowerState, GpuPowerInfo, PowerInfo, QueryGpuPower, QueryPower,
+    SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::features::Features;
 
@@ -16,6 +17,14 @@ impl ProcessAccess<'_> {
         zero("reserved", request.reserved)?;
         let info = self.power.info(request.node);
         info.map(Answer::Done).ok_or(RequestError::parameter("node", request.node.into()))
+    }
+
+    /// Returns the state of a GPU of the chain.
+    pub(crate) fn query_gpu_power(&mut self, request: QueryGpuPower) -> Handled<GpuPowerInfo> {
+        zero("reserved", request.reserved)?;
+        let gpu = self.gpu("gpu", request.gpu)?;
+        let info = self.gpu_power.info(gpu, self.now);
+        info.map(Answer::Done).ok_or(RequestError::parameter("gpu", request.gpu.into()))
     }
 
     fn check_power_control(&self) -> Result<(), RequestError> {

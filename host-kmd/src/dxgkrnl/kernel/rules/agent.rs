@@ -143,7 +143,7 @@ impl Kernel {
         let Some(guest) = self.guests.get_mut(&id) else { return };
         if guest.presence.set_stopped(is_stopped) && is_stopped {
             self.fail_guest(id, DEVICE_STOPPED, effects);
-            self.darken(id, effects);
+            self.darken((id, GpuOrdinal::MASTER), effects);
         }
     }
 

@@ -17,9 +17,10 @@ use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::handles::Handles;
 use crate::dxgkrnl::object::target::Target;
 use crate::dxgkrnl::recovery::termination::Ending;
-use crate::hardware::{DisplayTicket, GpuOrdinal, GuestId};
+use crate::hardware::{DisplayPath, DisplayTicket, GpuOrdinal, GuestId};
 use crate::port::{Effect, RequestToken};
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
 use std::time::Duration;
 use zerocopy::FromZeros;
@@ -81,9 +82,7 @@ impl Kernel {
     /// Displays have power again.
     pub(crate) fn power_displays(&mut self) {
         let (now, slack) = (self.now, self.flip_slack());
-        if let Some(ddi) = self.miniport.display() {
-            ddi.set_power(true);
-        }
+        self.set_power_of_gpus(DevicePowerState::D0);
         for guest in self.guests.values_mut() {
             guest.display.restart_deadlines(now, slack);
         }
@@ -136,14 +135,19 @@ impl Kernel {
         access.finish_display(outcomes);
     }
 
-    /// A guest's monitors show nothing any more, until one of its processes commits a topology.
-    pub(crate) fn darken(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    /// A guest's monitors on a GPU show nothing any more, until one of its processes commits a topology. Without the
+    /// master none shows anything.
+    pub(crate) fn darken(&mut self, (id, gpu): (GuestId, GpuOrdinal), effects: &mut Vec<Effect>) {
         let Some(mut access) = self.access(id, 0, effects) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         let Some(ddi) = miniport.display() else { return };
         for process in guest.processes.keys().copied() {
-            guest.display.commit(ddi, process, Vec::new(), &mut outcomes);
+            let stays = |path: &DisplayPath| {
+                gpu != GpuOrdinal::MASTER && ddi.gpu_of_source(path.source) != gpu
+            };
+            let paths = guest.display.paths().of(process).iter().copied().filter(stays).collect();
+            guest.display.commit(ddi, process, paths, &mut outcomes);
         }
         access.finish_display(outcomes);
     }

@@ -8,6 +8,7 @@ pub(crate) mod connect;
 pub(crate) mod display;
 pub(crate) mod fence_log;
 pub(crate) mod fence_signals;
+pub(crate) mod gpu_power;
 pub(crate) mod migration;
 pub(crate) mod paging;
 pub(crate) mod power;

@@ -176,6 +176,8 @@ impl Kernel {
         if self.is_without_power() {
             self.ensure_power(effects);
         }
+        // Memory of a GPU in D3 may be paged in.
+        self.power_needed_gpus();
         let Self { guests, power, miniport, quiesced, .. } = self;
         let Some(guest) = guests.get_mut(&id) else { return };
         let Ok(system) = guest.system() else { return };

@@ -17,6 +17,7 @@ use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::hardware::{GuestId, HwQueueId, Reported as _};
 use crate::port::Effect;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::power::DevicePowerState;
 
 impl Kernel {
     /// Disconnects all doorbells of an engine's queues and then powers the engine down: it was idle for long, or a
@@ -67,9 +68,7 @@ impl Kernel {
 
     /// Powers the device down: it is now in D3.
     fn power_off(&mut self, effects: &mut Vec<Effect>) {
-        if let Some(ddi) = self.miniport.display() {
-            ddi.set_power(false);
-        }
+        self.set_power_of_gpus(DevicePowerState::D3);
         let waiting = self.power.power_off(self.miniport.as_mut());
         tracing::debug!("the device is in D3");
         let was_asked_for = waiting.iter().any(|(_, c)| !matches!(c, Completion::Nothing));
@@ -123,7 +122,9 @@ impl Kernel {
         if self.power.has_power() {
             return;
         }
-        let (was_evicted, waiting) = self.power.power_on(self.miniport.as_mut());
+        let Self { power, gpu_power, tdr, miniport, .. } = self;
+        let wakes = |node| gpu_power.has_power(tdr.gpu_of(node));
+        let (was_evicted, waiting) = power.power_on(wakes, miniport.as_mut());
         if was_evicted {
             self.each_ring(effects, |access, queue| access.make_ring_resident(queue));
         }

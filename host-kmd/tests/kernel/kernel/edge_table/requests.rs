@@ -43,7 +43,7 @@ use bellhop_protocol::control::node_context::{
     CreateNodeContext, CreateNodeContextReply, SubmissionModel, SubmitCommandVirtual,
 };
 use bellhop_protocol::control::power::{
-    DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
+    DevicePowerState, EnginePowerState, QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::video::{DestroyVideoSession, QueryVideoCaps};
@@ -110,6 +110,10 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         RequestCode::QUERY_POWER => {
             let fields = vec![if_so("node", 4, |node| node < 2), zero("reserved", 4)];
             vec![row(0, &QueryPower { node: 0, reserved: 0 }, fields)]
+        }
+        RequestCode::QUERY_GPU_POWER => {
+            let fields = vec![if_so("gpu", 4, |gpu| gpu == 0), zero("reserved", 4)];
+            vec![row(0, &QueryGpuPower { gpu: 0, reserved: 0 }, fields)]
         }
         RequestCode::SET_DEVICE_POWER => {
             let state = DevicePowerState::D0;

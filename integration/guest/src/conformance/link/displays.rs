@@ -12,16 +12,16 @@ use bellhop_protocol::control::power::DevicePowerState;
 use std::collections::BTreeMap;
 
 /// A monitor of the master and one of a slave, each with its own source.
-struct Screens {
-    lab: Lab,
+pub(super) struct Screens {
+    pub(super) lab: Lab,
     /// The source of each, which has the number of the connector.
-    sources: [u32; 2],
+    pub(super) sources: [u32; 2],
     /// The GPU of the second.
     slave: u8,
 }
 
 impl Screens {
-    fn new(scene: &Scene) -> Result<Self, Mismatch> {
+    pub(super) fn new(scene: &Scene) -> Result<Self, Mismatch> {
         let lab = Lab::new(scene)?;
         let mut first: BTreeMap<u8, u32> = BTreeMap::new();
         for child in lab.monitors(1)? {
@@ -38,7 +38,7 @@ impl Screens {
     }
 
     /// Shows both sources.
-    fn show(&self) -> Result<[Surface; 2], Mismatch> {
+    pub(super) fn show(&self) -> Result<[Surface; 2], Mismatch> {
         let path = |source| self.lab.small_path(source, source);
         let [one, other] = self.sources;
         let surfaces = self.lab.commit(&Topology::new().path(path(one)?).path(path(other)?))?;

@@ -6,6 +6,7 @@ mod displays;
 mod hangs;
 mod memory;
 mod pair;
+mod power;
 mod work;
 
 use crate::conformance::behaviour::Behaviour;
@@ -63,6 +64,20 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     ),
     Behaviour::new("link.displays.d3", UM_D_STATES, displays::power)
         .shows("after D3 the pictures of all GPUs are there again"),
+    Behaviour::new("link.power.told", KMD_MGPU, power::told)
+        .shows("a GPU that nothing needs is in D3, and says how often and how long it had power"),
+    Behaviour::new("link.power.work", KMD_MGPU, power::work).shows(
+        "a GPU has power while a queue is on one of its nodes, works, and has none afterwards",
+    ),
+    Behaviour::new("link.power.memory", KMD_MGPU, power::memory).shows(
+        "what is resident in a GPU's memory keeps its power; what is evicted does not, and comes \
+         back with its bytes",
+    ),
+    Behaviour::new("link.power.display", KMD_MGPU, power::display)
+        .shows("a GPU has power while its monitor is lit, and for a flip while it is blanked"),
+    Behaviour::new("link.power.device", KMD_MGPU, power::device).shows(
+        "after the device's D3, a GPU has power again that had it, and another one does not",
+    ),
     Behaviour::new("link.fault", KMD_VIRTUAL, hangs::fault)
         .shows("a page fault on one GPU costs its queue and nothing on another GPU"),
     Behaviour::new("link.tdr", KMD_TDR, hangs::hang)
