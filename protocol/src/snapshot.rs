@@ -90,6 +90,8 @@ pub struct Change {
 pub struct Node {
     /// Its ordinal.
     pub ordinal: u32,
+    /// The ordinal of the GPU that has it: 0 for the master of a chain, and for an adapter that is none.
+    pub gpu: u32,
     /// `THREE_D`, `COPY`, `VIDEO_DECODE` or `VIDEO_ENCODE`.
     pub engine_type: String,
     /// Its name.
@@ -152,6 +154,8 @@ pub struct Guest {
     pub suspended: bool,
     /// `started`; `stopped` by its agent; or `removed`: the operator has taken its GPU away.
     pub gpu: String,
+    /// The ordinals of the other GPUs of its chain that the operator has taken away.
+    pub gpus_removed: Vec<u32>,
     /// What the host's operator has changed, the newest of each kind. No guest is told.
     pub changes: Vec<Change>,
     /// The guest's agent.
@@ -311,6 +315,8 @@ pub struct Quota {
 pub struct SegmentUse {
     /// The segment's name, as [`Allocation::segment`] has it.
     pub segment: String,
+    /// The ordinal of the GPU whose memory it is, of a chain.
+    pub gpu: Option<u32>,
     /// The segment's bytes, if it is bounded.
     pub size: Option<u64>,
     /// Allocated bytes, including allocations that were destroyed a moment ago.
@@ -395,6 +401,8 @@ pub struct Context {
     pub handle: Name,
     /// The node that executes it.
     pub node: u32,
+    /// The ordinal of the GPU that has the node.
+    pub gpu: u32,
     /// Its scheduling priority, -7 to 7.
     pub priority: i8,
     /// `running`, `suspended` or `lost`.
@@ -461,6 +469,8 @@ pub struct Allocation {
     pub size: u64,
     /// `system`, `local`, `private` or `backing`.
     pub segment: String,
+    /// The ordinal of the GPU whose private memory it is in, of a chain.
+    pub gpu: Option<u32>,
     /// Whether the GPU can access the allocation.
     pub resident: bool,
     /// Number of its extents.

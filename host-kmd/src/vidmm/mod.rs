@@ -116,9 +116,26 @@ impl VidMm {
 
     /// All local segments.
     fn segments(&self) -> impl Iterator<Item = LocalSegment> + use<> {
-        let gpus = self.local.len().saturating_sub(1);
-        let private = (0..).take(gpus).map(|gpu| LocalSegment::Private(GpuOrdinal(gpu)));
-        std::iter::once(LocalSegment::Visible).chain(private)
+        std::iter::once(LocalSegment::Visible).chain(self.gpus().map(LocalSegment::Private))
+    }
+
+    /// The GPUs that have private memory, the master first.
+    pub(crate) fn gpus(&self) -> impl Iterator<Item = GpuOrdinal> + use<> {
+        let count = self.local.len().saturating_sub(1);
+        (0..).take(count).map(GpuOrdinal)
+    }
+
+    /// Whether several GPUs have private memory.
+    pub(crate) fn is_chain(&self) -> bool {
+        self.gpus().count() > 1
+    }
+
+    /// The GPU whose private memory has an allocation.
+    pub(crate) fn private_of(&self, id: AllocationId) -> Option<GpuOrdinal> {
+        match self.get(id).ok()?.place {
+            Place::Local(LocalSegment::Private(gpu), _) => Some(gpu),
+            _ => None,
+        }
     }
 
     /// Returns the decisions since the last call. First restores, once, the allocations that were taken away, as far

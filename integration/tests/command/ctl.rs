@@ -179,7 +179,16 @@ fn a_gpu_of_a_chain_that_is_taken_away_costs_its_own_work_alone_and_comes_back_w
     let there = device.allocation(4096).segments(SegmentSet::PRIVATE).on_gpu(1).create();
     assert_eq!(refusal(there), Status::DEVICE_REMOVED);
     let guest_seen = seen(&daemon, 0);
-    assert_eq!(guest_seen.gpu, "started");
+    assert_eq!(
+        (guest_seen.gpu.as_str(), guest_seen.gpus_removed.as_slice()),
+        ("started", &[1][..])
+    );
+    let private = guest_seen.memory.iter().filter(|of| of.segment == "private");
+    assert_eq!(private.map(|of| of.gpu).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    let contexts =
+        guest_seen.processes.iter().flat_map(|of| &of.devices).flat_map(|of| &of.contexts);
+    let states = contexts.map(|of| (of.gpu, of.state.as_str())).collect::<Vec<_>>();
+    assert_eq!(states, [(0, "running"), (1, "lost")]);
     assert_eq!(change(&guest_seen.changes, "gpu 1").now, "unplugged");
     assert!(refused(&daemon, &["gpu", "unplug", "gpu0.sock", "2"]).contains("no such GPU"));
 

@@ -180,7 +180,13 @@ impl View<'_> {
             }
             ObjectList::DISPLAYS => page(self.displays(id, guest, after), room),
             ObjectList::DEVICES => page(members.of(found()?.devices(), describe_device), room),
-            ObjectList::CONTEXTS => page(members.of(device()?.contexts(), describe_context), room),
+            ObjectList::CONTEXTS => {
+                let describe = |handle, context: &Context| {
+                    let node = self.miniport.get_node_metadata(context.node());
+                    describe_context(handle, context, node.map_or(0, |node| node.gpu()))
+                };
+                page(members.of(device()?.contexts(), describe), room)
+            }
             ObjectList::HW_QUEUES => {
                 found()?;
                 let context = guest.handles.get::<Context>(process, parent)?;
@@ -265,6 +271,7 @@ impl View<'_> {
         let name = String::from_utf8_lossy(&metadata.friendly_name);
         Some(snapshot::Node {
             ordinal,
+            gpu: metadata.gpu().into(),
             engine_type: metadata.engine_type.to_string(),
             name: name.trim_end_matches('\0').into(),
             user_mode_submission: metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0,
@@ -345,6 +352,10 @@ impl View<'_> {
             weight: self.hardware.guest_weight(id).reported(),
             suspended: guest.is_suspended,
             gpu: guest.presence.name().into(),
+            gpus_removed: (1..self.hardware.gpu_count())
+                .filter(|gpu| guest.presence.is_removed(GpuOrdinal(*gpu)))
+                .map(u32::from)
+                .collect(),
             changes: self.identity.map(|_| guest.changes.all()).unwrap_or_default(),
             agent: guest.agency.describe(),
             statistics: statistics.into(),
@@ -449,7 +460,7 @@ fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {
     snapshot::Device { handle: handle.into(), in_error, ..Default::default() }
 }
 
-fn describe_context(handle: Handle, context: &Context) -> snapshot::Context {
+fn describe_context(handle: Handle, context: &Context, gpu: u8) -> snapshot::Context {
     let state = match context.state() {
         state if state.is_running() => "running",
         state if state.is_lost() => "lost",
@@ -458,6 +469,7 @@ fn describe_context(handle: Handle, context: &Context) -> snapshot::Context {
     snapshot::Context {
         handle: handle.into(),
         node: context.node(),
+        gpu: gpu.into(),
         priority: context.priority().number(),
         state: state.into(),
         model: context.node_submission().map(|submission| model_name(submission.model()).into()),
@@ -471,16 +483,19 @@ fn describe_allocation(
     handle: Handle,
     allocation: &Allocation,
 ) -> snapshot::Allocation {
-    let (segment, resident) = match allocation.content() {
-        Content::Fixed(memory, _) => (Some(memory.segment), allocation.is_resident()),
+    let (segment, resident, gpu) = match allocation.content() {
+        Content::Fixed(memory, _) => (Some(memory.segment), allocation.is_resident(), None),
         Content::Paged(id) => {
-            (guest.vidmm.memory(*id).ok().map(|memory| memory.segment), guest.vidmm.is_present(*id))
+            let memory = guest.vidmm.memory(*id).ok();
+            let gpu = guest.vidmm.private_of(*id).filter(|_| guest.vidmm.is_chain());
+            (memory.map(|memory| memory.segment), guest.vidmm.is_present(*id), gpu)
         }
     };
     snapshot::Allocation {
         handle: handle.into(),
         size: allocation.size(),
         segment: segment.map_or("none", segment_name).into(),
+        gpu: gpu.map(|gpu| gpu.0.into()),
         resident,
         extents: allocation.extent_count(),
         mappings: allocation.mapping_count(),
@@ -493,24 +508,26 @@ fn describe_allocation(
 fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
     let sizes = guest.resources.segments;
     let vidmm = &guest.vidmm;
-    let (local, private) = (LocalSegment::Visible, LocalSegment::Private(GpuOrdinal::MASTER));
-    let segments = [
-        (Segment::Local, guest.resources.bar.local_memory, vidmm.used(local)),
-        (Segment::Private, sizes.private, vidmm.used(private) + guest.fences.used_local_storage()),
-        (Segment::Backing, sizes.backing, vidmm.used_backing()),
-        (
-            Segment::Fence,
-            fence_segment_size(guest.resources.bar.fence_count),
-            guest.fences.used_storage() + guest.logs.size(),
-        ),
-    ];
-    let describe = |(segment, size, used)| snapshot::SegmentUse {
-        segment: segment_name(segment).into(),
-        size: Some(size),
-        used,
-        allocations: 0,
+    let describe = |(segment, gpu, size, used): (_, Option<GpuOrdinal>, _, _)| {
+        let (segment, gpu) = (segment_name(segment).into(), gpu.map(|gpu| gpu.0.into()));
+        snapshot::SegmentUse { segment, gpu, size: Some(size), used, allocations: 0 }
     };
-    segments.into_iter().map(describe).collect()
+    let visible = vidmm.used(LocalSegment::Visible);
+    let local = (Segment::Local, None, guest.resources.bar.local_memory, visible);
+    let private = vidmm.gpus().map(|gpu| {
+        let of_fences = match gpu {
+            GpuOrdinal::MASTER => guest.fences.used_local_storage(),
+            _ => 0,
+        };
+        let used = vidmm.used(LocalSegment::Private(gpu)) + of_fences;
+        (Segment::Private, vidmm.is_chain().then_some(gpu), sizes.private, used)
+    });
+    let fence_size = fence_segment_size(guest.resources.bar.fence_count);
+    let of_host = [
+        (Segment::Backing, None, sizes.backing, vidmm.used_backing()),
+        (Segment::Fence, None, fence_size, guest.fences.used_storage() + guest.logs.size()),
+    ];
+    std::iter::once(local).chain(private).chain(of_host).map(describe).collect()
 }
 
 fn segment_name(segment: Segment) -> &'static str {
@@ -653,6 +670,7 @@ mod tests {
             serde_json::to_vec(&snapshot::Context {
                 handle: name,
                 node: u32::MAX,
+                gpu: u32::MAX,
                 priority: i8::MIN,
                 state: long(),
                 model: Some(long()),
@@ -670,6 +688,7 @@ mod tests {
                 weight: 10_000,
                 suspended: false,
                 gpu: long(),
+                gpus_removed: vec![u32::MAX; crate::hardware::MAX_GPUS - 1],
                 changes: Vec::new(),
                 agent: snapshot::Agent {
                     process: Some(u32::MAX),
@@ -697,11 +716,12 @@ mod tests {
                 memory: vec![
                     snapshot::SegmentUse {
                         segment: "aperture".into(),
+                        gpu: Some(u32::MAX),
                         size: Some(words),
                         used: words,
                         allocations: words,
                     };
-                    5
+                    4 + crate::hardware::MAX_GPUS
                 ],
                 displays: Vec::new(),
                 processes: Vec::new(),

@@ -185,10 +185,11 @@ fn fill(
 fn sum_up_memory(guest: &mut snapshot::Guest) {
     let devices = guest.processes.iter().flat_map(|process| &process.devices);
     for allocation in devices.flat_map(|device| &device.allocations) {
-        let name = &allocation.segment;
-        let index = guest.memory.iter().position(|segment| segment.segment == *name);
+        let (name, gpu) = (&allocation.segment, allocation.gpu);
+        let is_it = |segment: &SegmentUse| segment.segment == *name && segment.gpu == gpu;
+        let index = guest.memory.iter().position(is_it);
         let index = index.unwrap_or_else(|| {
-            let segment = SegmentUse { segment: name.clone(), ..SegmentUse::default() };
+            let segment = SegmentUse { segment: name.clone(), gpu, ..SegmentUse::default() };
             guest.memory.push(segment);
             guest.memory.len() - 1
         });

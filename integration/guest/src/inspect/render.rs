@@ -90,6 +90,8 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
     let mut header = ["node", "name", "type", "power", "to F1", "queues listed"].map(name).to_vec();
     let is_pinned = nodes.iter().any(|node| node.processor.is_some());
     header.extend(is_pinned.then(|| name("processor")));
+    let is_chain = nodes.iter().any(|node| node.gpu > 0);
+    header.extend(is_chain.then(|| name("GPU")));
     let rows = nodes.iter().map(|node| {
         let mut row = vec![
             Cell::right(node.ordinal.to_string()),
@@ -99,7 +101,9 @@ fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
             Cell::right(node.power_transitions.to_string()),
             Cell::right(node.run_list.len().to_string()),
         ];
-        row.extend(node.processor.map(|processor| Cell::right(processor.to_string())));
+        let processor = node.processor.map(|processor| processor.to_string());
+        row.extend(is_pinned.then(|| Cell::right(processor.unwrap_or_default())));
+        row.extend(is_chain.then(|| Cell::right(node.gpu.to_string())));
         row
     });
     std::iter::once(header).chain(rows).collect()
@@ -177,6 +181,8 @@ fn guest(guest: &Guest, snapshot: &Snapshot) -> Branch {
     head.extend(guest.suspended.then(|| Cell::new("SUSPENDED".to_owned(), Tone::Bad)));
     let has_gpu = ["", "started"].contains(&guest.gpu.as_str());
     head.extend((!has_gpu).then(|| Cell::new(format!("GPU {}", guest.gpu), Tone::Bad)));
+    let gone = guest.gpus_removed.iter();
+    head.extend(gone.map(|gpu| Cell::new(format!("GPU {gpu} removed"), Tone::Bad)));
     Branch::new("guest", head)
         .with(front_end(guest))
         .with(guest.changes.iter().map(|of| change(of, now)))
@@ -306,12 +312,16 @@ fn counts(counts: &Counts) -> Branch {
 }
 
 fn segment(segment: &SegmentUse) -> Branch {
-    let SegmentUse { segment, size, used, allocations } = segment;
+    let SegmentUse { segment, gpu, size, used, allocations } = segment;
+    let segment = match gpu {
+        Some(gpu) => format!("{segment} of GPU {gpu}"),
+        None => segment.clone(),
+    };
     let of = size.map_or_else(String::new, |size| format!("of {}", bytes(size)));
     Branch::new(
         "segment",
         vec![
-            segment.as_str().into(),
+            segment.into(),
             Cell::right(bytes(*used)),
             of.into(),
             counted(*allocations, "allocation").into(),
@@ -359,6 +369,10 @@ fn device(device: &Device, nodes: &[Node]) -> Branch {
 fn context(context: &Context, nodes: &[Node]) -> Branch {
     let node = nodes.iter().find(|node| node.ordinal == context.node);
     let node = node.map_or("unknown", |node| node.name.as_str());
+    let node = match context.gpu {
+        0 => node.to_owned(),
+        gpu => format!("{node} of GPU {gpu}"),
+    };
     let by = match context.suspended_by.as_slice() {
         [] => String::new(),
         by => format!("by {}", by.join(", ")),
@@ -503,6 +517,7 @@ mod tests {
             handle: Name(0x50),
             size: 3 << 19,
             segment: "local".into(),
+            gpu: None,
             resident: true,
             extents: 1,
             mappings: 2,
@@ -583,6 +598,7 @@ mod tests {
                 quotas: vec![Quota { what: "handles".into(), used: 9, limit: 65_536 }],
                 memory: vec![SegmentUse {
                     segment: "local".into(),
+                    gpu: None,
                     size: Some(64 << 20),
                     used: 3 << 19,
                     allocations: 1,
