@@ -66,6 +66,13 @@ impl AllocationBuilder {
         self
     }
 
+    /// Gives each GPU of the chain a copy in memory of its own, at the same addresses: an engine reads and writes that of its
+    /// GPU. Excludes [`Self::on_gpu`], [`Self::cpu_visible`], [`Self::shared`], [`Self::primary`] and [`Self::own_pages`].
+    pub fn linked_mirrored(mut self) -> Self {
+        self.flags |= AllocationFlags::LINKED_MIRRORED;
+        self
+    }
+
     /// Lets the CPU access it: see [`Allocation::lock_bytes`].
     pub fn cpu_visible(mut self) -> Self {
         self.flags |= AllocationFlags::CPU_VISIBLE;

@@ -11,8 +11,8 @@ use crate::ddi::paging::AllocationId;
 use crate::hardware::{AddressSpaceId, Segment};
 
 impl VidMm {
-    /// Maps a part of an allocation at unmapped addresses.
-    pub(crate) fn map(&mut self, id: AllocationId, mapping: Mapping) -> Result<(), VidMmError> {
+    /// Maps one copy of an allocation: see [`Self::map`].
+    pub(super) fn map_one(&mut self, id: AllocationId, mapping: Mapping) -> Result<(), VidMmError> {
         self.touch(id)?;
         let allocation = self.get_mut(id)?;
         allocation.mappings.insert((mapping.space.0, mapping.gpu_va), mapping);
@@ -24,8 +24,8 @@ impl VidMm {
         Ok(())
     }
 
-    /// Removes a mapping.
-    pub(crate) fn unmap(
+    /// Removes a mapping of one copy.
+    pub(super) fn unmap_one(
         &mut self,
         id: AllocationId,
         space: AddressSpaceId,

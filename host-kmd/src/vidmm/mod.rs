@@ -14,7 +14,7 @@
 //!   not is *taken away*, and only from a process over its budget for a process within its own. The contexts of the
 //!   process that loses it are suspended until all its allocations are resident again.
 //! - An allocation that its owner has evicted stays in place, unmapped, until another needs the room.
-//! - Several processes may share an allocation. See `sharing`.
+//! - Several processes may share an allocation. See `sharing`. The GPUs of a chain may have a copy each. See `mirrored`.
 //!
 //! Source: "Memory Manager" of the Windows KMD overview; "Allocation notification".
 
@@ -26,6 +26,7 @@ mod eviction;
 mod locks;
 mod mappings;
 mod migration;
+mod mirrored;
 pub(crate) mod operations;
 mod placement;
 pub(crate) mod pool;
@@ -69,6 +70,8 @@ pub(crate) struct VidMm {
     local: Vec<LocalMemory>,
     backing: PagePool,
     allocations: BTreeMap<AllocationId, Allocation>,
+    /// The copies of mirrored allocations on slaves, by the master's.
+    copies: BTreeMap<AllocationId, Vec<AllocationId>>,
     processes: BTreeMap<u32, Process>,
     last_id: u64,
     /// Counts uses.
@@ -99,6 +102,7 @@ impl VidMm {
             local: visible.chain((0..gpus.max(1)).map(of_gpu)).collect(),
             backing: PagePool::new(0, backing),
             allocations: BTreeMap::new(),
+            copies: BTreeMap::new(),
             processes: BTreeMap::new(),
             last_id: 0,
             clock: 0,
@@ -155,6 +159,7 @@ impl VidMm {
     /// Whether no memory is used.
     pub(crate) fn is_unused(&self) -> bool {
         self.allocations.is_empty()
+            && self.copies.is_empty()
             && self.processes.is_empty()
             && self.local.iter().all(|local| local.pool.is_unused() && local.pinned == 0)
             && self.backing.is_unused()
@@ -198,8 +203,8 @@ impl VidMm {
         id
     }
 
-    /// Destroys an allocation and frees its local memory, which later steps may use.
-    pub(crate) fn destroy(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+    /// Destroys one copy of an allocation: see [`Self::destroy`].
+    fn destroy_one(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let was_present = self.get(id)?.present;
         self.unmap_all(id)?;
         if was_present {
@@ -237,11 +242,6 @@ impl VidMm {
     /// Frees host memory that a plan freed, once its steps are done.
     pub(crate) fn give_back(&mut self, range: PageRange) {
         self.backing.give_back(range);
-    }
-
-    /// Sets an allocation's priority.
-    pub(crate) fn set_priority(&mut self, id: AllocationId, to: u32) -> Result<(), VidMmError> {
-        self.change(id, |allocation| allocation.description.priority = to)
     }
 
     /// Marks an allocation as used now.

@@ -20,14 +20,15 @@ impl VidMm {
         // Allocations used from here on make no room for the rest of the list.
         let begin = self.clock + 1;
         let mut payers = BTreeSet::new();
-        for (index, id) in ids.iter().enumerate() {
+        let copies: Vec<_> = ids.iter().flat_map(|id| self.copies(*id)).collect();
+        for (index, id) in copies.iter().enumerate() {
             self.change(*id, |allocation| {
                 let count = allocation.wanted.entry((process, device)).or_insert(0);
                 *count = count.saturating_add(1);
             })?;
             if let Err(error) = self.make_present(*id, begin) {
-                for id in ids.iter().take(index + 1) {
-                    self.evict(process, device, *id)?;
+                for id in copies.iter().take(index + 1) {
+                    self.evict_one(process, device, *id)?;
                 }
                 return Err(error);
             }
@@ -55,8 +56,8 @@ impl VidMm {
         Ok(())
     }
 
-    /// A device wants an allocation resident one time less.
-    pub(crate) fn evict(
+    /// A device wants one copy of an allocation resident one time less.
+    pub(super) fn evict_one(
         &mut self,
         process: u32,
         device: Handle,
@@ -77,8 +78,8 @@ impl VidMm {
         self.let_go(id)
     }
 
-    /// A device closes an allocation, and so no longer wants it resident at all.
-    pub(crate) fn close(
+    /// A device closes one copy of an allocation.
+    pub(super) fn close_one(
         &mut self,
         process: u32,
         device: Handle,

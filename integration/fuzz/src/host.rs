@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A kernel over a real GPU, as `bellhopd` has it, for one guest after another.
+//! A kernel over a chain of two real GPUs, as `bellhopd` has it, for one guest after another.
 
 use crate::model::monitors::monitor;
 use crate::rig::{LAYOUT, SEGMENTS};
 use bellhop_device::control_plane;
 use bellhop_device::gpu::display::config::{ConnectorConfig, DisplayConfig};
-use bellhop_device::gpu::{DEFAULT_WEIGHT, Gpu, GpuConfig};
+use bellhop_device::gpu::{CrossAdapterMemory, DEFAULT_WEIGHT, Gpu, GpuConfig};
 use bellhop_device::log::socket_span;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::calls::Calls;
@@ -37,23 +37,34 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         display: DisplayConfig { connectors: vec![connector; 2], total_pixel_rate: 2_000_000 },
         ..GpuConfig::default()
     };
-    let gpu = Gpu::start(config).unwrap();
+    let slave = GpuConfig { display: DisplayConfig::default(), ..config.clone() };
+    let members = [config, slave];
+    let memory = Arc::new(CrossAdapterMemory::new(0).unwrap());
+    let places = Gpu::chain(&members).unwrap();
+    let start = |(config, place)| Gpu::start_in_chain(config, Arc::clone(&memory), place).unwrap();
+    let mut gpus = members.into_iter().zip(places).map(start);
+    let (gpu, slaves) = (gpus.next().unwrap(), gpus.collect::<Vec<_>>());
     let (kernel, mailbox) = control_plane::channel();
-    let state = Kernel::new(gpu.clone(), OsFeatures::default(), Limits::default()).unwrap();
+    let hardware = slaves.iter().map(|slave| Arc::clone(slave) as _).collect();
+    let (features, limits) = (OsFeatures::default(), Limits::default());
+    let state = Kernel::linked(gpu.clone(), hardware, features, limits).unwrap();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         runtime.unwrap().block_on(control_plane::run(Adapters::from(state), mailbox));
     });
-    let (interrupting, interrupted) = (Arc::clone(&gpu), kernel.clone());
-    thread::spawn(move || {
-        loop {
-            let line = interrupting.interrupt_fd();
-            // libFuzzer's timer signal may interrupt any thread.
-            retry_on_intr(|| poll(&mut [PollFd::new(&line, PollFlags::IN)], None)).unwrap();
-            interrupting.acknowledge_interrupt();
-            interrupted.interrupt();
-        }
-    });
+    for interrupting in std::iter::once(&gpu).chain(&slaves) {
+        let (interrupting, interrupted) = (Arc::clone(interrupting), kernel.clone());
+        thread::spawn(move || {
+            loop {
+                let line = interrupting.interrupt_fd();
+                // libFuzzer's timer signal may interrupt any thread.
+                retry_on_intr(|| poll(&mut [PollFd::new(&line, PollFlags::IN)], None)).unwrap();
+                interrupting.acknowledge_interrupt();
+                interrupted.interrupt();
+            }
+        });
+    }
+    gpu.link(slaves);
     Host {
         gpu,
         kernel,

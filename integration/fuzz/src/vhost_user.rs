@@ -5,7 +5,7 @@
 use crate::bench::bytes;
 use crate::rig::eventually;
 use arbitrary::Arbitrary;
-use bellhop_device::service::config::{Config, at};
+use bellhop_device::service::config::{Config, LinkConfig, at};
 use bellhop_device::service::{Endpoint, Served, Service};
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::features::Version;
@@ -218,6 +218,10 @@ impl Default for Daemon {
         config.adapter.copy_nodes = at(1);
         config.adapter.spin = at(0);
         config.guest.local_memory = at(1);
+        // A chain: a guest comes to several GPUs and leaves them.
+        config.adapters.insert("second".to_owned(), config.adapter.clone());
+        let adapters = vec![String::new(), "second".to_owned()];
+        config.link.insert("pair".to_owned(), LinkConfig { adapters, ..LinkConfig::default() });
         let service = Service::start(&config).unwrap();
         // An abstract name, in no folder.
         let name = format!("bellhop-fuzz-{}", std::process::id());

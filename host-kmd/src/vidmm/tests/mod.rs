@@ -3,6 +3,7 @@
 //! VidMm against a simple model: memory as pages with one content each, page tables as maps, engines that cache every
 //! translation until they are told to forget it.
 
+mod chain;
 mod migration;
 mod operations;
 mod placement;

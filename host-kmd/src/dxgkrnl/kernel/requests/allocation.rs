@@ -99,7 +99,12 @@ impl ProcessAccess<'_> {
             let (memory, charged) = self.own_memory(request.size, extents)?;
             (description.system, count) = (Some(memory), charged);
         }
-        let id = self.guest.vidmm.create(description);
+        let is_mirrored = request.flags & AllocationFlags::LINKED_MIRRORED.bits() != 0;
+        let id = if is_mirrored {
+            self.guest.vidmm.create_mirrored(&description)
+        } else {
+            self.guest.vidmm.create(description)
+        };
         let inserted = self.insert_allocation(request, Content::Paged(id), count);
         let handle = inserted.inspect_err(|_| {
             self.guest.quotas.refund(Limited::Extents, count);
@@ -129,6 +134,14 @@ impl ProcessAccess<'_> {
         self.guest.presence.check_gpu(gpu)?;
         let flags = AllocationFlags::from_bits(own)
             .filter(|flags| !flags.contains(alone))
+            .filter(|flags| {
+                // A CPU, a display and another process have one place to look at.
+                let excluded = AllocationFlags::CPU_VISIBLE
+                    | AllocationFlags::SHARED
+                    | AllocationFlags::PRIMARY;
+                !flags.contains(AllocationFlags::LINKED_MIRRORED)
+                    || !flags.intersects(excluded) && !is_own && gpu == GpuOrdinal::MASTER
+            })
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
             .ok_or(wrong("flags", request.flags))?;
         let is_primary = flags.contains(AllocationFlags::PRIMARY);

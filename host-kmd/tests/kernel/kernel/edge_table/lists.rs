@@ -102,6 +102,12 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         let kind = only("kind", 4, AllocationKind::PAGED.0.into(), parameter);
         kind.naming(0, segments).naming(1, segments)
     };
+    let any_flags = || {
+        // A shared allocation cannot be accessed physically, and a mirrored one is neither shared nor CPU-visible. An
+        // adapter that is no chain has no other GPU.
+        let is_known = |flags| flags & !0x9f == 0 && flags & 0x18 != 0x18;
+        if_so("flags", 4, move |flags| is_known(flags) && (flags & 0x80 == 0 || flags & 0x11 == 0))
+    };
     let of_paged = vec![
         handle("device", device),
         if_so("size", 8, |size| size.is_multiple_of(PAGE_SIZE) && size > 0),
@@ -111,8 +117,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| segments == 1),
         if_so("preferred_segment", 4, |segment| segment < 2),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        // A shared allocation cannot be accessed physically.
-        if_so("flags", 4, |flags| flags < 32 && flags & 24 != 24),
+        any_flags(),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
@@ -126,11 +131,26 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
         if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        if_so("flags", 4, |flags| flags < 32 && flags & 24 != 24),
+        any_flags(),
+        any("priority", 4),
+        if_so("private_data", 4, |data| data < 2),
+    ];
+    let mirrored =
+        CreateAllocation { flags: AllocationFlags::LINKED_MIRRORED.bits(), ..paged(device) };
+    let of_mirrored = vec![
+        handle("device", device),
+        if_so("size", 8, |size| size.is_multiple_of(PAGE_SIZE) && size > 0),
+        as_paged(),
+        count("extent_count", 0),
+        if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
+        if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
+        if_so("eviction_segments", 4, |segments| segments < 2),
+        any_flags(),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
     vec![
+        row(process, &mirrored, of_mirrored),
         row(process, &local, fixed(AllocationKind::LOCAL, 0, size)),
         row_with_list(process, &system, &[extent], of_system),
         row(process, &paged(device), of_paged),

@@ -3,6 +3,7 @@
 //! Local memory of several GPUs.
 
 use super::pair::{Pair, nodes};
+use crate::client::Client;
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::Scene;
 use bellhop_guest_umd::{Allocation, Device, Error};
@@ -155,6 +156,58 @@ pub(super) fn shared(scene: &Scene) -> Result<(), Mismatch> {
         client.run()?;
         let word = client.word(0)?;
         require!(word == 0x0a0b_0c0d_0a0b_0c0d, "the other process reads {word:#x}");
+    }
+    Ok(())
+}
+
+pub(super) fn mirrored(scene: &Scene) -> Result<(), Mismatch> {
+    let mut pair = Pair::new(scene, EngineType::COPY)?;
+    let builder = || pair.device().allocation(SIZE).segments(SegmentSet::PRIVATE);
+    let mirrored = builder().linked_mirrored().create()?;
+    let refused = [
+        builder().linked_mirrored().on_gpu(1).create(),
+        builder().linked_mirrored().shared().create(),
+        pair.device().allocation(SIZE).linked_mirrored().cpu_visible().create(),
+    ];
+    for refused in refused {
+        match refused {
+            Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }) => {}
+            other => return Err(Mismatch::Seen(format!("{:?}", other.map(drop)))),
+        }
+    }
+    mirrored.make_resident()?;
+    let used = [usage(pair.device(), 0)?, usage(pair.device(), 1)?];
+    require!(used == [SIZE, SIZE], "{used:?} bytes are used");
+    let map = mirrored.map(Protection::WRITE)?;
+    let last = map.gpu_va() + SIZE - 8;
+    let read = |client: &mut Client| -> Result<u64, Mismatch> {
+        client.write(0, &[0xff; 8])?;
+        client.commands.copy(last, client.va(0), 8)?;
+        client.run()?;
+        Ok(client.word(0)?)
+    };
+    for client in pair.both() {
+        let word = read(client)?;
+        require!(word == 0, "a copy begins with {word:#x}");
+    }
+    for (client, value) in pair.both().into_iter().zip([1, 2]) {
+        client.commands.fill(map.gpu_va(), SIZE, value)?;
+        client.run()?;
+    }
+    for round in 0..2 {
+        for (client, value) in pair.both().into_iter().zip([0x1_0000_0001, 0x2_0000_0002]) {
+            let word = read(client)?;
+            require!(word == value, "a GPU reads {word:#x} instead of its own {value:#x}");
+        }
+        if round == 0 {
+            mirrored.evict()?;
+            // All of the local memory of the slave, so that what is evicted has to leave it.
+            let all = pair.device().video_memory_info_on(1)?.size;
+            let other = local(pair.device(), 1, all)?;
+            other.make_resident()?;
+            other.evict()?;
+            mirrored.make_resident()?;
+        }
     }
     Ok(())
 }

@@ -44,6 +44,10 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     ),
     Behaviour::new("link.memory.shared", KMD_ALLOCATIONS, memory::shared)
         .shows("another process opens the memory of one GPU by its name, and another GPU reads it"),
+    Behaviour::new("link.memory.mirrored", KMD_ALLOCATIONS, memory::mirrored).shows(
+        "each GPU has its own copy of a mirrored allocation, at the same address, in its own local \
+         memory, and keeps it when it is evicted",
+    ),
     Behaviour::new("link.memory.refused", KMD_ALLOCATIONS, memory::refused)
         .shows("a GPU that the chain does not have has no memory"),
     Behaviour::new("link.displays.numbered", KMD_DISPLAY, displays::numbered).shows(
