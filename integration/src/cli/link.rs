@@ -22,6 +22,7 @@ modes = [\"640x480@60\"]
 modes = [\"640x480@60\"]
 [link.pair]
 adapters = [\"\", \"second\"]
+power = \"when_needed\"
 ";
 
 #[derive(Debug, Clone, Args)]

@@ -118,7 +118,7 @@ enum Command {
     /// Starts a bellhopd and a guest. Needs a configuration with a display (--config). To see the screen, start
     /// bellhopd yourself and watch it with `bellhop screen`.
     Present(PresentArguments),
-    /// Work on several GPUs that a guest sees as one adapter: frames in turns, one large surface, a GPU that leaves
+    /// Work on several GPUs that a guest sees as one adapter: frames in turns, one large surface, power when needed
     ///
     /// Starts a bellhopd with a chain of two GPUs, unless --config or --socket-path says where there is one, and a guest.
     Link(LinkArguments),

@@ -108,3 +108,25 @@ fn a_surface_lies_on_two_monitors_and_what_they_show_put_together_is_what_was_dr
     let dark = at(650, 5);
     assert!((640..670).all(|x| at(x, 300) == dark) && at(10, 590) == dark && at(700, 590) != dark);
 }
+
+#[test]
+fn a_second_gpu_has_power_only_while_it_draws_what_the_first_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, path) = (folder.path().join("c.toml"), folder.path().join("shown.png"));
+    let keys = "[[adapter.displays]]\nmodes = [\"640x480@60\"]\n[adapters.second]\n\
+                [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
+    fs::write(&config, keys).unwrap();
+    let mut job = bellhop();
+    job.arg("link").arg("--config").arg(&config).args(["power", "--bursts=2", "--frames=2"]);
+    let report = report(job.arg("--json").arg("--png").arg(&path));
+    assert_eq!(report["right"], 2, "{report}");
+    let states: Vec<_> =
+        report["steps"].as_array().unwrap().iter().map(|step| step["draws"].clone()).collect();
+    assert_eq!(states, ["D3", "D0", "D3", "D0", "D3"], "{report}");
+    assert_eq!(read_png(&path).0, (640, 480));
+    // Without the key there is nothing to see.
+    fs::write(&config, keys.replace("power = \"when_needed\"\n", "")).unwrap();
+    let mut job = bellhop();
+    let output = job.arg("link").arg("--config").arg(&config).arg("power").output().unwrap();
+    assert!(text(&output.stderr).contains("power = \"when_needed\""));
+}

@@ -6,7 +6,7 @@ use super::Ending;
 use super::arguments::in_one_word;
 use crate::files::NewFile;
 use crate::guest::Guest;
-use crate::link::{self, Cue, Detach, Film, Frames, LargeSurface};
+use crate::link::{self, Bursts, Cue, Detach, Film, Frames, LargeSurface};
 use crate::output::{note, put, put_line};
 use bellhop_guest_umd::PlacementPolicy;
 use clap::{Args, Subcommand};
@@ -41,6 +41,7 @@ Examples:
   bellhop link frames                      two GPUs draw frames in turns: about half the time of one
   bellhop link frames --apng tunnel.apng   the frames, each with the mark of the GPU that drew it
   bellhop link surface --bezel 40          a surface on the monitors of both, drawn by one
+  bellhop link power                       one has power only while it draws, the other shows
   bellhop link detach                      a GPU is taken away under work, and brought back";
 
 /// A job for a chain of GPUs.
@@ -53,6 +54,12 @@ pub(super) enum LinkJob {
     /// ratio, and compares all frames with the processor's, pixel by pixel. Exits with 1 if one differs, or came out of
     /// order.
     Frames(FramesArguments),
+    /// Draw in bursts on a GPU that has power only meanwhile, and show the frames on another
+    ///
+    /// The second GPU draws bursts of frames and copies them to where the first shows them. Between bursts nothing needs it,
+    /// so it has no power, and the picture stays. Prints a table of when it had power. Exits with 1 if it had power without
+    /// need or none with it, or if the picture differs from the processor's.
+    Power(PowerArguments),
     /// Show one surface on the monitors of all GPUs, drawn by one of them
     ///
     /// GPU 0 draws a surface that is as wide as the first monitor of each GPU, side by side, and what is behind the bezels
@@ -155,6 +162,32 @@ impl DetachArguments {
         };
         let report = link::detach(guest, placement, &job, tell)?;
         Output::Nowhere.deliver(&report, json, |_| Ok(()))?;
+        Ok(Ending::of(report.is_right()))
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct PowerArguments {
+    /// Bursts of frames
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    bursts: u32,
+    /// Frames of each
+    #[arg(long, value_name = "COUNT", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    frames: u32,
+    /// Write the picture that is shown at the end into this file, as PNG; - for standard output
+    #[arg(long, value_name = "FILE.png")]
+    png: Option<PathBuf>,
+    /// Print the report as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl PowerArguments {
+    fn work(&self, guest: Arc<dyn Guest>, placement: PlacementPolicy) -> anyhow::Result<Ending> {
+        let Self { bursts, frames, ref png, json } = *self;
+        let output = Output::begin(png.as_deref())?;
+        let (report, shown) = link::power(guest, placement, &Bursts { bursts, frames })?;
+        output.deliver(&report, json, |to| shown.write_png(to))?;
         Ok(Ending::of(report.is_right()))
     }
 }
@@ -299,6 +332,7 @@ impl LinkArguments {
     pub(super) fn file(&mut self) -> Option<&mut PathBuf> {
         match &mut self.job {
             LinkJob::Frames(frames) => frames.pictures.file(),
+            LinkJob::Power(power) => power.png.as_mut(),
             LinkJob::Surface(surface) => surface.png.as_mut(),
             LinkJob::Detach(_) => None,
         }
@@ -312,6 +346,7 @@ impl LinkArguments {
     ) -> anyhow::Result<Ending> {
         match &self.job {
             LinkJob::Frames(frames) => frames.work(guest, placement),
+            LinkJob::Power(power) => power.work(guest, placement),
             LinkJob::Surface(surface) => surface.work(guest, placement),
             LinkJob::Detach(detach) => detach.work(guest, placement),
         }
@@ -320,7 +355,7 @@ impl LinkArguments {
     /// What the job wants of its host, which it is to tell by cues from now on.
     pub fn with_cues(&mut self) -> HostsPart {
         match &mut self.job {
-            LinkJob::Frames(_) => HostsPart::Nothing,
+            LinkJob::Frames(_) | LinkJob::Power(_) => HostsPart::Nothing,
             LinkJob::Surface(surface) => {
                 surface.cues = true;
                 let json = std::mem::replace(&mut surface.json, true);
@@ -344,6 +379,13 @@ impl LinkArguments {
                 line.push(format!("--size={size}").into());
                 line.push(format!("--repetitions={repetitions}").into());
                 line.extend(pictures.to_command_line());
+                line.extend(json.then(|| "--json".into()));
+            }
+            LinkJob::Power(PowerArguments { bursts, frames, png, json }) => {
+                line.push("power".into());
+                line.push(format!("--bursts={bursts}").into());
+                line.push(format!("--frames={frames}").into());
+                line.extend(png.as_deref().map(|file| in_one_word("--png", file)));
                 line.extend(json.then(|| "--json".into()));
             }
             LinkJob::Surface(SurfaceArguments { bezel, frames, png, json, cues }) => {

@@ -270,6 +270,7 @@ mod tests {
             &["link", "frames", "--frames=7", "--size=64x48", "--repetitions=1", "--png=-p"],
             &["link", "frames", "--apng", "-", "--json"],
             &["link", "surface", "--bezel=7", "--frames=3", "--png=-", "--json", "--cues"],
+            &["link", "power", "--bursts=7", "--frames=3", "--png=-", "--json"],
             &["link", "detach", "--gpu=2", "--frames=3", "--patience=9", "--json", "--cues"],
         ] {
             let Work::Link(first) = parse(line.iter().map(OsString::from).collect()) else {

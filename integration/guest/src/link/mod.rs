@@ -11,6 +11,8 @@ mod detach_report;
 mod frames;
 mod frames_report;
 mod painter;
+mod power;
+mod power_report;
 mod surface;
 mod surface_report;
 mod tunnel;
@@ -20,6 +22,8 @@ pub use detach::{Detach, detach};
 pub use detach_report::DetachReport;
 pub use frames::{Film, Frames, render};
 pub use frames_report::FramesReport;
+pub use power::{Bursts, Shown, power};
+pub use power_report::{PowerReport, Step};
 pub use surface::{LargeSurface, Wall, span};
 pub use surface_report::{Part, SurfaceReport};
 
