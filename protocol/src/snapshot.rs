@@ -57,12 +57,30 @@ pub struct Adapter {
     pub power: String,
     /// Number of transitions to D3.
     pub power_transitions: u64,
+    /// The GPUs of a chain, the master first; empty without a chain.
+    pub gpus: Vec<Gpu>,
     /// The adapter's clock, in nanoseconds. Busy times grow no faster.
     pub time: u64,
     /// Whether a tool traces the adapter, so that engines log everything. No guest is told which tool.
     pub traced: bool,
     /// What the host's operator has changed, the newest of each kind. No guest is told.
     pub changes: Vec<Change>,
+}
+
+/// Power of a GPU of a chain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gpu {
+    /// Its ordinal in the chain.
+    pub ordinal: u8,
+    /// `D0` or `D3`.
+    pub power: String,
+    /// Whether it has power only while something needs it.
+    pub when_needed: bool,
+    /// Number of transitions to D3.
+    pub power_transitions: u64,
+    /// Nanoseconds in D0.
+    pub powered_time: u64,
 }
 
 /// What an operator has changed.

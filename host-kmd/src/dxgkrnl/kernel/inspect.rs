@@ -24,6 +24,7 @@ use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::handles::Object;
 use crate::dxgkrnl::object::recorder::Recorder;
+use crate::dxgkrnl::power::gpus::GpuPower;
 use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
@@ -37,11 +38,13 @@ use crate::vidmm::segment::LocalSegment;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, Statistics};
 use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
+use bellhop_protocol::control::power::GPU_POWER_WHEN_NEEDED;
 use bellhop_protocol::features::Version;
 use bellhop_protocol::snapshot;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
+use std::time::Duration;
 
 /// The state that a page comes from.
 struct View<'a> {
@@ -49,6 +52,8 @@ struct View<'a> {
     hardware: &'a dyn Hardware,
     doorbells: &'a Doorbells,
     power: &'a Power,
+    gpu_power: &'a GpuPower,
+    now: Duration,
     recorder: &'a Recorder,
     /// What the host's operator has changed of the adapter. No guest sees it.
     changes: &'a Changes,
@@ -68,6 +73,8 @@ impl Kernel {
             hardware: self.hardware.as_ref(),
             doorbells: &self.callbacks.doorbells,
             power: &self.power,
+            gpu_power: &self.gpu_power,
+            now: self.now,
             recorder: &self.recorder,
             changes: &self.changes,
             identity: Some(&self.identity),
@@ -104,6 +111,8 @@ impl ProcessAccess<'_> {
             hardware: self.hardware,
             doorbells: &self.callbacks.doorbells,
             power: self.power,
+            gpu_power: self.gpu_power,
+            now: self.now,
             recorder: self.recorder,
             changes: &Changes::default(),
             identity: None,
@@ -259,10 +268,27 @@ impl View<'_> {
                 .map(|_| self.miniport.physical_doorbells_in_use()),
             power: power.into(),
             power_transitions,
+            gpus: self.gpus(),
             time: self.hardware.gpu_clock(),
             traced: self.recorder.is_recording(),
             changes: self.changes.all(),
         }
+    }
+
+    /// The GPUs of a chain.
+    fn gpus(&self) -> Vec<snapshot::Gpu> {
+        let describe = |gpu: GpuOrdinal| {
+            let info = self.gpu_power.info(gpu, self.now)?;
+            Some(snapshot::Gpu {
+                ordinal: gpu.0,
+                power: info.state.to_string(),
+                when_needed: info.flags & GPU_POWER_WHEN_NEEDED != 0,
+                power_transitions: info.d3_entries,
+                powered_time: info.d0_time,
+            })
+        };
+        let is_chain = self.gpu_power.all().count() > 1;
+        self.gpu_power.all().filter(|_| is_chain).filter_map(describe).collect()
     }
 
     fn node(&self, ordinal: u32) -> Option<snapshot::Node> {
@@ -601,6 +627,7 @@ fn page<T: Serialize>(objects: impl Iterator<Item = (u64, T)>, room: usize) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::MAX_GPUS;
     use bellhop_protocol::control::flip::MAX_FLIPS;
     use bellhop_protocol::snapshot::Name;
     use proptest::prelude::*;
@@ -645,6 +672,16 @@ mod tests {
                 physical_doorbells_used: Some(u32::MAX),
                 power: long(),
                 power_transitions: words,
+                gpus: vec![
+                    snapshot::Gpu {
+                        ordinal: u8::MAX,
+                        power: "D0".into(),
+                        when_needed: false,
+                        power_transitions: words,
+                        powered_time: words,
+                    };
+                    MAX_GPUS
+                ],
                 time: words,
                 traced: false,
                 changes: Vec::new(),

@@ -77,13 +77,21 @@ fn adapter(adapter: &Adapter) -> Vec<Vec<Cell>> {
         (0, "") => String::new(),
         (ordinal, name) => format!("{ordinal}, {name}: "),
     };
-    let times = times(*power_transitions, "in D3");
-    let power_cell = Cell::new(format!("{power}, {times}"), tone(power));
-    vec![
+    let in_d3 = times(*power_transitions, "in D3");
+    let power_cell = Cell::new(format!("{power}, {in_d3}"), tone(power));
+    let mut rows = vec![
         vec![name("adapter"), format!("{which}Bellhop GPU, protocol {protocol}").into()],
         vec![name("power"), power_cell],
-        vec![name("doorbells"), doorbells.into()],
-    ]
+    ];
+    rows.extend(adapter.gpus.iter().map(|gpu| {
+        let in_d3 = times(gpu.power_transitions, "in D3");
+        let seconds = gpu.powered_time as f64 / 1e9;
+        let policy = if gpu.when_needed { ", when needed" } else { "" };
+        let power = format!("{}, {in_d3}, {seconds:.1} s in D0{policy}", gpu.power);
+        vec![name(&format!("gpu {}", gpu.ordinal)), Cell::new(power, tone(&gpu.power))]
+    }));
+    rows.push(vec![name("doorbells"), doorbells.into()]);
+    rows
 }
 
 fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {
