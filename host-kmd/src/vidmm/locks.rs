@@ -81,7 +81,14 @@ impl VidMm {
     pub(crate) fn unpin(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let pins = self.get(id)?.pins.checked_sub(1).ok_or(VidMmError::Unbalanced)?;
         self.may_restore = true;
-        self.change(id, |allocation| allocation.pins = pins)
+        self.change(id, |allocation| allocation.pins = pins)?;
+        match self.get(id)?.place {
+            // Its GPU was taken away while it was shown.
+            Place::Local(segment, _) if pins == 0 && self.is_withdrawn(segment) => {
+                self.send_home(id)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Undoes one lock of a process.

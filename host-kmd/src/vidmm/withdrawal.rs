@@ -37,7 +37,8 @@ impl VidMm {
         }
     }
 
-    fn send_home(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+    /// Moves an allocation out of memory that is taken away.
+    pub(super) fn send_home(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         if !allocation.lives_at_home() && allocation.present {
             self.unmap_all(id)?;

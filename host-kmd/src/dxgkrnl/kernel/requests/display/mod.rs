@@ -189,6 +189,8 @@ impl ProcessAccess<'_> {
         let mut outcomes = Outcomes::default();
         let Self { guest, miniport, process_id, .. } = self;
         if let Some(ddi) = miniport.display() {
+            let mut gpus = pinned.iter().map(|path| ddi.gpu_of_source(path.source));
+            gpus.try_for_each(|gpu| guest.presence.check_gpu(gpu))?;
             guest.display.commit(ddi, *process_id, pinned, &mut outcomes);
         }
         Ok(match self.finish_display(outcomes) {
