@@ -49,6 +49,9 @@ impl std::fmt::Display for QueueFault {
             FaultReason::BAD_PACKET_LENGTH | FaultReason::BAD_INDIRECT_BUFFER => {
                 write!(f, " of {address} bytes")?;
             }
+            FaultReason::PROTECTED_MEMORY => write!(f, " at {address:#x}")?,
+            FaultReason::SECURITY_LOST => {}
+            FaultReason::BAD_SECURITY_ARGUMENTS => write!(f, ": {address} bytes")?,
             reason if reason.is_page_fault() => write!(f, " at {address:#x}")?,
             FaultReason::INDIRECT_BUFFER_TOO_DEEP | FaultReason::ADDRESS_OUT_OF_RANGE => {
                 write!(f, " at {address:#x}")?;

@@ -29,6 +29,7 @@
 //! | [`Kernel`] | a program in SPIR-V or WGSL that the device compiled | [`Kernel::from_spirv`], `Kernel::from_wgsl` |
 //! | [`Display`](display::Display) | monitors, flips and VSYNC, where the guest has a display | [`Adapter::display`] |
 //! | [`VideoDecoder`](video::VideoDecoder), [`VideoEncoder`](video::VideoEncoder) | a stream that is decoded or encoded | their `new` |
+//! | [`SecureSession`](security::SecureSession) | protected memory, sealing and attestation, where the host has a security node | [`SecureSession::new`](security::SecureSession::new) |
 //! | [`CommandBuffer`] | packets for an engine | [`CommandBuffer::new`] |
 //! | [`Context`] | the unit of scheduling, on one node | [`Device::create_context`] |
 //! | [`UserModeQueue`] | a ring and its doorbell | [`Context::create_user_mode_queue`], [`Context::user_mode_queue`] |
@@ -104,6 +105,7 @@ mod memory;
 mod queue;
 #[cfg(feature = "raw")]
 pub mod raw;
+pub mod security;
 pub mod transport;
 pub mod video;
 

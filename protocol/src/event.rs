@@ -121,6 +121,13 @@ open_enum! {
         NO_SUCH_SESSION = 27;
         /// Not a packet that the session can have. `address`: the offending value.
         BAD_VIDEO_ARGUMENTS = 28;
+        /// A packet would make protected memory readable: it copies to memory that is not protected, or is one that does
+        /// not read protected memory. `address`: the GPU virtual address that it may not write, or may not read.
+        PROTECTED_MEMORY = 30;
+        /// The process on the host that has the keys ended, or did not answer. `address`: the opcode.
+        SECURITY_LOST = 31;
+        /// A packet of a security node has a length that it cannot have. `address`: that length.
+        BAD_SECURITY_ARGUMENTS = 32;
     }
 }
 

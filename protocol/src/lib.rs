@@ -33,6 +33,7 @@ pub mod pixel_format;
 pub mod polling;
 pub mod ring;
 pub mod screen;
+pub mod security;
 pub mod snapshot;
 pub mod status;
 pub mod trace;

@@ -25,6 +25,7 @@ use bellhop_protocol::packet::surface::StretchFilter;
 use bellhop_protocol::packet::video::VideoResult;
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode};
 use bellhop_protocol::pixel_format::PixelFormat;
+use bellhop_protocol::security::SecurityOutcome;
 use bellhop_protocol::status::Status;
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
@@ -81,6 +82,7 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(RecoveryKind, "{}");
     assert_rows!(VideoFormat, "{}");
     assert_rows!(VideoResult, "{}");
+    assert_rows!(SecurityOutcome, "{}");
     for code in RequestCode::ALL {
         assert_row(&format!("0x{:02X}", code.0), code.name().unwrap());
     }

@@ -5,13 +5,14 @@
 //! Each room may use the rooms to its right:
 //!
 //! ```text
-//! control  ->  engine  ->  workers, display  ->  shared  ->  memory
+//! control  ->  engine  ->  workers, security, display  ->  shared  ->  memory
 //! ```
 //!
 //! * `memory`: bytes, segments, page tables and translation; the BAR.
 //! * `shared`: the state that engines and the control plane share: the chip with its engines' ports, guests,
 //!   queues, fences, interrupts.
 //! * `workers`: the worker processes of each role, and guests' own kernels, which they execute.
+//! * `security`: the worker that has the keys of a security node.
 //! * `display`: CRTCs, which scan out what guests flip, and viewers.
 //! * `engine`: the data plane, one thread for each engine.
 //! * `control`: the control plane's side: the GPU as a whole, the kernel's calls, and the interrupts that the
@@ -27,6 +28,7 @@ pub mod display;
 mod engine;
 mod memory;
 pub mod processors;
+mod security;
 mod shared;
 #[cfg(feature = "stepped")]
 mod stepped;
@@ -45,6 +47,8 @@ use display::Displays;
 use engine::main_loop::{Engine, Times};
 pub use memory::bar::Page;
 pub use memory::cross_memory::CrossAdapterMemory;
+pub use security::config::SecurityConfig;
+use security::manager::Security;
 pub use shared::chain::ChainPlace;
 use shared::chain::{Chain, Member};
 use shared::chip::{Chip, EnginePort};
@@ -79,10 +83,10 @@ const DECODE_ENGINES: [&str; 4] =
     ["VIDEO_DECODE0", "VIDEO_DECODE1", "VIDEO_DECODE2", "VIDEO_DECODE3"];
 const ENCODE_ENGINES: [&str; 4] =
     ["VIDEO_ENCODE0", "VIDEO_ENCODE1", "VIDEO_ENCODE2", "VIDEO_ENCODE3"];
-/// Sets of engines are words with a bit per engine.
+/// Sets of engines are words with a bit per engine. There may be a security node beside these.
 const _: () = assert!(
     COMPUTE_ENGINES.len() + COPY_ENGINES.len() + DECODE_ENGINES.len() + ENCODE_ENGINES.len()
-        <= u64::BITS as usize
+        < u64::BITS as usize
 );
 
 /// Capacity of the interrupt queue. Once it is full, the control plane is asked to scan instead.
@@ -137,6 +141,8 @@ pub struct Gpu {
     video: Option<VideoSessions>,
     /// The processes of all roles, if there is one. Dropped after the engines have stopped.
     workers: Option<Workers>,
+    /// The security node's worker, if there is such a node. Dropped after the engines have stopped.
+    security: Option<Security>,
     /// What guests show, and who sees it.
     displays: Displays,
     /// The other GPUs of its chain, if it is the master of one. They have its guests.
@@ -181,7 +187,13 @@ fn nodes_of(config: &GpuConfig) -> io::Result<Vec<NodeDescription>> {
     let encode = video(&ENCODE_ENGINES, config.video_encode_engines, EngineType::VIDEO_ENCODE)?;
     let mut processors = config.engine_processors.iter().copied().cycle();
     let pinned = |node| NodeDescription { processor: processors.next(), ..node };
-    Ok(compute.chain(copy).chain(decode).chain(encode).map(pinned).collect())
+    let security = config.security.iter().map(|_| NodeDescription {
+        engine_type: EngineType::CRYPTO,
+        name: "PSP",
+        user_mode_submission: true,
+        processor: None,
+    });
+    Ok(compute.chain(copy).chain(decode).chain(encode).chain(security).map(pinned).collect())
 }
 
 /// The roles that workers have.
@@ -298,6 +310,10 @@ impl Gpu {
         let video = workers.as_ref().zip(video).map(|(workers, video)| {
             VideoSessions::new(Arc::clone(workers.desk()), video.role.workers)
         });
+        let node = nodes.iter().position(|node| node.engine_type == EngineType::CRYPTO);
+        let security = config.security.clone().zip(node).map(|(security, node)| {
+            Security::start(security, Arc::clone(&chip), u32::try_from(node).unwrap_or(u32::MAX))
+        });
         let displays = Displays::new(config.display.clone(), Arc::clone(&chip));
         let mut gpu = Self {
             chip,
@@ -313,6 +329,7 @@ impl Gpu {
             video_caps,
             video,
             workers,
+            security: security.transpose()?,
             displays,
             slaves: OnceLock::new(),
             threads: Vec::new(),
@@ -332,8 +349,10 @@ impl Gpu {
             };
             let workers = gpu.workers.as_ref().filter(|_| has_workers);
             let desk = workers.map(|workers| Arc::clone(workers.desk()));
+            let security = gpu.security.as_ref().map(|security| Arc::clone(security.desk()));
+            let security = security.filter(|_| node.engine_type == EngineType::CRYPTO);
             let number = chip.engine_of(index);
-            let engine = Engine::new(chip, number, node.engine_type, times, desk);
+            let engine = Engine::new(chip, number, node.engine_type, times, desk, security);
             let name = match gpu.chip.place().gpu {
                 GpuOrdinal::MASTER => format!("engine-{}", node.name.to_lowercase()),
                 slave => format!("engine-{}.{}", slave.0, node.name.to_lowercase()),
@@ -432,6 +451,13 @@ impl Gpu {
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
+        }
+    }
+
+    /// Sets what a guest is known by, of which its keys are derived: SHA-256 of a name that no other guest has. Once.
+    pub fn set_guest_identity(&self, guest: GuestId, identity: [u8; 32]) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_identity(identity);
         }
     }
 
@@ -543,6 +569,10 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
+        if let Some(security) = &self.security {
+            // Its worker ends with the engine's side of the conversation, and is not to be started again.
+            security.desk().stop();
+        }
         for engine in self.chip.own_engines() {
             engine.stop();
         }

@@ -7,6 +7,7 @@ use super::control::ControlSocket;
 use super::kernels::{self, Roles, Worker};
 use super::manager;
 use super::operator::OperatorSocket;
+use super::security;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
 use crate::gpu::Gpu;
@@ -136,12 +137,13 @@ async fn serve(
     let mut ends = Ends::watch()?;
     // With a handler, exceeding the file-size limit is an error instead of the daemon's end.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
+    let security = security::find(config, Some(&worker))?;
     // Before the first guest, since what a device can do never changes; but a signal must not wait for it.
     let roles = tokio::select! {
         roles = find_roles(config, worker) => roles?,
         () = ends.received() => return Ok(()),
     };
-    let mut tasks = Tasks::start(config, roles, &Gpu::start_in_chain)?;
+    let mut tasks = Tasks::start(config, roles, security, &Gpu::start_in_chain)?;
     tokio::spawn(log.suppressed.report());
     for endpoint in endpoints {
         tasks.serve(endpoint)?;

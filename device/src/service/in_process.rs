@@ -4,11 +4,12 @@
 
 use super::config::Config;
 use super::kernels::{self, Roles, Worker};
+use super::security;
 use super::server::Served;
 use super::socket::Endpoint;
 use super::tasks::{StartGpu, Tasks};
 use crate::control_plane::KernelHandle;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, SecurityConfig};
 use anyhow::Context;
 use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
@@ -65,6 +66,7 @@ impl Service {
         worker: Option<&Worker>,
         start_gpu: Box<StartGpu>,
     ) -> anyhow::Result<Self> {
+        let security = security::find(config, worker)?;
         let roles = match worker {
             Some(worker) => kernels::find_roles(config, worker),
             None => {
@@ -76,7 +78,7 @@ impl Service {
         let config = config.clone();
         let thread = Builder::new()
             .name("control-plane".into())
-            .spawn(move || run(&config, roles, &start_gpu, received, &started))
+            .spawn(move || run(&config, roles, security, &start_gpu, received, &started))
             .context("cannot start the control plane")?;
         let kernel = starting.recv().context("the control plane ended at its start")??;
         Ok(Self { orders: Some(orders), kernel, thread: Some(thread) })
@@ -113,6 +115,7 @@ impl Drop for Service {
 fn run(
     config: &Config,
     roles: Vec<Roles>,
+    security: Vec<Option<SecurityConfig>>,
     start_gpu: &StartGpu,
     orders: UnboundedReceiver<Order>,
     started: &mpsc::SyncSender<anyhow::Result<KernelHandle>>,
@@ -127,7 +130,7 @@ fn run(
         }
     };
     runtime.block_on(async {
-        match Tasks::start(config, roles, start_gpu) {
+        match Tasks::start(config, roles, security, start_gpu) {
             Ok(tasks) => {
                 let _ = started.send(Ok(tasks.kernel().clone()));
                 serve(tasks, orders).await;

@@ -77,7 +77,7 @@ impl Worker {
         Some(Self::Program(WorkerProgram { program, arguments, environment }))
     }
 
-    fn find(&self) -> Result<WorkerProgram, String> {
+    pub(super) fn find(&self) -> Result<WorkerProgram, String> {
         match self {
             Self::Program(program) => Ok(program.clone()),
             Self::Installed => {

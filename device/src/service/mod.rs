@@ -18,6 +18,7 @@ mod operator;
 mod peer;
 mod readable;
 mod screens;
+mod security;
 mod server;
 mod socket;
 mod tasks;

@@ -13,7 +13,7 @@ use super::screens::Screens;
 use super::server::{Served, Server};
 use super::socket::Endpoint;
 use crate::control_plane::{self, KernelHandle};
-use crate::gpu::{ChainPlace, CrossAdapterMemory, Gpu, GpuConfig, KernelsConfig};
+use crate::gpu::{ChainPlace, CrossAdapterMemory, Gpu, GpuConfig, KernelsConfig, SecurityConfig};
 use crate::log::{SocketShares, socket_name, socket_span};
 use crate::vhost::backend::Host;
 use crate::vhost::calls::Calls;
@@ -22,7 +22,9 @@ use crate::vhost::standing::Standing;
 use anyhow::Context;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
 use bellhop_host_kmd::port::{AdapterId, SharingGroups};
+use bellhop_worker::security::digest;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -36,7 +38,7 @@ pub(super) type StartGpu =
 fn start_chain(
     config: &Config,
     chain: &AdapterChain<'_>,
-    roles: &mut [Option<Roles>],
+    roles: &mut [Option<(Roles, Option<SecurityConfig>)>],
     memory: &Arc<CrossAdapterMemory>,
     start_gpu: &StartGpu,
 ) -> anyhow::Result<Vec<Arc<Gpu>>> {
@@ -44,9 +46,9 @@ fn start_chain(
     let displays = chain.displays().context("cannot make the displays")?;
     for ((place, _, adapter), displays) in chain.members.iter().zip(displays) {
         let roles = roles.get_mut(*place).and_then(Option::take);
-        let (kernels, video) = roles.context("an adapter is in two chains")?;
+        let ((kernels, video), security) = roles.context("an adapter is in two chains")?;
         let kernels = kernels.unwrap_or_else(|why| KernelsConfig::none(&why));
-        let gpu = config.gpu(adapter, kernels, video, displays);
+        let gpu = GpuConfig { security, ..config.gpu(adapter, kernels, video, displays) };
         // The graphics kernel has the master's times.
         let GpuConfig { idle, hang, quantum, .. } = *gpus.first().unwrap_or(&gpu);
         gpus.push(GpuConfig { idle, hang, quantum, ..gpu });
@@ -73,11 +75,12 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Starts the control plane, and the engines with `start_gpu`; workers do this for adapters, in their order. Called
-    /// within a runtime.
+    /// Starts the control plane, and the engines with `start_gpu`; workers do this for adapters, and these are their
+    /// security nodes, in the order of the adapters. Called within a runtime.
     pub(super) fn start(
         config: &Config,
         roles: Vec<Roles>,
+        security: Vec<Option<SecurityConfig>>,
         start_gpu: &StartGpu,
     ) -> anyhow::Result<Self> {
         let cross_adapter_fences = config.cross_adapter_fences();
@@ -91,7 +94,7 @@ impl Tasks {
         lost_memory::event().context("cannot watch for memory that guests lose")?;
         let (kernel, mailbox) = control_plane::channel();
         let (mut hosts, mut states, mut interrupts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut roles: Vec<_> = roles.into_iter().map(Some).collect();
+        let mut roles: Vec<_> = roles.into_iter().zip(security).map(Some).collect();
         for (chain, ordinal) in config.chains().iter().zip(0..) {
             let mut gpus = start_chain(config, chain, &mut roles, &memory, start_gpu)?;
             let Some((_, name, adapter)) = chain.members.first() else { continue };
@@ -120,6 +123,7 @@ impl Tasks {
                 bar: config.bar(),
                 segments: config.segments(),
                 features: config.features(adapter),
+                identity: None,
                 sharing: SharingGroups::NONE,
                 standing: Arc::new(Standing::new(
                     config.guest.weight.get(),
@@ -166,7 +170,8 @@ impl Tasks {
         let reserved = self.config.guest.physical_doorbells_reserved.get();
         let standing = Arc::new(Standing::new(weight, reserved));
         let span = socket_span(address);
-        let host = Host { standing, sharing, span: span.clone(), ..host.clone() };
+        let identity = address.map(|path| digest(path.as_os_str().as_bytes()));
+        let host = Host { standing, sharing, identity, span: span.clone(), ..host.clone() };
         let name = socket_name(address);
         let adapter = self.config.adapter_of(address);
         let server = Server::new(host.clone(), endpoint, self.stop.subscribe(), self.gate.clone());

@@ -19,6 +19,7 @@ use bellhop_protocol::config::{
     CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT,
 };
 use bellhop_protocol::features::{Features, Version};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,8 @@ pub struct Host {
     pub segments: SegmentSizes,
     /// The features that every guest is offered.
     pub features: Features,
+    /// What the guest is known by: SHA-256 of its socket's path, if it has one.
+    pub identity: Option<[u8; 32]>,
     /// The groups of guests with which the guest may share fences.
     pub sharing: SharingGroups,
     /// What holds for the guests of the socket.
@@ -59,6 +62,13 @@ pub struct Host {
     pub maps_bar: bool,
     /// Whether VMMs map the BAR in pieces, so that doorbells' pages can be moved.
     pub remaps_doorbells: bool,
+}
+
+/// What a guest without a socket's path is known by: nothing that lasts, and that no other guest ever has.
+fn nameless() -> Option<[u8; 32]> {
+    let mut identity = [0; 32];
+    let drawn = getrandom(&mut identity[..], GetRandomFlags::empty());
+    (drawn == Ok(identity.len())).then_some(identity)
 }
 
 /// Why a guest cannot be served, which ends its connection.
@@ -299,6 +309,9 @@ impl Shared {
         let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
         let span = guest_span(&self.host.span, guest);
         let _span = span.enter();
+        if let Some(identity) = self.host.identity.or_else(nameless) {
+            self.host.gpu.set_guest_identity(guest, identity);
+        }
         if let Some(kick) = kick(control) {
             self.host.gpu.set_guest_kick(guest, kick);
         }

@@ -30,6 +30,7 @@ mod memory {
     mod page_tables;
     mod paging;
     mod pins;
+    mod protected;
 }
 /// From a doorbell to the packets, and the order of queues.
 mod submission {

@@ -4,6 +4,7 @@
 
 use crate::bench;
 use crate::probe::Listed;
+use crate::security;
 use crate::self_test;
 use crate::serve::{self, sandbox};
 use crate::vulkan::{Instance, VulkanError};
@@ -43,6 +44,9 @@ enum Task {
     },
     /// Run kernels for the owner at the other end of standard input
     Serve,
+    /// Keep the keys of a security node, for the owner at the other end of standard input
+    #[command(hide = true)]
+    Secure,
     /// Enter the sandbox and try to escape; fails if any way out works
     TrySandbox,
 }
@@ -76,6 +80,7 @@ fn run(Arguments { loader, task }: &Arguments) -> anyhow::Result<()> {
         }
         Task::NativeBench { device } => print(&bench::native(loader, *device)?),
         Task::Serve => serve::serve(loader),
+        Task::Secure => security::serve(),
         Task::TrySandbox => {
             let left = sandbox::try_to_leave(1 << 30)?;
             ensure!(left.is_empty(), "the sandbox does not refuse to {}", left.join(", "));

@@ -13,6 +13,7 @@ pub mod messages;
 pub mod owner;
 pub mod probe;
 pub mod report;
+pub mod security;
 mod self_test;
 mod serve;
 mod socket;

@@ -104,6 +104,13 @@ impl AllocationBuilder {
         self.segments(SegmentSet::LOCAL)
     }
 
+    /// Keeps CPUs from reading it, and engines from copying it to memory that is not protected. It supports
+    /// [`SegmentSet::PRIVATE`] and perhaps [`SegmentSet::SYSTEM`]. Excludes all but [`Self::shared`].
+    pub fn protected(mut self) -> Self {
+        self.flags = self.flags.difference(AllocationFlags::CACHED) | AllocationFlags::PROTECTED;
+        self
+    }
+
     /// Uses the guest's own pages for its system memory.
     pub fn own_pages(mut self) -> Self {
         self.own_pages = true;

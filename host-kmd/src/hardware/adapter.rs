@@ -4,6 +4,7 @@
 
 use crate::hardware::addressing::VirtualAddressingModel;
 use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::security::SecurityCaps;
 
 /// How queues and doorbells relate, for all guests of an adapter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +53,11 @@ pub trait Adapter {
     /// Number of GPUs: those of a chain, or one.
     fn gpu_count(&self) -> u8 {
         1
+    }
+
+    /// What its security node offers; all 0 without one. In a chain, that of the first GPU that has one.
+    fn security_caps(&self) -> SecurityCaps {
+        SecurityCaps::default()
     }
 
     /// Number of physical doorbells, in the dedicated model.

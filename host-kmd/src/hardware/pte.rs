@@ -74,10 +74,12 @@ pub struct PhysicalAddress {
 pub struct DriverProtection {
     /// Engines keep the page compressed: any other reader may see encoded bytes.
     pub compressed: bool,
+    /// The page is protected: engines give its bytes to protected pages only.
+    pub protected: bool,
 }
 
-/// A leaf page-table entry. Fields are where `DXGK_PTE` has them, except `compressed` and `accessed`, which are
-/// specific to this GPU.
+/// A leaf page-table entry. Fields are where `DXGK_PTE` has them, except `compressed`, `accessed` and
+/// `is_protected`, which are specific to this GPU.
 #[bitfield(u64, new = false)]
 #[derive(PartialEq, Eq)]
 pub struct Pte {
@@ -101,7 +103,9 @@ pub struct Pte {
     pub page_number: u64,
     /// Engines set this when they walk page tables and are about to cache the entry.
     pub accessed: bool,
-    #[bits(11)]
+    /// Engines give the page's bytes to protected pages only.
+    pub is_protected: bool,
+    #[bits(10)]
     __: u16,
 }
 
@@ -129,6 +133,7 @@ impl Pte {
     #[must_use]
     pub const fn protected(self, protection: DriverProtection) -> Self {
         self.with_compressed(self.compressed() || protection.compressed)
+            .with_is_protected(self.is_protected() || protection.protected)
     }
 
     /// The entry's bits.
@@ -179,10 +184,16 @@ mod tests {
                 assert_eq!(entry.is_writable(), writable);
                 assert!(!entry.compressed());
                 assert_eq!(entry.protected(DriverProtection::default()), entry);
-                let compressed = entry.protected(DriverProtection { compressed: true });
+                let compressed =
+                    entry.protected(DriverProtection { compressed: true, protected: false });
                 assert!(compressed.compressed());
                 assert_eq!(compressed.page(), Some(page));
                 assert_eq!(compressed.is_writable(), writable);
+                let protection = DriverProtection { compressed: false, protected: true };
+                let protected = entry.protected(protection);
+                assert!(protected.is_protected() && !protected.compressed());
+                assert!(!entry.is_protected() && !compressed.is_protected());
+                assert_eq!((protected.page(), protected.is_writable()), (Some(page), writable));
             }
         }
         assert_eq!(Pte::INVALID.page(), None);
@@ -192,9 +203,13 @@ mod tests {
     #[test]
     fn fields_are_where_page_tables_have_them() {
         let page = PhysicalPage { segment: Segment::CrossAdapter, address: 0x9_8765_4321_0FFF };
-        let entry = Pte::new(page, false).protected(DriverProtection { compressed: true });
+        let entry = Pte::new(page, false)
+            .protected(DriverProtection { compressed: true, protected: false });
         assert_eq!(entry.bits(), 1 | 1 << 3 | 5 << 5 | 1 << 11 | 0x9_8765_4321_0000);
         assert_eq!(ACCESSED, 1 << 52);
+        let protection = DriverProtection { compressed: false, protected: true };
+        let entry = Pte::new(page, true).protected(protection);
+        assert_eq!(entry.bits(), 1 | 5 << 5 | 1 << 53 | 0x9_8765_4321_0000);
         // Bits outside all fields stay.
         assert_eq!(Pte::from_bits(u64::MAX).bits(), u64::MAX);
     }

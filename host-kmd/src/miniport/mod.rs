@@ -511,7 +511,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn driver_protection(&self, private_data: u32) -> DriverProtection {
-        DriverProtection { compressed: private_data == COMPRESSED }
+        DriverProtection { compressed: private_data == COMPRESSED, protected: false }
     }
 
     fn build_paging_buffer(

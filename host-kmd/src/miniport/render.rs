@@ -57,11 +57,15 @@ fn accesses(
         | Packet::ConditionalInterrupt(_)
         | Packet::WriteFence(_)
         | Packet::LogFence(_) => [None; 3],
-        // Unchecked packets would follow; unchecked addresses would be used: those of a kernel's arguments are virtual.
+        // Unchecked packets would follow; unchecked addresses would be used: those of a kernel's arguments are virtual,
+        // and so are those of sealed bytes.
         Packet::IndirectBuffer(_)
         | Packet::DispatchKernel(_)
         | Packet::VideoDecode(_)
-        | Packet::VideoEncode(_) => return illegal,
+        | Packet::VideoEncode(_)
+        | Packet::Seal(_)
+        | Packet::Open(_)
+        | Packet::Attest(_) => return illegal,
         Packet::WritePageTable(_)
         | Packet::FlushTlb(_)
         | Packet::Decompress(_)

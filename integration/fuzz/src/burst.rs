@@ -257,7 +257,7 @@ impl Side {
         let entry = match kind % 4 {
             0 => entry(true),
             1 => entry(false),
-            2 => entry(true).protected(DriverProtection { compressed: true }),
+            2 => entry(true).protected(DriverProtection { compressed: true, protected: false }),
             _ => Pte::INVALID,
         };
         let space = self.guest.space;

@@ -71,6 +71,7 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         bar: LAYOUT,
         segments: SEGMENTS,
         features: Features::all(),
+        identity: None,
         sharing: SharingGroups::NONE,
         standing: Arc::new(Standing::new(DEFAULT_WEIGHT, 0)),
         span: socket_span(None),

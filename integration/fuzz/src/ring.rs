@@ -135,7 +135,7 @@ fn keep(guest: &Guest) {
     let (first, count) = COMPRESSED;
     let compressed = (first..first + count).map(|page| {
         let page = PhysicalPage { segment: Segment::Local, address: page * PAGE_SIZE };
-        Pte::new(page, true).protected(DriverProtection { compressed: true })
+        Pte::new(page, true).protected(DriverProtection { compressed: true, protected: false })
     });
     let va = LOCAL + first * PAGE_SIZE;
     let entries: Vec<_> = compressed.collect();

@@ -30,6 +30,7 @@ pub mod pictures;
 pub mod present;
 pub mod probe;
 pub mod processors;
+pub mod secrets;
 mod stream;
 pub mod timing;
 pub mod units;

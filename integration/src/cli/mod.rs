@@ -113,6 +113,20 @@ enum Command {
     /// Starts a bellhopd with video nodes, unless --config or --socket-path says where there are some, and a guest.
     /// Prints a table of the pictures: their times, bytes, and how long each took.
     Video(VideoArguments),
+    /// Encrypt a file for a guest on its adapter, by the device's security node
+    ///
+    /// What is sealed opens for the guest of the same socket (--socket-path), as long as the device has the same root key:
+    /// give it one with adapter.security_key. A bellhopd that this starts has a socket of its own each time.
+    Seal(SealArguments),
+    /// Decrypt a file that was sealed
+    ///
+    /// Fails if a byte of it was changed, or another guest sealed it. Without OUT, only says whether it is authentic.
+    Open(OpenArguments),
+    /// Ask the device for a signed statement about itself, or verify one
+    ///
+    /// A statement has the daemon's version and digests of its configuration, the adapter and the guest, over a nonce.
+    /// With --verify, checks the one in a file.
+    Attest(AttestArguments),
     /// Show an animation on a guest's display, and report what became of its frames
     ///
     /// Starts a bellhopd and a guest. Needs a configuration with a display (--config). To see the screen, start
@@ -271,6 +285,30 @@ struct VideoArguments {
 }
 
 #[derive(Debug, Clone, Args)]
+struct SealArguments {
+    #[command(flatten)]
+    seal: bellhop_guest::cli::SealArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
+struct OpenArguments {
+    #[command(flatten)]
+    open: bellhop_guest::cli::OpenArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
+struct AttestArguments {
+    #[command(flatten)]
+    attest: bellhop_guest::cli::AttestArguments,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+#[derive(Debug, Clone, Args)]
 struct PresentArguments {
     #[command(flatten)]
     present: bellhop_guest::cli::PresentArguments,
@@ -391,6 +429,13 @@ pub fn main() -> ExitCode {
             with(&host, VIDEO_NODES, |host| hosted(host, None, video.to_command_line()))
         }
         Command::Link(arguments) => arguments.run(),
+        Command::Seal(SealArguments { seal, host }) => hosted(&host, None, seal.to_command_line()),
+        Command::Open(OpenArguments { open, host }) => hosted(&host, None, open.to_command_line()),
+        Command::Attest(AttestArguments { attest, host }) => match attest.verified() {
+            Ok(true) => Ok(ExitCode::SUCCESS),
+            Ok(false) => hosted(&host, None, attest.to_command_line()),
+            Err(error) => Err(error),
+        },
         Command::Present(PresentArguments { present, host }) => {
             hosted(&host, None, present.to_command_line())
         }

@@ -6,6 +6,7 @@
 
 use crate::support::kernels::{Doubling, worker};
 use crate::support::screens::see_every_behaviour;
+use crate::support::secrets;
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
     report, run, succeed, text, video,
@@ -90,6 +91,12 @@ fn every_behaviour_of_a_chain_is_seen_in_a_container() {
 fn two_gpus_draw_frames_in_a_container_and_they_come_back() {
     let Some(container) = containers() else { return };
     support::links::see_frames(&mut container());
+}
+
+#[test]
+fn every_behaviour_of_a_security_node_is_seen_in_a_container() {
+    let Some(container) = containers() else { return };
+    secrets::see_every_behaviour_in(&mut container());
 }
 
 /// A guest that streams without end, in a container.

@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-host-kmd", &["bellhop-protocol"]),
     ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol", "bellhop-worker"]),
     ("bellhop-codec", &[]),
-    ("bellhop-worker", &["bellhop-codec"]),
+    ("bellhop-worker", &["bellhop-codec", "bellhop-protocol"]),
     ("bellhop-guest-umd", &["bellhop-protocol"]),
     ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
     ("bellhop-processes", &[]),

@@ -19,6 +19,7 @@ mod memory;
 mod neighbours;
 mod profiles;
 mod reference;
+mod secrets;
 mod selftest;
 mod spread;
 mod submitting;

@@ -9,6 +9,7 @@ pub mod links;
 pub mod python;
 pub mod qmp;
 pub mod screens;
+pub mod secrets;
 pub mod typed;
 pub mod video;
 
@@ -105,7 +106,8 @@ pub const LINK: &str = "[adapters.second]\ncopy_nodes = 1\n\
      [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
 
 /// Areas of behaviours that a device may not offer, and how many of each are seen even then.
-const OPTIONAL: [(&str, usize); 4] = [("kernel.", 1), ("display.", 0), ("video.", 1), ("link.", 0)];
+const OPTIONAL: [(&str, usize); 5] =
+    [("kernel.", 1), ("display.", 0), ("video.", 1), ("link.", 0), ("security.", 0)];
 
 /// Behaviours that the device does not offer with [`quick`] alone.
 pub const NOT_OFFERED: &[&str] =

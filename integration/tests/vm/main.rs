@@ -6,6 +6,7 @@ mod cloud_hypervisor;
 mod displays;
 mod kernels;
 mod links;
+mod secrets;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

@@ -58,6 +58,8 @@ open_enum! {
         VIDEO_ENCODE = 3;
         /// Copies only: SDMA.
         COPY = 6;
+        /// Sealing, opening and attestation: the security node (PSP).
+        CRYPTO = 8;
     }
 }
 

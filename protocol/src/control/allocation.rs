@@ -58,9 +58,13 @@ bitflags! {
         /// A display may show it (`DXGK_ALLOCATIONINFOFLAGS`, `Primary`): it supports local segments only, where it is
         /// contiguous, and stays resident and in its place while it is shown or a flip to it waits.
         const PRIMARY = 1 << 5;
+        /// No CPU reads it: it lies in `PRIVATE`, or in the host's memory where that has no room, and engines copy
+        /// from it to protected allocations only. It has no extents, supports `PRIVATE` and perhaps `SYSTEM`, has no
+        /// private data, and of the other flags at most `SHARED`. `NOT_SUPPORTED` without a security node.
+        const PROTECTED = 1 << 6;
         /// "Replicated across all adapters in LDA chain" (`DXGK_ALLOCATIONINFOFLAGS`, `LinkedMirrored`): each GPU of the
         /// chain has a copy in memory of its own, at the same addresses. An engine reads and writes the copy of its GPU, and
-        /// all are zeroes at first. It excludes `CPU_VISIBLE`, `SHARED`, `PRIMARY`, extents and the ordinal of a GPU.
+        /// all are zeroes at first. It excludes `CPU_VISIBLE`, `SHARED`, `PRIMARY`, `PROTECTED`, extents and the ordinal of a GPU.
         const LINKED_MIRRORED = 1 << 7;
     }
 }

@@ -25,6 +25,7 @@ pub mod node_context;
 pub mod power;
 pub mod present;
 pub mod process;
+pub mod security;
 pub mod topology;
 pub mod video;
 
@@ -211,6 +212,8 @@ open_enum! {
         CREATE_VIDEO_SESSION = 0xA1;
         /// [`video::DestroyVideoSession`]
         DESTROY_VIDEO_SESSION = 0xA2;
+        /// [`security::QuerySecurityCaps`]
+        QUERY_SECURITY_CAPS = 0xB0;
     }
 }
 

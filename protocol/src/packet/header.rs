@@ -49,6 +49,12 @@ open_enum! {
         VIDEO_DECODE = 0x32;
         /// Encodes a picture for a video session.
         VIDEO_ENCODE = 0x33;
+        /// Encrypts a range for this guest on this adapter.
+        SEAL = 0x38;
+        /// Decrypts what was sealed.
+        OPEN = 0x39;
+        /// Writes a signed statement about the device.
+        ATTEST = 0x3A;
         /// Writes page-table entries; privileged.
         WRITE_PAGE_TABLE = 0x40;
         /// Flushes an address space from the TLBs of all engines; privileged.

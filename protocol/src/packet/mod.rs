@@ -11,6 +11,7 @@ pub mod fence;
 pub mod flow;
 mod header;
 pub mod paging;
+pub mod security;
 pub mod surface;
 pub mod transfer;
 pub mod video;
@@ -20,6 +21,7 @@ use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
 use flow::IndirectBuffer;
 pub use header::{Opcode, PacketHeader, UNIT};
 use paging::{ClearMetadata, Decompress, FlushTlb, WritePageTable};
+use security::{Attest, Open, Seal};
 use surface::{CopyRect, FillRect, StretchRect};
 use transfer::{Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData};
 use video::Video;
@@ -87,6 +89,12 @@ pub enum Packet<'a> {
     VideoDecode(Video),
     /// `VIDEO_ENCODE`: see [`Video`].
     VideoEncode(Video),
+    /// See [`Seal`].
+    Seal(Seal),
+    /// See [`Open`].
+    Open(Open),
+    /// See [`Attest`].
+    Attest(Attest),
     /// See [`WritePageTable`].
     WritePageTable(WritePageTable),
     /// See [`FlushTlb`].
@@ -139,6 +147,9 @@ impl<'a> Packet<'a> {
             Opcode::DISPATCH_KERNEL => Self::DispatchKernel(fixed(header, bytes)?),
             Opcode::VIDEO_DECODE => Self::VideoDecode(fixed(header, bytes)?),
             Opcode::VIDEO_ENCODE => Self::VideoEncode(fixed(header, bytes)?),
+            Opcode::SEAL => Self::Seal(fixed(header, bytes)?),
+            Opcode::OPEN => Self::Open(fixed(header, bytes)?),
+            Opcode::ATTEST => Self::Attest(fixed(header, bytes)?),
             Opcode::WRITE_PAGE_TABLE => Self::WritePageTable(fixed(header, bytes)?),
             Opcode::FLUSH_TLB => Self::FlushTlb(fixed(header, bytes)?),
             Opcode::DECOMPRESS => Self::Decompress(fixed(header, bytes)?),

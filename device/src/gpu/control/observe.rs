@@ -90,6 +90,7 @@ impl Observe for Gpu {
         let roster = self.workers.as_ref().map(|workers| workers.desk().roster.load_full());
         let mut workers: Vec<_> =
             roster.iter().flat_map(|roster| roster.iter()).map(Listed::describe).collect();
+        workers.extend(self.security.as_ref().and_then(|security| security.describe()));
         workers.sort_unstable_by_key(|worker| worker.pid);
         for worker in &mut workers {
             worker.node = worker.node.map(|engine| self.chip.node_of(engine));

@@ -22,6 +22,7 @@ use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::prefetch::Stride;
 use crate::gpu::memory::tlb::Tlb;
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::security;
 use crate::gpu::shared::hw_queue::{HwQueue, Role};
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
 use bellhop_protocol::event::FaultReason;
@@ -56,17 +57,20 @@ pub struct Unit {
     pub windows: Windows,
     /// The processes that execute kernels, if the engine has any.
     pub workers: Option<Box<Workers>>,
+    /// The way to the worker with the keys, if the engine is a security node's.
+    pub security: Option<Box<security::unit::Unit>>,
 }
 
 impl Unit {
     /// A unit with empty caches.
-    pub fn new(workers: Option<Workers>) -> Self {
+    pub fn new(workers: Option<Workers>, security: Option<security::unit::Unit>) -> Self {
         Self {
             tlb: Tlb::new(),
             scratch: Scratch::new(),
             blocks: Blocks::new(),
             windows: std::array::from_fn(|_| Window::new()),
             workers: workers.map(Box::new),
+            security: security.map(Box::new),
         }
     }
 }

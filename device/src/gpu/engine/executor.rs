@@ -12,6 +12,7 @@ use crate::gpu::memory::compression::Codec;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::security;
 use crate::gpu::shared::chip::{Chip, attention};
 use crate::gpu::shared::fence::handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -41,8 +42,15 @@ impl Core {
         index: u32,
         engine_type: EngineType,
         workers: Option<Workers>,
+        security: Option<security::unit::Unit>,
     ) -> Self {
-        Self { chip, index, engine_type, unit: Unit::new(workers), rings: Rings::default() }
+        Self {
+            chip,
+            index,
+            engine_type,
+            unit: Unit::new(workers, security),
+            rings: Rings::default(),
+        }
     }
 
     /// Calls `act` with a queue's execution and the context of its packets.
@@ -189,7 +197,7 @@ impl<'a> Reached<'a> {
         unit: &'a mut Unit,
     ) -> (Context<'a>, &'a mut Windows) {
         let Self { queue, pinned, signals, waited, timing, others } = self;
-        let Unit { tlb, scratch, blocks, windows, workers } = unit;
+        let Unit { tlb, scratch, blocks, windows, workers, security } = unit;
         let codec = Codec { metadata: queue.partition.metadata(), blocks };
         let context = Context {
             chip: signals.chip,
@@ -207,6 +215,7 @@ impl<'a> Reached<'a> {
             mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
             scratch,
             workers: workers.as_deref_mut(),
+            security: security.as_deref_mut(),
         };
         (context, windows)
     }

@@ -19,6 +19,7 @@ use super::schedule::Pick;
 use super::turn_clock::TurnClock;
 use super::workers::Workers;
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::security;
 use crate::gpu::shared::chip::{Chip, EnginePort, attention, engine_state};
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::statistics::Tally;
@@ -85,17 +86,19 @@ enum Next {
 
 impl Engine {
     /// An engine without queues. `index` is its node and its index among the chip's ports. It executes kernels if
-    /// there is a desk.
+    /// there is a desk, and what needs keys if there is the other.
     pub fn new(
         chip: Arc<Chip>,
         index: u32,
         engine_type: EngineType,
         times: Times,
         desk: Option<Arc<Desk>>,
+        security: Option<Arc<security::desk::Desk>>,
     ) -> Self {
         let workers = desk.map(|desk| Workers::new(desk, index));
+        let security = security.map(security::unit::Unit::new);
         Self {
-            core: Core::new(chip, index, engine_type, workers),
+            core: Core::new(chip, index, engine_type, workers, security),
             times,
             clock: TurnClock::default(),
             doorbells: Doorbells::default(),

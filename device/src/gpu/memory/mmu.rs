@@ -58,6 +58,8 @@ enum Found {
     Direct(Place),
     /// In a compressed page.
     Compressed(Place),
+    /// In a protected page. Not cached, so that cached pages can be read by every packet.
+    Protected(Place),
 }
 
 /// A run: the first bytes of a range, as many as one access can handle.
@@ -69,6 +71,9 @@ pub enum Run<'a> {
     Words(VolatileSlice<'a>),
     /// This number of bytes lies in one compressed page, which only [`Mmu::read`] and [`Mmu::write`] can access.
     Compressed(usize),
+    /// The bytes are contiguous in one protected page. Every packet may write them; only those that put them into
+    /// protected memory again read them, with [`Mmu::load_protected`].
+    Protected(VolatileSlice<'a>),
 }
 
 impl Run<'_> {
@@ -76,10 +81,22 @@ impl Run<'_> {
     #[inline]
     pub fn len(&self) -> usize {
         match self {
-            Self::Direct(slice) | Self::Words(slice) => slice.len(),
+            Self::Direct(slice) | Self::Words(slice) | Self::Protected(slice) => slice.len(),
             Self::Compressed(length) => *length,
         }
     }
+
+    /// Whether the bytes are protected.
+    #[inline]
+    pub fn is_protected(&self) -> bool {
+        matches!(self, Self::Protected(_))
+    }
+}
+
+/// The fault of a packet that would make protected memory readable.
+#[cold]
+pub fn protected(gpu_va: u64) -> Violation {
+    Violation::new(FaultReason::PROTECTED_MEMORY, gpu_va)
 }
 
 /// The translation of the address after a run, found while looking for the run's end.
@@ -219,6 +236,9 @@ impl<'a> Mmu<'a> {
             return Err(Violation::new(FaultReason::WRITE_PROTECTION_FAULT, gpu_va));
         }
         let byte = place.plus(gpu_va % page_size.bytes());
+        if pte.is_protected() {
+            return Ok(Found::Protected(byte));
+        }
         if pte.compressed() {
             // Not cached, so that cached pages can always be accessed directly.
             return Ok(Found::Compressed(byte));
@@ -262,6 +282,11 @@ impl<'a> Mmu<'a> {
                     let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
                     return Ok(Run::Compressed(length.min(in_page)));
                 }
+                Found::Protected(place) => {
+                    let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
+                    let slice = self.memory.slice(place, length.min(in_page));
+                    return slice.map(Run::Protected).ok_or(access.page_fault(gpu_va));
+                }
             },
         };
         let mut run = PAGE_SIZE - gpu_va % PAGE_SIZE;
@@ -285,7 +310,7 @@ impl<'a> Mmu<'a> {
     /// page's start.
     ///
     /// # Errors
-    /// A page fault.
+    /// A page fault, or `PROTECTED_MEMORY`.
     #[inline]
     pub fn two_words(
         &mut self,
@@ -294,7 +319,11 @@ impl<'a> Mmu<'a> {
         access: Access,
     ) -> Result<[&'a AtomicU64; 2], Violation> {
         let fault = access.page_fault(page);
-        let Found::Direct(place) = self.translate(page, access)? else { return Err(fault) };
+        let place = match self.translate(page, access)? {
+            Found::Direct(place) => place,
+            Found::Compressed(_) => return Err(fault),
+            Found::Protected(_) => return Err(protected(page)),
+        };
         let [first, second] = offsets.map(|offset| self.memory.word(place.plus(offset)));
         Ok([first.ok_or(fault)?, second.ok_or(fault)?])
     }
@@ -316,6 +345,7 @@ impl<'a> Mmu<'a> {
                 self.read(gpu_va, &mut bytes)?;
                 Ok(u64::from_le_bytes(bytes))
             }
+            Found::Protected(_) => Err(protected(gpu_va)),
         }
     }
 
@@ -327,7 +357,7 @@ impl<'a> Mmu<'a> {
     pub fn store_word(&mut self, gpu_va: u64, value: u64) -> Result<(), Violation> {
         aligned(gpu_va, size_of::<u64>() as u64)?;
         match self.translate(gpu_va, Access::Write)? {
-            Found::Direct(place) => {
+            Found::Direct(place) | Found::Protected(place) => {
                 let word = self.memory.word(place).ok_or(Access::Write.page_fault(gpu_va))?;
                 publication::publish(word, value);
                 Ok(())
@@ -339,7 +369,7 @@ impl<'a> Mmu<'a> {
     /// Reads a range.
     ///
     /// # Errors
-    /// A page fault.
+    /// A page fault, or `PROTECTED_MEMORY`.
     #[inline]
     pub fn read(&mut self, gpu_va: u64, bytes: &mut [u8]) -> Result<(), Violation> {
         let mut done = 0;
@@ -388,10 +418,30 @@ impl<'a> Mmu<'a> {
         Ok(())
     }
 
-    /// Reads the bytes of the run at an address, as many as `to` has room for.
+    /// Reads the bytes of the run at an address, as many as `to` has room for, for a packet that puts them into
+    /// protected memory again where they are protected.
     ///
     /// # Errors
     /// A page fault.
+    pub fn load_protected(
+        &mut self,
+        gpu_va: u64,
+        run: &Run<'_>,
+        to: &mut [u8],
+    ) -> Result<(), Violation> {
+        match run {
+            Run::Protected(slice) => {
+                slice.copy_to(to);
+                Ok(())
+            }
+            run => self.load(gpu_va, run, to),
+        }
+    }
+
+    /// Reads the bytes of the run at an address, as many as `to` has room for.
+    ///
+    /// # Errors
+    /// A page fault, or `PROTECTED_MEMORY`.
     #[inline]
     pub fn load(&mut self, gpu_va: u64, run: &Run<'_>, to: &mut [u8]) -> Result<(), Violation> {
         match run {
@@ -408,6 +458,7 @@ impl<'a> Mmu<'a> {
                 let read = self.codec.read(self.memory, page, offset, to);
                 read.ok_or(Access::Read.page_fault(gpu_va))
             }
+            Run::Protected(_) => Err(protected(gpu_va)),
         }
     }
 
@@ -418,7 +469,7 @@ impl<'a> Mmu<'a> {
     #[inline]
     pub fn store(&mut self, gpu_va: u64, run: &Run<'_>, from: &[u8]) -> Result<(), Violation> {
         match run {
-            Run::Direct(slice) => {
+            Run::Direct(slice) | Run::Protected(slice) => {
                 slice.copy_from(from);
                 Ok(())
             }
@@ -441,8 +492,13 @@ impl<'a> Mmu<'a> {
         access: Access,
     ) -> Result<(Place, usize), Violation> {
         let offset = gpu_va % PAGE_SIZE;
-        let (Found::Direct(place) | Found::Compressed(place)) = self.translate(gpu_va, access)?;
-        Ok((place.minus(offset), offset as usize))
+        match self.translate(gpu_va, access)? {
+            Found::Direct(place) | Found::Compressed(place) => {
+                Ok((place.minus(offset), offset as usize))
+            }
+            // Never compressed, and paging does not see it as protected.
+            Found::Protected(_) => Err(protected(gpu_va)),
+        }
     }
 
     /// Decompresses the page that contains an address.

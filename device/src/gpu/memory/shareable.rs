@@ -3,10 +3,11 @@
 //! Memory that kernels may reach: engines share it with the processes that execute them.
 //!
 //! Not fences and their logs, whose words engines read and write whole, wherever their values are; not memory that several
-//! guests share; and not pages that are mapped as compressed, which only engines can decode.
+//! guests share; not pages that are mapped as compressed, which only engines can decode; and no protected pages: a kernel
+//! could store their bytes anywhere.
 
 use super::address_map::AddressMap;
-use super::mmu::Access;
+use super::mmu::{Access, protected};
 use super::page_table::AddressSpace;
 use super::violation::Violation;
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -32,7 +33,7 @@ pub struct ShareablePage {
 
 impl ShareablePage {
     fn new((pte, size): (Pte, PageSize)) -> Option<Self> {
-        let page = pte.page().filter(|_| !pte.compressed())?;
+        let page = pte.page().filter(|_| !pte.compressed() && !pte.is_protected())?;
         Some(Self { page, size, writable: pte.is_writable() })
     }
 }
@@ -86,7 +87,9 @@ pub fn extent<'m>(
         let found = space.shareable_to_remember(gpu_va, engine)?;
         Some((found, memory.locate_shareable(found.page, found.size)?))
     };
-    let (page, place) = find(gpu_va).ok_or(fault)?;
+    let Some((page, place)) = find(gpu_va) else {
+        return Err(if space.walk(gpu_va).0.is_protected() { protected(gpu_va) } else { fault });
+    };
     let writable = page.writable;
     if access == Access::Write && !writable {
         return Err(Violation::new(FaultReason::WRITE_PROTECTION_FAULT, gpu_va));
@@ -216,7 +219,7 @@ mod tests {
     #[test]
     fn what_several_guests_share_and_what_only_engines_decode_is_no_kernels() {
         let space = space();
-        let compressed = DriverProtection { compressed: true };
+        let compressed = DriverProtection { compressed: true, protected: false };
         for (page, entry) in (0..).zip([
             pte(Segment::Fence, 0, true),
             pte(Segment::CrossAdapter, 0, true),

@@ -3,6 +3,7 @@
 //! The configuration of a GPU.
 
 use crate::gpu::display::config::DisplayConfig;
+use crate::gpu::security::config::SecurityConfig;
 use crate::gpu::workers::config::{KernelsConfig, VideoConfig};
 use bellhop_host_kmd::hardware::DoorbellModel;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct GpuConfig {
     pub video_encode_engines: u32,
     /// What has the video sessions, or why there are none.
     pub video: Result<VideoConfig, String>,
+    /// The security node; without it there is none.
+    pub security: Option<SecurityConfig>,
     /// The displays that each guest has.
     pub display: DisplayConfig,
 }
@@ -78,6 +81,7 @@ impl Default for GpuConfig {
             video_decode_engines: 0,
             video_encode_engines: 0,
             video: Err("this adapter has no video nodes".into()),
+            security: None,
             display: DisplayConfig::default(),
         }
     }

@@ -53,6 +53,8 @@ pub struct Partition {
     weight: AtomicU32,
     /// Its share of the physical doorbells; 0 stands for an equal share.
     doorbell_share: AtomicU32,
+    /// SHA-256 of what it is known by, of which its keys are derived.
+    identity: OnceLock<[u8; 32]>,
     /// Becomes readable when the guest kicks its control queue, if it is known.
     kick: OnceLock<OwnedFd>,
     /// An engine's direct way to reach the guest, if there is one.
@@ -98,6 +100,7 @@ impl Partition {
             front_end: OnceLock::new(),
             weight: AtomicU32::new(DEFAULT_WEIGHT),
             doorbell_share: AtomicU32::new(0),
+            identity: OnceLock::new(),
             kick: OnceLock::new(),
             nudge: OnceLock::new(),
             events: OnceLock::new(),
@@ -285,6 +288,22 @@ impl Partition {
         let offset = self.host_memory.offset_of(log.storage);
         let region = self.host_memory.region();
         offset.is_some_and(|offset| logs.set(log.log_type, region, offset))
+    }
+
+    /// Sets what the guest is known by; once.
+    pub fn set_identity(&self, identity: [u8; 32]) {
+        if self.identity.set(identity).is_err() {
+            tracing::error!(guest = self.id.0, "a guest's identity was set twice");
+        }
+    }
+
+    /// SHA-256 of what the guest is known by. Nothing is known of one that no front end attached.
+    pub fn identity(&self) -> &[u8; 32] {
+        self.identity.get_or_init(|| {
+            let mut unknown = [0xFF; 32];
+            unknown[..8].copy_from_slice(&self.id.0.to_le_bytes());
+            unknown
+        })
     }
 
     /// Control plane: sets its weight, which determines its share of engine time.

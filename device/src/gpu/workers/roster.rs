@@ -63,6 +63,13 @@ impl Listed {
     }
 }
 
+/// What a tool is told of the worker of a security node, which has none of the roles and no guest.
+pub fn describe_keeper(pid: u32, node: u32) -> WorkerDescription {
+    let Status { memory, shared, .. } = Status::read(pid);
+    let (guest, space, node) = (None, None, Some(node));
+    WorkerDescription { pid, role: "security", state: "keys", guest, space, node, memory, shared }
+}
+
 /// What Linux says of a process.
 #[derive(Debug, Default)]
 struct Status {

@@ -124,6 +124,12 @@ section! {
         video_sessions: Count<1, 256> = at(16);
         /// Memory of such a process's own, for the pictures that its codec keeps.
         video_memory: Mib<64, 65_536> = at(1024);
+        /// Security nodes: protected allocations, sealing, opening and attestation. The last node is the security node's.
+        security_nodes: Count<0, 1> = at(0);
+        /// Path of a file of 32 random bytes, which nobody but the daemon's user may read: the root of the security
+        /// node's keys. Without it, the root is drawn when the daemon starts, and what guests sealed opens no more when
+        /// it has ended.
+        security_key: PathBuf;
         /// Most megapixels in a second, blanks included, that all displays of a guest show together. 0 is any number.
         display_megapixels: Count<0, 1_000_000> = at(0);
         /// The displays of each guest, at most 16: tables `[[adapter.displays]]`.

@@ -98,7 +98,7 @@ impl AdapterConfig {
     /// The number of its nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.compute_nodes.get() + self.copy_nodes.get()
+        self.compute_nodes.get() + self.copy_nodes.get() + self.security_nodes.get()
     }
 
     /// The features that the kernel enables for the driver.
@@ -157,6 +157,7 @@ impl Config {
             video_decode_engines: adapter.video_decode_nodes.get(),
             video_encode_engines: adapter.video_encode_nodes.get(),
             video,
+            security: None,
             display,
         }
     }

@@ -18,7 +18,7 @@ impl KeyPath {
     }
 
     /// The table of an adapter; the first has no name.
-    pub(super) fn of_adapter(name: &str) -> Self {
+    pub(in crate::service) fn of_adapter(name: &str) -> Self {
         match name {
             "" => Self::new(["adapter"]),
             name => Self::new(["adapters", name]),

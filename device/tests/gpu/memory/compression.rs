@@ -37,7 +37,7 @@ fn counters(length: u64) -> Vec<u8> {
 
 /// Maps pages of a segment as compressed.
 fn map_compressed(guest: &Guest, segment: Segment, address: u64) {
-    let protection = DriverProtection { compressed: true };
+    let protection = DriverProtection { compressed: true, protected: false };
     let pages =
         (0..PAGES).map(|page| PhysicalPage { segment, address: address + page * PAGE_SIZE });
     let entries: Vec<_> = pages.map(|page| Pte::new(page, true).protected(protection)).collect();

@@ -63,6 +63,31 @@ const ALLOWED: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
+/// System calls that the process with the keys needs: its socket, its buffer, and memory of its own.
+const ALLOWED_WITH_KEYS: &[i64] = &[
+    libc::SYS_write,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_close,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigaction,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
 /// Closes all descriptors but the standard ones. Must be called before the program opens any other.
 pub fn close_others() {
     // SAFETY: no value of this program owns one of these descriptors yet.
@@ -102,13 +127,25 @@ fn lengthen_files_in_memory(bytes: u64) -> anyhow::Result<()> {
 /// # Errors
 /// When Linux refuses. Missing Landlock is no error.
 pub fn enter(memory: u64) -> anyhow::Result<()> {
+    lengthen_files_in_memory(memory)?;
+    enter_with(memory, ALLOWED)
+}
+
+/// As [`enter`], for the process with the keys, which needs less and has no driver.
+///
+/// # Errors
+/// As [`enter`].
+pub fn enter_for_keys(memory: u64) -> anyhow::Result<()> {
+    enter_with(memory, ALLOWED_WITH_KEYS)
+}
+
+fn enter_with(memory: u64, calls: &[i64]) -> anyhow::Result<()> {
     let limit = |resource, most| {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .with_context(|| format!("cannot limit {resource:?}"))
     };
     // When memory is short, Linux ends a worker rather than its owner. Without this it only chooses worse.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    lengthen_files_in_memory(memory)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, DESCRIPTORS)?;
     limit(Resource::Data, memory)?;
@@ -122,13 +159,13 @@ pub fn enter(memory: u64) -> anyhow::Result<()> {
         .and_then(|rules| rules.all_threads(true))
         .and_then(|rules| rules.restrict_self())
         .context("cannot give up files")?;
-    let filter = filter().context("cannot make the filter of system calls")?;
+    let filter = filter(calls).context("cannot make the filter of system calls")?;
     seccompiler::apply_filter_all_threads(&filter).context("cannot give up system calls")
 }
 
-fn filter() -> anyhow::Result<BpfProgram> {
+fn filter(calls: &[i64]) -> anyhow::Result<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+        calls.iter().map(|call| (*call, Vec::new())).collect();
     // A thread aborts by a signal to itself. Signals to other processes are refused.
     let own = SeccompCondition::new(
         0,

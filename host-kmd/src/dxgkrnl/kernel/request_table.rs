@@ -50,6 +50,7 @@ use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitC
 use bellhop_protocol::control::power::{QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
 use bitflags::bitflags;
@@ -153,6 +154,7 @@ const REQUESTS: &[Declaration] = declare! {
         Escape => escape;
         QueryKernelCaps => query_kernel_caps;
         QueryVideoCaps => query_video_caps;
+        QuerySecurityCaps => query_security_caps;
         QueryChildRelations => query_child_relations;
         QueryChildStatus => query_child_status;
         QueryDeviceDescriptor => query_device_descriptor;

@@ -16,6 +16,7 @@ use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::power::EnginePowerState;
+use bellhop_protocol::control::security::SecurityCaps;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::handoff::fence_log::FenceLog;
 use delegate::delegate;
@@ -31,6 +32,15 @@ impl Adapter for LinkedHardware {
 
     fn gpu_count(&self) -> u8 {
         u8::try_from(self.gpus.len()).unwrap_or(u8::MAX)
+    }
+
+    /// A chain has one security node, whose keys its guests have: that of the first GPU with one.
+    fn security_caps(&self) -> SecurityCaps {
+        let mut caps = self.each().map(|(_, first_node, gpu)| {
+            let caps = gpu.security_caps();
+            SecurityCaps { node: first_node + caps.node, ..caps }
+        });
+        caps.find(SecurityCaps::is_supported).unwrap_or_default()
     }
 
     fn physical_doorbells(&self) -> u32 {

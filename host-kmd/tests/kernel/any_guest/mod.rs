@@ -47,6 +47,7 @@ use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
 use bellhop_protocol::doorbell::DoorbellPrivateData;
 use bellhop_protocol::event::{Event, EventKind, FaultReason, FlipOutcome};
@@ -407,6 +408,8 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             let (process, kernel) = seen.pick(RequestCode::CREATE_KERNEL, a);
             if d % 8 == 0 {
                 bytes(0, &QueryKernelCaps { reserved: 0 })
+            } else if d % 8 == 1 {
+                bytes(0, &QuerySecurityCaps { reserved: 0 })
             } else {
                 bytes(process, &DestroyKernel { kernel })
             }

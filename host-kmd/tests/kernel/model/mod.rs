@@ -15,11 +15,11 @@ pub use hardware::ModelKernel;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, DisplayCaps, DoorbellModel, EngineProgress, Fault, FenceStorage, GpuOrdinal,
-    GuestId, HwQueueDescription, HwQueueId, Interrupt, KernelNumber, KernelSubmission,
-    NodeDescription, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, RingBinding,
-    SchedulingPriority, Segment, SlotValue, SystemContext, UnknownId, VideoSessionNumber,
-    VideoSettings, WorkerDescription,
+    AddressSpaceId, DisplayCaps, DoorbellModel, DriverProtection, EngineProgress, Fault,
+    FenceStorage, GpuOrdinal, GuestId, HwQueueDescription, HwQueueId, Interrupt, KernelNumber,
+    KernelSubmission, NodeDescription, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte,
+    RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext, UnknownId,
+    VideoSessionNumber, VideoSettings, WorkerDescription,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -251,7 +251,13 @@ impl State {
                 match entry.page() {
                     Some(PhysicalPage { segment, address }) => {
                         let page = PhysicalPage { segment, address: address + at };
-                        entries.insert(large + at, Pte::new(page, entry.is_writable()))
+                        entries.insert(
+                            large + at,
+                            Pte::new(page, entry.is_writable()).protected(DriverProtection {
+                                compressed: entry.compressed(),
+                                protected: entry.is_protected(),
+                            }),
+                        )
                     }
                     None => entries.remove(&(large + at)),
                 };

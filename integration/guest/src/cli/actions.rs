@@ -123,6 +123,9 @@ pub(super) fn work_on(
             agent::serve(guest, placement, &arguments.options())?;
             Ok(Ending::Succeeded)
         }
+        Work::Seal(arguments) => arguments.run(guest).map(|()| Ending::Succeeded),
+        Work::Open(arguments) => arguments.run(guest).map(|()| Ending::Succeeded),
+        Work::Attest(arguments) => arguments.run(guest).map(|()| Ending::Succeeded),
         Work::Hotplug(HotplugArguments { address, size, until_unplugged }) => {
             let memory = *address..address.saturating_add(*size);
             if *until_unplugged {

@@ -7,7 +7,10 @@
 //! asked for.
 
 use super::video::VideoJob;
-use super::{Cli, KernelArguments, LinkArguments, PictureArguments, VideoArguments, Work};
+use super::{
+    AttestArguments, Cli, KernelArguments, LinkArguments, OpenArguments, PictureArguments,
+    SealArguments, VideoArguments, Work,
+};
 use clap::Parser;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -83,6 +86,9 @@ impl Carried {
                 ("video", self.video(arguments).to_command_line())
             }
             Work::Link(arguments) => ("link", self.link(arguments).to_command_line()),
+            Work::Seal(arguments) => ("seal", self.seal(arguments).to_command_line()),
+            Work::Open(arguments) => ("open", self.open(arguments).to_command_line()),
+            Work::Attest(arguments) => ("attest", self.attest(arguments).to_command_line()),
             _ => return Ok(None),
         };
         // Options of the device come first.
@@ -119,6 +125,30 @@ impl Carried {
 
     fn link(&mut self, mut arguments: LinkArguments) -> LinkArguments {
         if let Some(output) = arguments.file() {
+            self.take_output(output);
+        }
+        arguments
+    }
+
+    fn seal(&mut self, mut arguments: SealArguments) -> SealArguments {
+        arguments.input = self.carry(&arguments.input);
+        self.take_output(&mut arguments.output);
+        arguments
+    }
+
+    fn open(&mut self, mut arguments: OpenArguments) -> OpenArguments {
+        arguments.input = self.carry(&arguments.input);
+        if let Some(output) = &mut arguments.output {
+            self.take_output(output);
+        }
+        arguments
+    }
+
+    fn attest(&mut self, mut arguments: AttestArguments) -> AttestArguments {
+        if let Some(statement) = &mut arguments.verify {
+            *statement = self.carry(statement);
+        }
+        if let Some(output) = &mut arguments.output {
             self.take_output(output);
         }
         arguments
@@ -210,6 +240,18 @@ mod tests {
             assert!(drawn.task.contains(&format!("{option}=-").into()), "{:?}", drawn.task);
         }
         assert_eq!(carried(&[], &["link", "frames"]).output, None);
+    }
+
+    #[test]
+    fn files_of_secrets_go_into_the_guest_and_come_back() {
+        let sealed = carried(&[], &["seal", "--protect", "a/x", "b/y"]);
+        assert_eq!(names(&sealed), [("a/x", "x")]);
+        assert_eq!(sealed.output.as_deref(), Some(Path::new("b/y")));
+        assert_eq!(sealed.task, ["seal", "--protect", "--", "/files/x", "-"]);
+        assert_eq!(carried(&[], &["open", "a/x"]).task, ["open", "--", "/files/x"]);
+        let statement = carried(&[], &["attest", "--nonce", &"0a".repeat(32), "--out", "s"]);
+        assert_eq!(statement.output.as_deref(), Some(Path::new("s")));
+        assert_eq!(statement.task[2], "--out=-");
     }
 
     #[test]

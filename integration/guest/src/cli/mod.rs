@@ -10,6 +10,7 @@ mod kernels;
 mod link;
 mod place;
 mod present;
+mod secrets;
 mod video;
 
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
@@ -18,6 +19,7 @@ pub use kernels::{KernelArguments, PictureArguments};
 pub use link::{HostsPart, LinkArguments};
 pub use place::PlaceArguments;
 pub use present::PresentArguments;
+pub use secrets::{AttestArguments, OpenArguments, SealArguments};
 pub use video::VideoArguments;
 
 use crate::bench;
@@ -67,6 +69,12 @@ enum Work {
     Picture(PictureArguments),
     /// Decode an AV1 video on the GPU, or encode one
     Video(VideoArguments),
+    /// Encrypt a file for this guest on this adapter
+    Seal(SealArguments),
+    /// Decrypt a file that was sealed
+    Open(OpenArguments),
+    /// Ask for a signed statement about the device, or verify one
+    Attest(AttestArguments),
     /// Show an animation on the guest's display, and report what became of its frames
     Present(PresentArguments),
     /// Work on several GPUs that the host linked into one adapter
@@ -141,6 +149,7 @@ fn work(cli: Cli) -> anyhow::Result<Ending> {
                 return Ok(Ending::of_bench(regressed));
             }
         }
+        Work::Attest(arguments) if arguments.verified()? => return Ok(Ending::Succeeded),
         _ => {}
     }
     let (placement, advice) = (cli.device.place.policy(), cli.device.advice.as_deref());
@@ -281,6 +290,27 @@ mod tests {
             };
             assert_eq!(format!("{first:?}"), format!("{back:?}"));
         }
+        for line in [
+            &["seal", "--protect", "--", "-a", "b"][..],
+            &["open", "a"],
+            &["open", "--", "-a", "-"],
+            &["attest", "--key"],
+        ] {
+            let line: Vec<_> = line.iter().map(OsString::from).collect();
+            let back = match parse(line.clone()) {
+                Work::Seal(arguments) => parse(arguments.to_command_line()),
+                Work::Open(arguments) => parse(arguments.to_command_line()),
+                Work::Attest(arguments) => parse(arguments.to_command_line()),
+                _ => panic!("another command"),
+            };
+            assert_eq!(format!("{:?}", parse(line)), format!("{back:?}"));
+        }
+        let (nonce, key) = ("0a".repeat(32), "0b".repeat(32));
+        let line = ["attest", "--nonce", &nonce, "--verify=-s", "--public-key", &key, "--guest=g"];
+        let line: Vec<_> = line.iter().map(OsString::from).collect();
+        let Work::Attest(attest) = parse(line.clone()) else { panic!("another command") };
+        let back = parse(attest.to_command_line());
+        assert_eq!(format!("{:?}", parse(line)), format!("{back:?}"));
         let Work::Selftest(back) = parse(selftest.to_command_line()) else {
             panic!("another command")
         };

@@ -5,7 +5,7 @@
 use super::behaviour::Behaviour;
 use super::{
     adapter, agent, display, fence, handle, kernel, km, link, memory, packet, power, process,
-    queue, scheduling, video, virtqueue,
+    queue, scheduling, security, video, virtqueue,
 };
 
 /// All behaviours, in the order in which they run.
@@ -38,6 +38,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         display::BEHAVIOURS,
         video::BEHAVIOURS,
         link::BEHAVIOURS,
+        security::BEHAVIOURS,
         queue::fault::BEHAVIOURS,
         scheduling::tdr::BEHAVIOURS,
         virtqueue::BEHAVIOURS,

@@ -29,6 +29,7 @@ mod run;
 mod scarce_doorbells;
 mod scene;
 mod scheduling;
+mod security;
 mod source;
 mod video;
 mod virtqueue;

@@ -64,4 +64,5 @@ pub(super) const PROTOCOL_PACKETS: &str = "docs/protocol.md: 5. Packets";
 pub(super) const PROTOCOL_REQUESTS: &str = "docs/protocol.md: 6. Requests";
 pub(super) const KERNELS: &str = "docs/kernels.md: The protocol";
 pub(super) const VIDEO: &str = "docs/video.md: The protocol";
+pub(super) const SECURITY: &str = "docs/protocol.md: Sealed bytes and statements";
 pub(super) const VIRTIO: &str = "VIRTIO 1.3: 2.7 Split Virtqueues";

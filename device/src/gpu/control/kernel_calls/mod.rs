@@ -22,6 +22,7 @@ use bellhop_host_kmd::hardware::{
     Adapter, AddressSpaceId, DoorbellModel, GuestId, HwQueueId, Interrupt, Interrupts,
     NodeDescription, UnknownId,
 };
+use bellhop_protocol::control::security::SecurityCaps;
 use std::sync::Arc;
 
 impl Gpu {
@@ -82,6 +83,10 @@ impl Adapter for Gpu {
 
     fn optimized_fence_interrupt(&self) -> bool {
         self.chip.optimized_fence_interrupt
+    }
+
+    fn security_caps(&self) -> SecurityCaps {
+        self.security.as_ref().map(|security| security.caps()).unwrap_or_default()
     }
 
     fn physical_doorbells(&self) -> u32 {

@@ -97,7 +97,7 @@ impl Rig {
         rustix::io::pwrite(guest.0.bar().file(), &nops, LAYOUT.local_memory()).unwrap();
         let GpuConfig { spin, idle, hang, quantum, .. } = config;
         let times = Times { spin, idle, hang, quantum };
-        let engine = Engine::new(Arc::clone(&chip), 0, EngineType::THREE_D, times, None);
+        let engine = Engine::new(Arc::clone(&chip), 0, EngineType::THREE_D, times, None, None);
         Self { engine, chip, nodes, queue: queue_of(&guest, 1), submitted: 0 }
     }
 

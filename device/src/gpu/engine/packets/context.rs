@@ -7,6 +7,7 @@ use crate::gpu::engine::others::Others;
 use crate::gpu::engine::workers::Workers;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::security;
 use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::fence::handle::FenceHandle;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -66,6 +67,8 @@ pub struct Context<'a> {
     pub scratch: &'a mut Scratch,
     /// The processes that execute kernels, if the engine has any.
     pub workers: Option<&'a mut Workers>,
+    /// The way to the worker with the keys, if the engine is a security node's.
+    pub security: Option<&'a mut security::unit::Unit>,
 }
 
 /// What is known of the time of a turn.

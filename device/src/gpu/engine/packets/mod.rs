@@ -9,6 +9,7 @@ pub mod flow;
 pub mod kernel;
 pub mod paging;
 pub mod progress;
+pub mod security;
 pub mod stretch;
 pub mod surface;
 pub mod transfer;
@@ -23,6 +24,7 @@ use dispatch::KernelRun;
 use kernel::KernelBatch;
 use paging::{Clearing, Decompression};
 use progress::Progress;
+use security::Securing;
 use stretch::Stretching;
 use surface::{RectCopying, RectFilling};
 use transfer::{Comparison, Copying, Filling, Hashing};
@@ -117,6 +119,15 @@ pub fn execute(
         Packet::VideoDecode(packet) | Packet::VideoEncode(packet) => {
             left.operation = Some(Operation::Video(Box::new(VideoWork::new(context, packet)?)));
         }
+        Packet::Seal(packet) => {
+            left.operation = Some(Operation::Secure(Securing::seal(context, packet)?));
+        }
+        Packet::Open(packet) => {
+            left.operation = Some(Operation::Secure(Securing::open(context, packet)?));
+        }
+        Packet::Attest(packet) => {
+            left.operation = Some(Operation::Secure(Securing::attest(context, packet)?));
+        }
         // Only a system context gets here: see `Execution::next_packet`.
         Packet::WritePageTable(packet) => paging::write_page_table(context, packet)?,
         Packet::FlushTlb(packet) => {
@@ -156,6 +167,8 @@ pub enum Operation {
     Kernel(Box<KernelBatch>),
     /// `VIDEO_DECODE` and `VIDEO_ENCODE`.
     Video(Box<VideoWork>),
+    /// `SEAL`, `OPEN` or `ATTEST`.
+    Secure(Securing),
     /// `DECOMPRESS`.
     Decompress(Decompression),
     /// `CLEAR_METADATA`.
@@ -180,6 +193,7 @@ impl Operation {
             Self::Dispatch(kernel) => kernel.step(context, limit),
             Self::Kernel(batch) => batch.step(context),
             Self::Video(work) => work.step(context),
+            Self::Secure(securing) => securing.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),
             Self::ClearMetadata(clearing) => clearing.step(context, limit),
         }

@@ -7,7 +7,7 @@
 
 use super::context::{BUFFER, Context};
 use super::progress::{Cursor, Progress};
-use crate::gpu::memory::mmu::{Access, Ahead, Run, check_range};
+use crate::gpu::memory::mmu::{Access, Ahead, Run, check_range, protected};
 use crate::gpu::memory::prefetch::prefetch;
 use crate::gpu::memory::violation::{Violation, aligned};
 use bellhop_protocol::PAGE_SIZE;
@@ -219,8 +219,8 @@ impl Copying {
         found
     }
 
-    /// As [`Self::copy_runs`], where one of the runs is compressed or holds fence values. The destination is the
-    /// shorter.
+    /// As [`Self::copy_runs`], where one of the runs is compressed or protected, or holds fence values. The destination
+    /// is the shorter. Protected bytes go to protected memory only.
     #[cold]
     fn copy_buffered(
         &self,
@@ -230,8 +230,11 @@ impl Copying {
     ) -> Result<usize, Violation> {
         let done = self.cursor.done;
         let length = destination.len().min(BUFFER);
+        if source.is_protected() && !destination.is_protected() {
+            return Err(protected(self.destination + done));
+        }
         let buffer = &mut context.scratch.first[..length];
-        context.mmu.load(self.source + done, source, buffer)?;
+        context.mmu.load_protected(self.source + done, source, buffer)?;
         context.mmu.store(self.destination + done, destination, buffer)?;
         Ok(length)
     }

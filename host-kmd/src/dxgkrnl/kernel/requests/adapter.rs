@@ -11,12 +11,22 @@ use bellhop_protocol::control::adapter::{
     NativeFenceCaps, NodeMetadata, OpenAdapter, QueryClockCalibration, QueryNativeFenceCaps,
     QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
 };
+use bellhop_protocol::control::security::{QuerySecurityCaps, SecurityCaps};
 use bellhop_protocol::features::{Features, Version};
 
 /// Ticks of the adapter's clock per second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
 impl ProcessAccess<'_> {
+    /// What the security node offers.
+    pub(crate) fn query_security_caps(
+        &mut self,
+        request: QuerySecurityCaps,
+    ) -> Handled<SecurityCaps> {
+        zero("reserved", request.reserved)?;
+        Ok(Answer::Done(self.hardware.security_caps()))
+    }
+
     /// `D3DKMTOpenAdapter`. A restarted driver may open the adapter again, but not while processes exist, because
     /// they rely on the features.
     pub(crate) fn open_adapter(&mut self, request: OpenAdapter) -> Handled<AdapterInfo> {

@@ -11,7 +11,7 @@ use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::Context;
-use crate::hardware::{GpuOrdinal, Segment};
+use crate::hardware::{DriverProtection, GpuOrdinal, Segment};
 use crate::vidmm::allocation::Description;
 use crate::vidmm::pool::is_whole_pages;
 use crate::vidmm::segment::Memory;
@@ -144,6 +144,21 @@ impl ProcessAccess<'_> {
             })
             .filter(|flags| !is_own || !flags.contains(AllocationFlags::SHARED))
             .ok_or(wrong("flags", request.flags))?;
+        let is_protected = flags.contains(AllocationFlags::PROTECTED);
+        if is_protected {
+            if !self.hardware.security_caps().is_supported() {
+                return Err(RequestError::NotSupported(
+                    "protected allocations without a security node",
+                ));
+            }
+            // Each other flag, its own pages and the driver's private format would show its bytes to a CPU, to a
+            // viewer, or to an engine that asks no page table.
+            let others = AllocationFlags::PROTECTED | AllocationFlags::SHARED;
+            if is_own || !others.contains(flags) {
+                return Err(wrong("flags", request.flags));
+            }
+            zero("private_data", request.private_data)?;
+        }
         let is_primary = flags.contains(AllocationFlags::PRIMARY);
         if is_primary {
             self.display_ddi()?;
@@ -156,6 +171,10 @@ impl ProcessAccess<'_> {
             .filter(|set| !is_own || set.contains(SegmentSet::SYSTEM))
             .filter(|set| !cpu_visible || is_own || set.contains(SegmentSet::LOCAL))
             .filter(|set| !is_primary || !set.contains(SegmentSet::SYSTEM))
+            .filter(|set| {
+                !is_protected
+                    || set.contains(SegmentSet::PRIVATE) && !set.contains(SegmentSet::LOCAL)
+            })
             .ok_or(wrong("supported_segments", supported_segments))?;
         let preferred = SegmentSet::from_bits(preferred_segment)
             .filter(|set| supported.contains(*set) && set.bits().count_ones() <= 1)
@@ -216,6 +235,8 @@ impl ProcessAccess<'_> {
         let stays_in_aperture = is_accessed_physically(request)
             && request.supported_segments & SegmentSet::SYSTEM.bits() != 0;
         let driver = self.miniport.driver_protection(request.private_data);
+        let protected = request.flags & AllocationFlags::PROTECTED.bits() != 0;
+        let driver = DriverProtection { protected, ..driver };
         let allocation = Allocation::new(request.device, request.size, content, driver);
         let is_primary = request.flags & AllocationFlags::PRIMARY.bits() != 0;
         let allocation = allocation.with_pages(stays_in_aperture, extents);

@@ -102,12 +102,6 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         let kind = only("kind", 4, AllocationKind::PAGED.0.into(), parameter);
         kind.naming(0, segments).naming(1, segments)
     };
-    let any_flags = || {
-        // A shared allocation cannot be accessed physically, and a mirrored one is neither shared nor CPU-visible. An
-        // adapter that is no chain has no other GPU.
-        let is_known = |flags| flags & !0x9f == 0 && flags & 0x18 != 0x18;
-        if_so("flags", 4, move |flags| is_known(flags) && (flags & 0x80 == 0 || flags & 0x11 == 0))
-    };
     let of_paged = vec![
         handle("device", device),
         if_so("size", 8, |size| size.is_multiple_of(PAGE_SIZE) && size > 0),
@@ -117,7 +111,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| segments == 1),
         if_so("preferred_segment", 4, |segment| segment < 2),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        any_flags(),
+        field("flags", 4, paged_flags),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
@@ -131,7 +125,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
         if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        any_flags(),
+        field("flags", 4, paged_flags),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
@@ -145,7 +139,7 @@ pub(super) fn create_allocation(world: &World) -> Vec<Row> {
         if_so("supported_segments", 4, |segments| (1..8).contains(&segments)),
         if_so("preferred_segment", 4, |segment| [0, 1, 4].contains(&segment)),
         if_so("eviction_segments", 4, |segments| segments < 2),
-        any_flags(),
+        field("flags", 4, paged_flags),
         any("priority", 4),
         if_so("private_data", 4, |data| data < 2),
     ];
@@ -239,4 +233,21 @@ pub(super) fn basic_plus_plus(world: &World) -> Row {
         zero("reserved", 4),
     ];
     row_with_list(world.client.process, &request, &[entry], fields)
+}
+
+/// A shared allocation cannot be accessed physically, and a mirrored one has one place for no CPU, process or display. An
+/// adapter that is no chain has no other GPU, and none is protected without a security node.
+fn paged_flags(flags: u64) -> Result<(), Status> {
+    let [shared_physical, mirrored, cpu_shared_primary] = [0x18, 0x80, 0x31];
+    match flags {
+        0x100.. => Err(Status::INVALID_PARAMETER),
+        _ if flags & shared_physical == shared_physical => Err(Status::INVALID_PARAMETER),
+        _ if flags & mirrored != 0 && flags & cpu_shared_primary != 0 => {
+            Err(Status::INVALID_PARAMETER)
+        }
+        _ if flags & 0x40 != 0 => Err(Status::NOT_SUPPORTED),
+        // These segments are not a primary's.
+        _ if flags & 0x20 != 0 => Err(Status::INVALID_PARAMETER),
+        _ => Ok(()),
+    }
 }

@@ -46,6 +46,7 @@ use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::features::Version;
@@ -469,6 +470,9 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         }
         RequestCode::QUERY_KERNEL_CAPS => {
             vec![row(0, &QueryKernelCaps { reserved: 0 }, vec![zero("reserved", 8)])]
+        }
+        RequestCode::QUERY_SECURITY_CAPS => {
+            vec![row(0, &QuerySecurityCaps { reserved: 0 }, vec![zero("reserved", 8)])]
         }
         RequestCode::CREATE_KERNEL => vec![kernel(process, client.device, world.fixed.1)],
         RequestCode::DESTROY_KERNEL => {

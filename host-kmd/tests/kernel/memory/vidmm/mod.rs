@@ -5,6 +5,7 @@
 mod addresses;
 mod budgets;
 mod placement;
+mod protected;
 mod sharing;
 mod work;
 
@@ -31,7 +32,11 @@ fn new() -> (Bench, Client) {
 }
 
 fn with_limits(limits: Limits) -> (Bench, Client) {
-    let mut bench = Bench::with_limits(2, limits);
+    on(Bench::with_limits(2, limits))
+}
+
+/// A client of the first guest of this host.
+fn on(mut bench: Bench) -> (Bench, Client) {
     let guest = GuestId(1);
     let segments = SegmentSizes { private: 8 * PAGE_SIZE, backing: 16 * MIB, aperture: 0 };
     let resources = GuestResources { segments, ..RESOURCES };

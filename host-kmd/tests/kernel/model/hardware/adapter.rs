@@ -5,6 +5,8 @@
 use crate::model::Model;
 use bellhop_host_kmd::ddi::VirtualAddressingModel;
 use bellhop_host_kmd::hardware::{Adapter, DoorbellModel, NodeDescription};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::security::{SECURITY_SUPPORTED, SecurityCaps};
 
 impl Adapter for Model {
     fn nodes(&self) -> &[NodeDescription] {
@@ -21,6 +23,12 @@ impl Adapter for Model {
 
     fn optimized_fence_interrupt(&self) -> bool {
         self.optimized_fence_interrupt
+    }
+
+    fn security_caps(&self) -> SecurityCaps {
+        let node = self.nodes.iter().position(|node| node.engine_type == EngineType::CRYPTO);
+        let Some(node) = node else { return SecurityCaps::default() };
+        SecurityCaps { flags: SECURITY_SUPPORTED, node: node as u32, ..SecurityCaps::default() }
     }
 
     fn physical_doorbells(&self) -> u32 {

@@ -11,8 +11,10 @@ mod memory;
 mod submitting;
 mod time;
 
-use crate::conformance::behaviour::Behaviour;
+use crate::conformance::behaviour::{Behaviour, Mismatch};
+use crate::conformance::scene::{Bench, Scene};
 use crate::conformance::source;
+use bellhop_guest_umd::Kernel;
 
 pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("kernel.caps", source::KERNELS, create::caps).shows(
@@ -139,3 +141,10 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         "a kernel that does not end costs its context alone, and neighbours compute throughout",
     ),
 ];
+
+/// A kernel that loads from one address and stores to another, each unless it is 0. "Not offered" where kernels follow no
+/// pointers.
+pub(in crate::conformance) fn touch(scene: &Scene, bench: &Bench) -> Result<Kernel, Mismatch> {
+    lab::bench_with_pointers(scene)?;
+    bench.kernel(&lab::TOUCH)
+}
