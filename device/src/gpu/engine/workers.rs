@@ -305,6 +305,7 @@ impl Workers {
                 Ok(Some(own.take_off(queue)))
             }
             Err(Lost::Worker(error)) if !matches!(error, WorkerError::Impossible(_)) => {
+                tracing::debug!(%error, "an idle worker is replaced");
                 self.kill(tenant);
                 Ok(None)
             }

@@ -4,11 +4,14 @@
 
 use super::{Fault, Memory, Module, WorkerError};
 use crate::messages::{
-    BatchWriter, Event, KernelDispatch, Load, MAX_ANSWER, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
-    MAX_PUSH_CONSTANTS, MAX_SPIRV, Map, NO_SLOT, PAGE, TaskWriter, Unload, Unmap,
+    BatchWriter, Event, KernelDispatch, Load, MAX_ANSWER, MAX_CONSTANTS, MAX_DESCRIPTORS,
+    MAX_EVENT, MAX_NAME, MAX_PUSH_CONSTANTS, MAX_SPIRV, Map, NO_SLOT, PAGE, TaskWriter, Unload,
+    Unmap,
 };
-use crate::socket::{send_at_once, send_packet};
+use crate::socket::{receive, send_at_once, send_packet};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -110,13 +113,14 @@ impl Conversation {
     /// Asks for a batch to be run.
     ///
     /// # Errors
-    /// When the worker is at work or receives nothing, or the batch is too large.
+    /// When the worker is at work, has said something unasked or receives nothing, or the batch is too large.
     pub fn dispatch(&mut self, batch: &[KernelDispatch<'_>]) -> Result<(), WorkerError> {
         let count = batch.len() as u32;
         let packet = self.batch.write(self.memory, batch).map_err(WorkerError::Impossible)?;
         if self.asked.is_some() {
             return Err(BUSY);
         }
+        must_be_silent(&self.socket, &self.unmapping)?;
         self.asked = Some(Asked::Dispatch(count));
         Ok(send_packet(&self.socket, packet)?)
     }
@@ -124,12 +128,13 @@ impl Conversation {
     /// Asks for a task to be done.
     ///
     /// # Errors
-    /// When the worker is at work or receives nothing, or the task is too long.
+    /// When the worker is at work, has said something unasked or receives nothing, or the task is too long.
     pub fn task(&mut self, task: &[u8]) -> Result<(), WorkerError> {
         let packet = self.task.write(self.memory, task).map_err(WorkerError::Impossible)?;
         if self.asked.is_some() {
             return Err(BUSY);
         }
+        must_be_silent(&self.socket, &self.unmapping)?;
         self.asked = Some(Asked::Task);
         Ok(send_packet(&self.socket, packet)?)
     }
@@ -265,6 +270,20 @@ impl Conversation {
     }
 }
 
+/// Refuses a worker that said something while it was asked nothing: otherwise that would pass for the answer to what it
+/// is asked next. What it has yet to say of memory that is taken back is read later, in its turn.
+fn must_be_silent(socket: &OwnedFd, unmapping: &VecDeque<Range<u64>>) -> Result<(), WorkerError> {
+    if !unmapping.is_empty() {
+        return Ok(());
+    }
+    match receive(socket, &mut [0; MAX_EVENT], RecvFlags::DONTWAIT) {
+        Ok(Some(_)) => Err(WorkerError::OutOfTurn("something")),
+        // Whoever sends to a worker that has ended learns of it.
+        Ok(None) | Err(Errno::AGAIN) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 const BUSY: WorkerError = WorkerError::Impossible("the worker is at work");
 
 #[cfg(test)]
@@ -355,6 +374,28 @@ mod tests {
         owner.waiting = 0;
         said(&mut owner, answer(MAX_ANSWER as u32)).unwrap();
         refused(&mut owner, answer(1));
+    }
+
+    /// As `Done` comes before the batch, its owner cannot tell it from the batch's end.
+    #[test]
+    fn what_a_worker_said_before_it_was_asked_is_no_answer() {
+        let done = messages::packet(&Done { count: 1 });
+        let (mut owner, [theirs, _memory]) = conversation();
+        send_packet(&theirs, &done).unwrap();
+        let refused = owner.dispatch(&[KernelDispatch::default()]);
+        assert!(matches!(refused, Err(WorkerError::OutOfTurn(_))), "{refused:?}");
+
+        let (mut owner, [theirs, _memory]) = conversation();
+        send_packet(&theirs, b"nonsense").unwrap();
+        let refused = owner.task(b"task");
+        assert!(matches!(refused, Err(WorkerError::OutOfTurn(_))), "{refused:?}");
+
+        // What it says of memory is no answer to anything else.
+        let (mut owner, [theirs, _memory]) = conversation();
+        owner.unmap(WINDOW.start, PAGE).unwrap();
+        let unmapped = Unmapped { address: WINDOW.start, length: PAGE };
+        send_packet(&theirs, &messages::packet(&unmapped)).unwrap();
+        dispatch(&mut owner);
     }
 
     #[test]
