@@ -7,10 +7,10 @@
 
 pub use crate::link::agent_events::{AgentEvent, AgentRequest};
 pub use crate::link::display_events::HotPlug;
+pub use bellhop_protocol::control::agent::topology::WantedTopology;
 pub use bellhop_protocol::control::agent::{
     ALL_WISHES, AgentInfo, AgentResult, AgentWish, DevicePresence, PowerPolicy, RecoveryKind,
 };
-pub use bellhop_protocol::control::topology::WantedTopology;
 
 use crate::adapter::Adapter;
 use crate::error::Error;

@@ -7,7 +7,7 @@
 //!
 //! Source: Windows KMD overview, "EEU".
 
-pub use crate::control::topology::WantedTopology;
+pub use crate::control::agent::topology::WantedTopology;
 
 use crate::control::power::{DevicePowerState, EnginePowerState};
 use crate::snapshot::Change;

@@ -5,8 +5,8 @@
 //! Source: Windows KMD overview, "EEU".
 
 use crate::link::display_events::HotPlug;
+use bellhop_protocol::control::agent::topology::WantedTopology;
 use bellhop_protocol::control::agent::{AgentTopology, PowerPolicy, RecoveryKind};
-use bellhop_protocol::control::topology::WantedTopology;
 use bellhop_protocol::event::{Event, EventKind};
 
 /// Names a request to the agent, which it answers once.

@@ -26,7 +26,6 @@ pub mod power;
 pub mod present;
 pub mod process;
 pub mod security;
-pub mod topology;
 pub mod video;
 
 use crate::status::Status;

@@ -8,6 +8,8 @@
 //! Source: Windows KMD overview, "EEU": "Sends messages to the KMD via escape calls. Receives messages from the KMD
 //! through event objects and message queues".
 
+pub mod topology;
+
 use super::request;
 use crate::features::Version;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

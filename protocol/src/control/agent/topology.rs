@@ -4,7 +4,7 @@
 //!
 //! Source: Windows KMD overview, "EEU".
 
-use super::agent::{AgentTopology, AgentWish, AskAgent, PowerPolicy};
+use super::{AgentTopology, AgentWish, AskAgent, PowerPolicy};
 use serde::{Deserialize, Serialize};
 
 /// What a guest's monitors shall show.
