@@ -1,228 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lists of objects for tools, a page at a time.
-//!
-//! A page shows what the control plane knows; making it changes nothing. Its size is bounded, so that a query cannot
-//! block the control plane for long. A guest asks through `D3DKMTEscape` and sees its own objects; the host's
-//! operator sees all.
+//! Objects as snapshots show them.
 
-use crate::ddi::Miniport;
+use super::View;
 use crate::dxgkrnl::display::describe::kind_name;
 use crate::dxgkrnl::doorbell::object::Doorbell;
-use crate::dxgkrnl::doorbell::table::Doorbells;
 use crate::dxgkrnl::fence::log::QueueLogs;
 use crate::dxgkrnl::fence::state::NativeFence;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::objects::KernelObject;
 use crate::dxgkrnl::kernel::process::Process;
-use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::{Identity, Kernel};
 use crate::dxgkrnl::memory::allocation::{Allocation, Content};
-use crate::dxgkrnl::object::changes::Changes;
 use crate::dxgkrnl::object::device::Device;
-use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::handles::Object;
-use crate::dxgkrnl::object::recorder::Recorder;
-use crate::dxgkrnl::power::gpus::GpuPower;
-use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::queue::node::Model;
 use crate::hardware::{
-    BusyOf, ConnectorCaps, DoorbellModel, FrontEnd, GpuOrdinal, GuestId, Hardware,
-    KernelDescription, Reported as _, Segment, WorkerDescription, fence_segment_size,
+    BusyOf, ConnectorCaps, DoorbellModel, FrontEnd, GpuOrdinal, GuestId, KernelDescription,
+    Reported as _, Segment, WorkerDescription, fence_segment_size,
 };
-use crate::port::{ListError, ListObjects, ObjectPage};
 use crate::vidmm::segment::LocalSegment;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, Statistics};
-use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
 use bellhop_protocol::control::power::GPU_POWER_WHEN_NEEDED;
 use bellhop_protocol::features::Version;
 use bellhop_protocol::snapshot;
-use serde::Serialize;
-use std::collections::BTreeSet;
-use std::ops::Bound::{Excluded, Unbounded};
-use std::time::Duration;
-
-/// The state that a page comes from.
-struct View<'a> {
-    miniport: &'a dyn Miniport,
-    hardware: &'a dyn Hardware,
-    doorbells: &'a Doorbells,
-    power: &'a Power,
-    gpu_power: &'a GpuPower,
-    now: Duration,
-    recorder: &'a Recorder,
-    /// What the host's operator has changed of the adapter. No guest sees it.
-    changes: &'a Changes,
-    /// The adapter's place on its host. `None` if a guest asks: the guest must not learn of it, nor of other guests'
-    /// objects.
-    identity: Option<&'a Identity>,
-}
-
-impl Kernel {
-    /// Returns a page of the objects of a list. Its text takes at most `room` bytes.
-    ///
-    /// # Errors
-    /// Fails if there is no such list, or its guest, process or parent does not exist.
-    pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
-        let view = View {
-            miniport: self.miniport.as_ref(),
-            hardware: self.hardware.as_ref(),
-            doorbells: &self.callbacks.doorbells,
-            power: &self.power,
-            gpu_power: &self.gpu_power,
-            now: self.now,
-            recorder: &self.recorder,
-            changes: &self.changes,
-            identity: Some(&self.identity),
-        };
-        let ListObjects { guest, list, process, parent, after } = wanted;
-        check_list(list, process, parent)?;
-        match list {
-            ObjectList::ADAPTER | ObjectList::NODES => {}
-            ObjectList::GUESTS => {
-                let guests = self.guests.range((Excluded(GuestId(after)), Unbounded));
-                let guests = guests.map(|(id, guest)| (id.0, view.guest(*id, guest)));
-                return Ok(page(guests, room));
-            }
-            ObjectList::WORKERS => {
-                let workers = view.workers(|id| self.guests.get(&id), after);
-                return Ok(page(workers.into_iter(), room));
-            }
-            _ => {
-                let found = self.guests.get(&guest);
-                let found = found.ok_or(ListError { gone: true, why: no_guest(guest) })?;
-                let escape = Escape { list, process, parent, after };
-                return Ok(view.list_of_guest(guest, found, escape, room)?);
-            }
-        }
-        Ok(view.list_of_adapter(list, after, room)?)
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// `D3DKMTEscape`.
-    pub(crate) fn escape(&mut self, request: Escape) -> Handled<EscapeReply> {
-        let view = View {
-            miniport: self.miniport,
-            hardware: self.hardware,
-            doorbells: &self.callbacks.doorbells,
-            power: self.power,
-            gpu_power: self.gpu_power,
-            now: self.now,
-            recorder: self.recorder,
-            changes: &Changes::default(),
-            identity: None,
-        };
-        check_list(request.list, request.process, request.parent)?;
-        let (id, guest) = (self.guest_id, &*self.guest);
-        let page = match request.list {
-            ObjectList::ADAPTER | ObjectList::NODES => {
-                view.list_of_adapter(request.list, request.after, ESCAPE_DATA_SIZE)?
-            }
-            ObjectList::GUESTS => {
-                let own = (id.0 > request.after).then(|| (id.0, view.guest(id, guest)));
-                page(own.into_iter(), ESCAPE_DATA_SIZE)
-            }
-            ObjectList::WORKERS => {
-                let workers = view.workers(|of| (of == id).then_some(guest), request.after);
-                page(workers.into_iter(), ESCAPE_DATA_SIZE)
-            }
-            _ => view.list_of_guest(id, guest, request, ESCAPE_DATA_SIZE)?,
-        };
-        let mut data = [0; ESCAPE_DATA_SIZE];
-        for (to, from) in data.iter_mut().zip(&page.objects) {
-            *to = *from;
-        }
-        // A page fits in its room.
-        let length = page.objects.len() as u32;
-        Ok(Answer::Done(EscapeReply { next: page.next, length, reserved: 0, data }))
-    }
-}
 
 impl View<'_> {
-    fn list_of_adapter(
-        &self,
-        list: ObjectList,
-        after: u64,
-        room: usize,
-    ) -> Result<ObjectPage, RequestError> {
-        match list {
-            ObjectList::ADAPTER => Ok(page([(1, self.adapter())].into_iter(), room)),
-            ObjectList::NODES => {
-                let first = u32::try_from(after).unwrap_or(u32::MAX);
-                let nodes = (first..self.miniport.node_count())
-                    .filter_map(|node| Some((u64::from(node) + 1, self.node(node)?)));
-                Ok(page(nodes, room))
-            }
-            list => Err(RequestError::parameter("list", list.0.into())),
-        }
-    }
-
-    fn list_of_guest(
-        &self,
-        id: GuestId,
-        guest: &Guest,
-        wanted: Escape,
-        room: usize,
-    ) -> Result<ObjectPage, RequestError> {
-        let Escape { list, process, parent, after } = wanted;
-        let found = || guest.processes.get(&process).ok_or(RequestError::NoSuchProcess(process));
-        let device = || {
-            found()?;
-            guest.handles.get::<Device>(process, parent)
-        };
-        let members = Members { guest, process, after };
-        Ok(match list {
-            ObjectList::PROCESSES => {
-                let after = u32::try_from(after).unwrap_or(u32::MAX);
-                let processes = guest.processes.range((Excluded(after), Unbounded));
-                page(processes.map(|(id, process)| (u64::from(*id), entry(*id, process))), room)
-            }
-            ObjectList::KERNELS => {
-                let kernels = self.hardware.kernels(found()?.space()).into_iter();
-                let left = kernels.filter(|kernel| u64::from(kernel.number) > after);
-                page(left.map(|kernel| (kernel.number.into(), describe_kernel(kernel))), room)
-            }
-            ObjectList::DISPLAYS => page(self.displays(id, guest, after), room),
-            ObjectList::DEVICES => page(members.of(found()?.devices(), describe_device), room),
-            ObjectList::CONTEXTS => {
-                let describe = |handle, context: &Context| {
-                    let node = self.miniport.get_node_metadata(context.node());
-                    describe_context(handle, context, node.map_or(0, |node| node.gpu()))
-                };
-                page(members.of(device()?.contexts(), describe), room)
-            }
-            ObjectList::HW_QUEUES => {
-                found()?;
-                let context = guest.handles.get::<Context>(process, parent)?;
-                let describe = |handle, queue: &HwQueue| {
-                    self.hw_queue((id, guest, process), context, handle, queue)
-                };
-                page(members.of(context.hw_queues(), describe), room)
-            }
-            ObjectList::ALLOCATIONS => {
-                let describe =
-                    |handle, allocation: &_| describe_allocation(guest, handle, allocation);
-                page(members.of(device()?.allocations(), describe), room)
-            }
-            ObjectList::FENCES => {
-                let describe = |handle, fence: &NativeFence| {
-                    let value = self.hardware.fence_value(id, fence.global).reported();
-                    let global = guest.fences.get(fence.global)?;
-                    Some(global.describe(handle, value))
-                };
-                page(members.of(device()?.fences(), describe), room)
-            }
-            list => return Err(RequestError::parameter("list", list.0.into())),
-        })
-    }
-
     /// The connectors of a guest. The position of one is its number, and one more.
-    fn displays(
+    pub(super) fn displays(
         &self,
         id: GuestId,
         guest: &Guest,
@@ -251,7 +56,7 @@ impl View<'_> {
         left.map(describe)
     }
 
-    fn adapter(&self) -> snapshot::Adapter {
+    pub(super) fn adapter(&self) -> snapshot::Adapter {
         let (power, power_transitions) = self.power.describe_device();
         let (doorbell_model, physical_doorbells) = match self.hardware.doorbell_model() {
             DoorbellModel::Dedicated => ("dedicated", self.hardware.physical_doorbells()),
@@ -291,7 +96,7 @@ impl View<'_> {
         self.gpu_power.all().filter(|_| is_chain).filter_map(describe).collect()
     }
 
-    fn node(&self, ordinal: u32) -> Option<snapshot::Node> {
+    pub(super) fn node(&self, ordinal: u32) -> Option<snapshot::Node> {
         let metadata = self.miniport.get_node_metadata(ordinal)?;
         let (power, power_transitions) = self.power.describe_engine(ordinal)?;
         let name = String::from_utf8_lossy(&metadata.friendly_name);
@@ -317,7 +122,7 @@ impl View<'_> {
     }
 
     /// The workers after this position. The operator sees all, a guest those that work for it.
-    fn workers<'g>(
+    pub(super) fn workers<'g>(
         &self,
         guest: impl Fn(GuestId) -> Option<&'g Guest>,
         after: u64,
@@ -350,7 +155,7 @@ impl View<'_> {
         seen.map(|(position, worker)| (position, describe(worker))).collect()
     }
 
-    fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {
+    pub(super) fn guest(&self, id: GuestId, guest: &Guest) -> snapshot::Guest {
         let state = match (guest.is_detaching(), guest.is_open()) {
             (true, _) => "leaving",
             (false, true) => "open",
@@ -392,7 +197,7 @@ impl View<'_> {
         }
     }
 
-    fn hw_queue(
+    pub(super) fn hw_queue(
         &self,
         (guest_id, guest, process): (GuestId, &Guest, u32),
         context: &Context,
@@ -443,50 +248,23 @@ impl View<'_> {
     }
 }
 
-/// Refuses an unknown list, and a process or parent that the list does not take.
-fn check_list(list: ObjectList, process: u32, parent: Handle) -> Result<(), RequestError> {
-    if list.name().is_none() {
-        return Err(RequestError::parameter("list", list.0.into()));
-    }
-    let is_of_process = !matches!(
-        list,
-        ObjectList::ADAPTER
-            | ObjectList::NODES
-            | ObjectList::GUESTS
-            | ObjectList::PROCESSES
-            | ObjectList::WORKERS
-            | ObjectList::DISPLAYS
-    );
-    if !is_of_process {
-        zero("process", process)?;
-    }
-    if !is_of_process || matches!(list, ObjectList::DEVICES | ObjectList::KERNELS) {
-        zero("parent", parent.0)?;
-    }
-    Ok(())
-}
-
-fn no_guest(guest: GuestId) -> String {
-    format!("there is no guest {}", guest.0)
-}
-
-fn entry(id: u32, process: &Process) -> snapshot::Process {
+pub(super) fn entry(id: u32, process: &Process) -> snapshot::Process {
     let mappings = process.gpu_va.mapping_count() as u64;
     snapshot::Process { id, mappings, ..Default::default() }
 }
 
-fn describe_kernel(kernel: KernelDescription) -> snapshot::Kernel {
+pub(super) fn describe_kernel(kernel: KernelDescription) -> snapshot::Kernel {
     let KernelDescription { number, entry_point, is_compiled, spirv } = kernel;
     let state = if is_compiled { "compiled" } else { "compiling" };
     snapshot::Kernel { number, entry_point, state: state.into(), spirv }
 }
 
-fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {
+pub(super) fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {
     let in_error = device.is_in_error();
     snapshot::Device { handle: handle.into(), in_error, ..Default::default() }
 }
 
-fn describe_context(handle: Handle, context: &Context, gpu: u8) -> snapshot::Context {
+pub(super) fn describe_context(handle: Handle, context: &Context, gpu: u8) -> snapshot::Context {
     let state = match context.state() {
         state if state.is_running() => "running",
         state if state.is_lost() => "lost",
@@ -504,7 +282,7 @@ fn describe_context(handle: Handle, context: &Context, gpu: u8) -> snapshot::Con
     }
 }
 
-fn describe_allocation(
+pub(super) fn describe_allocation(
     guest: &Guest,
     handle: Handle,
     allocation: &Allocation,
@@ -531,7 +309,7 @@ fn describe_allocation(
 }
 
 /// The segments that have a size.
-fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
+pub(super) fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
     let sizes = guest.resources.segments;
     let vidmm = &guest.vidmm;
     let describe = |(segment, gpu, size, used): (_, Option<GpuOrdinal>, _, _)| {
@@ -556,7 +334,7 @@ fn describe_segments(guest: &Guest) -> Vec<snapshot::SegmentUse> {
     std::iter::once(local).chain(private).chain(of_host).map(describe).collect()
 }
 
-fn segment_name(segment: Segment) -> &'static str {
+pub(super) fn segment_name(segment: Segment) -> &'static str {
     match segment {
         Segment::System => "system",
         Segment::Local => "local",
@@ -567,7 +345,7 @@ fn segment_name(segment: Segment) -> &'static str {
     }
 }
 
-fn model_name(model: Model) -> &'static str {
+pub(super) fn model_name(model: Model) -> &'static str {
     match model {
         Model::Basic => "basic",
         Model::BasicPlusPlus => "basic++",
@@ -575,86 +353,13 @@ fn model_name(model: Model) -> &'static str {
     }
 }
 
-/// Objects of one process, from after `after`.
-#[derive(Clone, Copy)]
-struct Members<'a> {
-    guest: &'a Guest,
-    process: u32,
-    after: u64,
-}
-
-impl<'a> Members<'a> {
-    fn of<T: Object<KernelObject> + 'a, S>(
-        self,
-        handles: &'a BTreeSet<Handle>,
-        describe: impl Fn(Handle, &T) -> S + 'a,
-    ) -> impl Iterator<Item = (u64, S)> + 'a {
-        let Self { guest, process, after } = self;
-        handles.range((Excluded(Handle(after)), Unbounded)).filter_map(move |handle| {
-            let object = guest.handles.get::<T>(process, *handle).ok()?;
-            Some((handle.0, describe(*handle, object)))
-        })
-    }
-}
-
-/// A JSON array of as many objects as fit. Each object comes with its position, which is never 0; the next page
-/// begins after the last position.
-fn page<T: Serialize>(objects: impl Iterator<Item = (u64, T)>, room: usize) -> ObjectPage {
-    let mut bytes = vec![b'['];
-    let mut last = 0;
-    for (position, object) in objects {
-        let text = serde_json::to_vec(&object).unwrap_or_default();
-        // A comma before the object, a bracket behind it.
-        if bytes.len() + text.len() + 2 > room {
-            if bytes.len() > 1 {
-                bytes.push(b']');
-                return ObjectPage { next: last, objects: bytes };
-            }
-            // No object is as large as a page: a test tries the largest of each kind.
-            tracing::error!(position, length = text.len(), "an object is too large to be listed");
-        } else {
-            if bytes.len() > 1 {
-                bytes.push(b',');
-            }
-            bytes.extend(text);
-        }
-        last = position;
-    }
-    bytes.push(b']');
-    ObjectPage { next: 0, objects: bytes }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hardware::MAX_GPUS;
+    use bellhop_protocol::control::escape::ESCAPE_DATA_SIZE;
     use bellhop_protocol::control::flip::MAX_FLIPS;
     use bellhop_protocol::snapshot::Name;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn pages_together_are_the_list_and_none_is_larger_than_its_room(
-            lengths in proptest::collection::vec(0..60usize, 0..30),
-            room in 64..200usize,
-        ) {
-            let objects: Vec<_> = lengths.iter().map(|length| "x".repeat(*length)).collect();
-            let (mut found, mut after) = (Vec::<String>::new(), 0);
-            loop {
-                let positions = 1..=objects.len() as u64;
-                let rest = positions.zip(&objects).skip(after as usize);
-                let page = page(rest, room);
-                prop_assert!(page.objects.len() <= room);
-                found.extend(serde_json::from_slice::<Vec<String>>(&page.objects).unwrap());
-                prop_assert!(page.next == 0 || page.next > after);
-                after = page.next;
-                if after == 0 {
-                    break;
-                }
-            }
-            prop_assert_eq!(found, objects);
-        }
-    }
 
     /// The largest possible objects, or larger ones.
     #[test]

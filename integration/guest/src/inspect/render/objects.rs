@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A process's objects.
+
+use super::cells::{progress, state};
+use crate::inspect::tree::{Branch, Cell, Tone};
+use crate::units::{bytes, counted, grouped};
+use bellhop_protocol::snapshot::{
+    Allocation, Context, Device, Doorbell, Fence, HwQueue, Kernel, Node, Process,
+};
+
+pub(super) fn process(process: &Process, nodes: &[Node]) -> Branch {
+    let head = vec![process.id.to_string().into(), counted(process.mappings, "GPU mapping").into()];
+    Branch::new("process", head)
+        .with(process.kernels.iter().map(kernel))
+        .with(process.devices.iter().map(|device| self::device(device, nodes)))
+}
+
+pub(super) fn kernel(kernel: &Kernel) -> Branch {
+    let Kernel { number, entry_point, state: compiled, spirv } = kernel;
+    Branch::new(
+        "kernel",
+        vec![
+            Cell::right(number.to_string()),
+            entry_point.as_str().into(),
+            state(compiled),
+            format!("from {}", bytes(*spirv)).into(),
+        ],
+    )
+}
+
+pub(super) fn device(device: &Device, nodes: &[Node]) -> Branch {
+    let mut head = vec![device.handle.to_string().into()];
+    head.extend(device.in_error.then(|| state("in error")));
+    Branch::new("device", head)
+        .with(device.contexts.iter().map(|context| self::context(context, nodes)))
+        .with(device.allocations.iter().map(allocation))
+        .with(device.fences.iter().map(fence))
+}
+
+pub(super) fn context(context: &Context, nodes: &[Node]) -> Branch {
+    let node = nodes.iter().find(|node| node.ordinal == context.node);
+    let node = node.map_or("unknown", |node| node.name.as_str());
+    let node = match context.gpu {
+        0 => node.to_owned(),
+        gpu => format!("{node} of GPU {gpu}"),
+    };
+    let by = match context.suspended_by.as_slice() {
+        [] => String::new(),
+        by => format!("by {}", by.join(", ")),
+    };
+    let model = context.model.as_deref();
+    let head = vec![
+        context.handle.to_string().into(),
+        format!("node {} ({node})", context.node).into(),
+        format!("priority {}", context.priority).into(),
+        state(&context.state),
+        model.map_or_else(String::new, |model| format!("{model} model")).into(),
+        by.into(),
+    ];
+    Branch::new("context", head).with(context.hw_queues.iter().map(hw_queue))
+}
+
+pub(super) fn hw_queue(queue: &HwQueue) -> Branch {
+    let head = vec![
+        queue.handle.to_string().into(),
+        queue.submission.as_str().into(),
+        state(&queue.state),
+        progress(queue.completed, queue.queued),
+        logged(queue.logged, queue.log_entries_lost).into(),
+    ];
+    Branch::new("hw queue", head).with(queue.doorbell.iter().map(doorbell))
+}
+
+/// The entries of the queue's logs that were read and lost.
+pub(super) fn logged(read: u64, lost: u64) -> String {
+    match (read, lost) {
+        (0, 0) => String::new(),
+        (read, 0) => format!("{} logged", grouped(read)),
+        (read, lost) => format!("{} logged, {} lost", grouped(read), grouped(lost)),
+    }
+}
+
+pub(super) fn doorbell(doorbell: &Doorbell) -> Branch {
+    let physical = doorbell.physical.map(|physical| format!("physical doorbell {physical}"));
+    Branch::new(
+        "doorbell",
+        vec![
+            doorbell.handle.to_string().into(),
+            state(&doorbell.state),
+            doorbell.status.as_str().into(),
+            physical.unwrap_or_else(|| "no physical doorbell".into()).into(),
+            format!("ring of {}", bytes(doorbell.ring_size)).into(),
+        ],
+    )
+}
+
+pub(super) fn allocation(allocation: &Allocation) -> Branch {
+    let residency = if allocation.resident {
+        Cell::from("resident")
+    } else {
+        Cell::new("evicted", Tone::Waiting)
+    };
+    let used = match (allocation.doorbells, allocation.processes) {
+        (0, 0) => String::new(),
+        (0, processes) => format!("shared, {}", counted(processes, "handle")),
+        (count, _) => format!("ring of {}", counted(count.into(), "doorbell")),
+    };
+    Branch::new(
+        "allocation",
+        vec![
+            allocation.handle.to_string().into(),
+            Cell::right(bytes(allocation.size)),
+            allocation.segment.as_str().into(),
+            residency,
+            counted(allocation.extents, "extent").into(),
+            counted(allocation.mappings, "mapping").into(),
+            used.into(),
+        ],
+    )
+}
+
+pub(super) fn fence(fence: &Fence) -> Branch {
+    let monitored = match fence.monitored {
+        Some(value) => Cell::new(
+            format!("interrupts above {value}, {}", counted(fence.waits, "wait")),
+            Tone::Waiting,
+        ),
+        None => "".into(),
+    };
+    Branch::new(
+        "fence",
+        vec![fence.handle.to_string().into(), Cell::right(fence.value.to_string()), monitored],
+    )
+}
