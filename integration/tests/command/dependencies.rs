@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "bellhop-fuzz",
         &[
+            "bellhop-codec",
             "bellhop-device",
             "bellhop-host-kmd",
             "bellhop-protocol",
