@@ -6,8 +6,8 @@ use super::vulkan::Whose;
 use crate::container::{self, Options};
 use crate::guest_binary;
 use crate::hosted::Outcome;
-use bellhop_guest::cli::Carried;
-use bellhop_guest::files::NewFile;
+use anyhow::Context;
+use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::put_line;
 use clap::Args;
 use std::ffi::OsString;
@@ -79,12 +79,17 @@ impl ContainerArguments {
             output: None,
         };
         if self.print_command {
-            put_line(container::command_line(options, output.as_deref())?)?;
+            let file = output.as_ref().map(|output| {
+                output
+                    .as_file()
+                    .context("podman alone makes no folder of PNGs: ask for --y4m, and not --png")
+            });
+            put_line(container::command_line(options, file.transpose()?)?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let program = guest_binary::find(self.guest_binary.as_deref())?;
-        let output = output.as_deref().map(NewFile::create).transpose()?;
-        options.output = output.as_ref().map(NewFile::handle).transpose()?;
+        let output = output.as_ref().map(Output::create).transpose()?;
+        options.output = output.as_ref().map(Delivery::handle).transpose()?;
         let outcome = if self.image_only {
             container::make_image(&program)?
         } else {

@@ -6,8 +6,7 @@ use super::vulkan::Whose;
 use crate::guest_binary;
 use crate::hosted::INTERRUPTED;
 use anyhow::{Context, ensure};
-use bellhop_guest::cli::Carried;
-use bellhop_guest::files::NewFile;
+use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::{put, put_line};
 use bellhop_vm::keyboard::Keyboard;
 use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
@@ -151,7 +150,7 @@ impl VmArguments {
             !self.nested || (files.is_empty() && output.is_none()),
             "--nested carries no files into its guest, nor out of it"
         );
-        let output = output.as_deref().map(NewFile::create).transpose()?;
+        let output = output.as_ref().map(Output::create).transpose()?;
         let options = Options {
             vmm: self.vmm,
             nested: self.nested,
@@ -161,7 +160,7 @@ impl VmArguments {
             guest_program: guest_binary::find(self.guest_binary.as_deref())?,
             task: (!self.interactive).then_some(task),
             files,
-            output: output.as_ref().map(NewFile::handle).transpose()?,
+            output: output.as_ref().map(Delivery::handle).transpose()?,
             sockets: self.socket_path,
             config: self.config,
             worker,

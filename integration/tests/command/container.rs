@@ -44,7 +44,10 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// A daemon with a socket that every user may connect to.
 fn daemon() -> Daemon {
-    let daemon = Daemon::start(1);
+    open_to_all(Daemon::start(1))
+}
+
+fn open_to_all(daemon: Daemon) -> Daemon {
     fs::set_permissions(daemon.socket(0), Permissions::from_mode(0o666)).unwrap();
     daemon
 }
@@ -79,6 +82,7 @@ fn video_works_in_a_container_and_its_pictures_come_back() {
     inside.arg("--config").arg(config.path()).arg("--");
     let decoded = pictures.decode(&mut inside, "video.ivf");
     assert!(decoded == pictures.decode(&mut bellhop(), "video.ivf"));
+    video::see_stills(&mut container());
 }
 
 #[test]
@@ -91,6 +95,17 @@ fn every_behaviour_of_a_chain_is_seen_in_a_container() {
 fn two_gpus_draw_frames_in_a_container_and_they_come_back() {
     let Some(container) = containers() else { return };
     support::links::see_frames(&mut container());
+}
+
+#[test]
+fn the_jobs_of_a_chain_are_done_in_a_container() {
+    let Some(container) = containers() else { return };
+    support::links::see_power(&mut container());
+    support::links::see_surface(&mut container());
+    let daemon = open_to_all(Daemon::start_with(1, support::LINK));
+    let mut job = container();
+    job.arg("--socket-path").arg(daemon.socket(0)).args(["--", "link", "detach", "--frames=2"]);
+    support::links::see_detach(&daemon, &mut job);
 }
 
 #[test]

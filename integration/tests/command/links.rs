@@ -2,13 +2,11 @@
 
 //! `bellhop link`: jobs for several GPUs as one adapter, as people run them.
 
-use crate::support::links::{assert_frames, chain};
+use crate::support::links::{MONITORS, WHEN_NEEDED, assert_frames, chain, see_detach};
 use crate::support::screens::read_png;
 use crate::support::{Daemon, LINK, bellhop, report, run, text};
 use serde_json::json;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 
 #[test]
 fn two_gpus_draw_frames_in_turns_and_all_are_right_and_in_order() {
@@ -70,26 +68,14 @@ fn a_person_who_takes_a_gpu_away_is_told_when() {
     let daemon = Daemon::start_with(1, LINK);
     let mut job = bellhop();
     job.args(["link", "--socket-path"]).arg(daemon.socket(0)).args(["detach", "--frames=2"]);
-    let mut job = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(job.stderr.take().unwrap()).lines();
-    for command in ["unplug", "plug"] {
-        let line = told.next().unwrap().unwrap();
-        assert!(line.ends_with(&format!("bellhop ctl gpu {command} GUEST 1")), "{line}");
-        let guest = daemon.snapshot().guests[0].id.to_string();
-        run(&mut daemon.operate(&["ctl", "gpu", command, &guest, "1"]));
-    }
-    let said = text(&job.wait_with_output().unwrap().stdout);
-    assert!(said.contains("GPU 1 was taken away under work, and brought back"), "{said}");
-    assert!(said.contains("2 of 2           -"), "{said}");
+    see_detach(&daemon, &mut job);
 }
 
 #[test]
 fn a_surface_lies_on_two_monitors_and_what_they_show_put_together_is_what_was_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let (config, path) = (folder.path().join("c.toml"), folder.path().join("wall.png"));
-    let monitor = |adapter, mode| format!("[[{adapter}.displays]]\nmodes = [\"{mode}@60\"]\n");
-    let monitors = [monitor("adapter", "640x480"), monitor("adapters.second", "800x600")].concat();
-    fs::write(&config, monitors + "[link.pair]\nadapters = [\"\", \"second\"]\n").unwrap();
+    fs::write(&config, MONITORS).unwrap();
     let mut job = bellhop();
     job.arg("link").arg("--config").arg(&config).args(["surface", "--bezel=30", "--frames=3"]);
     let report = report(job.arg("--json").arg("--png").arg(&path));
@@ -113,9 +99,7 @@ fn a_surface_lies_on_two_monitors_and_what_they_show_put_together_is_what_was_dr
 fn a_second_gpu_has_power_only_while_it_draws_what_the_first_shows() {
     let folder = tempfile::tempdir().unwrap();
     let (config, path) = (folder.path().join("c.toml"), folder.path().join("shown.png"));
-    let keys = "[[adapter.displays]]\nmodes = [\"640x480@60\"]\n[adapters.second]\n\
-                [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
-    fs::write(&config, keys).unwrap();
+    fs::write(&config, WHEN_NEEDED).unwrap();
     let mut job = bellhop();
     job.arg("link").arg("--config").arg(&config).args(["power", "--bursts=2", "--frames=2"]);
     let report = report(job.arg("--json").arg("--png").arg(&path));
@@ -125,7 +109,7 @@ fn a_second_gpu_has_power_only_while_it_draws_what_the_first_shows() {
     assert_eq!(states, ["D3", "D0", "D3", "D0", "D3"], "{report}");
     assert_eq!(read_png(&path).0, (640, 480));
     // Without the key there is nothing to see.
-    fs::write(&config, keys.replace("power = \"when_needed\"\n", "")).unwrap();
+    fs::write(&config, WHEN_NEEDED.replace("power = \"when_needed\"\n", "")).unwrap();
     let mut job = bellhop();
     let output = job.arg("link").arg("--config").arg(&config).arg("power").output().unwrap();
     assert!(text(&output.stderr).contains("power = \"when_needed\""));

@@ -172,3 +172,11 @@ fn people_seal_open_and_verify_by_commands() {
         assert!(!verify(&nonce, &guest).status.success());
     }
 }
+
+#[test]
+fn a_statement_needs_no_configuration() {
+    let mut attest = crate::support::bellhop();
+    let key = run(attest.args(["attest", "--key"]));
+    assert_eq!(key.trim().len(), 64, "{key}");
+    assert!(key.trim().bytes().all(|digit| digit.is_ascii_hexdigit()), "{key}");
+}

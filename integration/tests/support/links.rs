@@ -2,11 +2,12 @@
 
 //! Jobs for several GPUs that a guest sees as one adapter.
 
-use super::{LINK, text};
+use super::screens::read_png;
+use super::{Daemon, LINK, report, run, text};
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tempfile::NamedTempFile;
 
 /// A chain of two GPUs, whose guests have no kernels.
@@ -45,6 +46,70 @@ pub fn see_frames(command: &mut Command) {
     // The file is the guest's standard output.
     assert!(said.contains("all 8 frames equal the processor's, pixel by pixel"), "{said}");
     assert_frames(&path, 4);
+}
+
+/// Two monitors of different sizes, each of a GPU of a chain.
+pub const MONITORS: &str = "[[adapter.displays]]\nmodes = [\"640x480@60\"]\n\
+    [[adapters.second.displays]]\nmodes = [\"800x600@60\"]\n\
+    [link.pair]\nadapters = [\"\", \"second\"]\n";
+
+/// A chain whose slave has power only while something needs it.
+pub const WHEN_NEEDED: &str = "[[adapter.displays]]\nmodes = [\"640x480@60\"]\n[adapters.second]\n\
+    [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
+
+/// Has a GPU draw what another shows, in a guest that this command starts, which carries the last picture out.
+#[track_caller]
+pub fn see_power(command: &mut Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, path) = (folder.path().join("c.toml"), folder.path().join("shown.png"));
+    std::fs::write(&config, WHEN_NEEDED).unwrap();
+    command.arg("--config").arg(&config).args(["--", "link", "power", "--bursts=2", "--frames=2"]);
+    let output = command.arg("--png").arg(&path).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    // In the table, with and without power by turns.
+    let states: Vec<_> =
+        said.split_whitespace().filter(|word| ["D0", "D3"].contains(word)).collect();
+    assert!(states.contains(&"D0") && states.contains(&"D3"), "{said}");
+    assert_eq!(read_png(&path).0, (640, 480));
+}
+
+/// Has a GPU draw a surface that lies on the monitors of two, in a guest that this command starts.
+#[track_caller]
+pub fn see_surface(command: &mut Command) {
+    let mut config = NamedTempFile::new().unwrap();
+    config.write_all(MONITORS.as_bytes()).unwrap();
+    command.arg("--config").arg(config.path()).args(["--", "link", "surface", "--frames=2"]);
+    let report = report(command.args(["--bezel=30", "--json"]));
+    assert_eq!((&report["width"], &report["height"]), (&1470.into(), &600.into()), "{report}");
+    for part in report["parts"].as_array().unwrap() {
+        assert_eq!((&part["shown"], &part["lost"]), (&2.into(), &0.into()), "{report}");
+        assert_eq!(part["wrong_pixels"], 0, "{report}");
+    }
+}
+
+/// Takes a GPU away and brings it back, as an operator does who is told when, from a guest of this daemon that this command
+/// starts.
+#[track_caller]
+pub fn see_detach(daemon: &Daemon, command: &mut Command) {
+    let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(job.stderr.take().unwrap()).lines().map(|line| {
+        let line = line.unwrap();
+        eprintln!("guest: {line}");
+        line
+    });
+    for what in ["unplug", "plug"] {
+        let wanted = format!("bellhop ctl gpu {what} GUEST 1");
+        assert!(told.any(|line| line.trim_end().ends_with(&wanted)), "never: {wanted}");
+        let guest = daemon.snapshot().guests[0].id.to_string();
+        run(&mut daemon.operate(&["ctl", "gpu", what, &guest, "1"]));
+    }
+    told.for_each(drop);
+    let output = job.wait_with_output().unwrap();
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("GPU 1 was taken away under work, and brought back"), "{said}");
+    assert!(said.contains("2 of 2           -"), "{said}");
 }
 
 /// Asserts that a file has this many frames of 64 by 36, drawn by two GPUs in turns.

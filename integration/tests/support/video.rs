@@ -2,7 +2,7 @@
 
 //! Videos, and guests that decode and encode them.
 
-use super::{assert_every_behaviour_is_seen, conformance, outcomes, run, skip};
+use super::{assert_every_behaviour_is_seen, bellhop, conformance, outcomes, run, skip};
 use bellhop_vm::{Dav1d, Sources, fetch_dav1d};
 use std::fs;
 use std::io::Write;
@@ -22,6 +22,30 @@ pub fn see_every_behaviour(command: &mut Command) {
     let seen = conformance(command);
     assert_every_behaviour_is_seen(&seen, &[]);
     assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+}
+
+/// Has a guest that this command starts decode a video to stills, which equal those of a guest here.
+#[track_caller]
+pub fn see_stills(command: &mut Command) {
+    let pictures = Pictures::new([64, 48], 3, 8);
+    pictures.encode(&mut bellhop(), &[]);
+    let stills = |command: &mut Command, folder: &str| {
+        let folder = pictures.path(folder);
+        run(command
+            .args(["video", "decode"])
+            .arg(pictures.path("video.ivf"))
+            .arg("--png")
+            .arg(&folder));
+        let mut stills: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        stills.sort();
+        stills.iter().map(|still| fs::read(still).unwrap()).collect::<Vec<_>>()
+    };
+    let mut config = NamedTempFile::new().unwrap();
+    config.write_all(VIDEO.as_bytes()).unwrap();
+    let inside = stills(command.arg("--config").arg(config.path()).arg("--"), "inside");
+    assert_eq!(inside.len(), 3);
+    assert!(inside == stills(&mut bellhop(), "here"));
 }
 
 /// The reference decoder, or `None` if it cannot be had.

@@ -3,10 +3,11 @@
 //! A guest's task whose files are the host's: a VM or a container has none of them.
 //!
 //! The task's own command line says which files it reads. They are carried into the guest, and named there. A task writes
-//! at most one file, which leaves the guest as its standard output: so a guest can write no file but the one that was
-//! asked for.
+//! at most one file, which leaves the guest as its standard output: so a guest can write no file but what was asked for.
+//! The pictures of a video leave it as one file, too, which becomes a folder of them here.
 
-use super::video::VideoJob;
+use super::delivery::Output;
+use super::video::{DecodeArguments, VideoJob};
 use super::{
     AttestArguments, Cli, KernelArguments, LinkArguments, OpenArguments, PictureArguments,
     SealArguments, VideoArguments, Work,
@@ -44,15 +45,15 @@ pub struct Carried {
     pub task: Vec<OsString>,
     /// The files that are to be in the guest.
     pub files: Vec<CarriedFile>,
-    /// The file that the guest's standard output makes.
-    pub output: Option<PathBuf>,
+    /// What the guest's standard output makes.
+    pub output: Option<Output>,
 }
 
 impl Carried {
     /// A task, in whose guest these files are to be besides those that it names.
     ///
     /// # Errors
-    /// When two of the files have the same name, or one has none.
+    /// When two of the files have the same name, or one has none, or the task makes more than leaves a guest.
     pub fn new(files: &[PathBuf], task: Vec<OsString>) -> anyhow::Result<Self> {
         let mut carried = Self::default();
         for path in files {
@@ -70,7 +71,7 @@ impl Carried {
     /// guest then says what is wrong with it.
     ///
     /// # Errors
-    /// When the task makes more files than one.
+    /// When the task makes more than leaves a guest.
     fn adapted(&mut self, task: &[OsString]) -> anyhow::Result<Option<Vec<OsString>>> {
         let name = OsStr::new("bellhop-guest");
         let words = std::iter::once(name).chain(task.iter().map(AsRef::as_ref));
@@ -78,13 +79,7 @@ impl Carried {
         let (command, line) = match cli.work {
             Work::Kernel(arguments) => ("kernel", self.kernel(arguments).to_command_line()),
             Work::Picture(arguments) => ("picture", self.picture(arguments).to_command_line()),
-            Work::Video(arguments) => {
-                anyhow::ensure!(
-                    !arguments.makes_a_folder(),
-                    "a guest in a VM or a container makes one file at most: ask for --y4m, and not --png"
-                );
-                ("video", self.video(arguments).to_command_line())
-            }
+            Work::Video(arguments) => ("video", self.video(arguments)?.to_command_line()),
             Work::Link(arguments) => ("link", self.link(arguments).to_command_line()),
             Work::Seal(arguments) => ("seal", self.seal(arguments).to_command_line()),
             Work::Open(arguments) => ("open", self.open(arguments).to_command_line()),
@@ -111,16 +106,27 @@ impl Carried {
         arguments
     }
 
-    fn video(&mut self, mut arguments: VideoArguments) -> VideoArguments {
-        let (file, output) = match &mut arguments.job {
-            VideoJob::Decode(decode) => (&mut decode.file, decode.y4m.as_mut()),
-            VideoJob::Encode(encode) => (&mut encode.file, Some(&mut encode.output)),
-        };
-        *file = self.carry(file);
-        if let Some(output) = output {
-            self.take_output(output);
+    fn video(&mut self, mut arguments: VideoArguments) -> anyhow::Result<VideoArguments> {
+        match &mut arguments.job {
+            VideoJob::Decode(DecodeArguments { file, png, y4m, .. }) => {
+                *file = self.carry(file);
+                if let Some(folder) = png.take() {
+                    let all = y4m.replace(STANDARD_OUTPUT.into());
+                    anyhow::ensure!(
+                        all.as_deref() != Some(Path::new(STANDARD_OUTPUT)),
+                        "a guest in a VM or a container writes its pictures once: with --png, name a file for --y4m"
+                    );
+                    self.output = Some(Output::Stills { folder, file: all });
+                } else if let Some(y4m) = y4m {
+                    self.take_output(y4m);
+                }
+            }
+            VideoJob::Encode(encode) => {
+                encode.file = self.carry(&encode.file);
+                self.take_output(&mut encode.output);
+            }
         }
-        arguments
+        Ok(arguments)
     }
 
     fn link(&mut self, mut arguments: LinkArguments) -> LinkArguments {
@@ -172,7 +178,7 @@ impl Carried {
 
     fn take_output(&mut self, path: &mut PathBuf) {
         if path != Path::new(STANDARD_OUTPUT) {
-            self.output = Some(std::mem::replace(path, STANDARD_OUTPUT.into()));
+            self.output = Some(Output::File(std::mem::replace(path, STANDARD_OUTPUT.into())));
         }
     }
 }
@@ -186,6 +192,12 @@ mod tests {
         Carried::new(&files, task.iter().map(OsString::from).collect()).unwrap()
     }
 
+    /// The file that a task makes, and nothing else.
+    fn file(carried: &Carried) -> Option<&str> {
+        let file = carried.output.as_ref().map(|output| output.as_file().unwrap());
+        file.map(|path| path.to_str().unwrap())
+    }
+
     fn names(carried: &Carried) -> Vec<(&str, &str)> {
         let files = carried.files.iter();
         files.map(|file| (file.path.to_str().unwrap(), file.name.to_str().unwrap())).collect()
@@ -197,7 +209,7 @@ mod tests {
             ["--placement", "bar", "kernel", "a/k.wgsl", "--in", "a/x", "--in=b/x", "--in", "a/x"];
         let carried = carried(&[], &[&task[..], &["--out", "y", "--push", "u32:7"]].concat());
         assert_eq!(names(&carried), [("a/k.wgsl", "k.wgsl"), ("a/x", "x"), ("b/x", "other-x")]);
-        assert_eq!(carried.output.as_deref(), Some(Path::new("y")));
+        assert_eq!(file(&carried), Some("y"));
         let line = [
             "--placement",
             "bar",
@@ -213,7 +225,7 @@ mod tests {
     #[test]
     fn a_picture_comes_back_unless_it_is_standard_output_already() {
         let by_default = carried(&[], &["picture"]);
-        assert_eq!(by_default.output.as_deref(), Some(Path::new("picture.png")));
+        assert_eq!(file(&by_default), Some("picture.png"));
         assert!(by_default.task.contains(&"--out=-".into()), "{:?}", by_default.task);
         assert_eq!(carried(&[], &["picture", "--out", "-"]).output, None);
     }
@@ -222,21 +234,33 @@ mod tests {
     fn a_video_goes_into_the_guest_and_its_pictures_come_back() {
         let decoded = carried(&[], &["video", "decode", "a/v.ivf", "--y4m", "out.y4m", "--json"]);
         assert_eq!(names(&decoded), [("a/v.ivf", "v.ivf")]);
-        assert_eq!(decoded.output.as_deref(), Some(Path::new("out.y4m")));
+        assert_eq!(file(&decoded), Some("out.y4m"));
         let line = ["video", "decode", "--y4m=-", "--json", "--", "/files/v.ivf"];
         assert_eq!(decoded.task, line);
         let encoded = carried(&[], &["video", "encode", "p.y4m", "v.ivf"]);
-        assert_eq!(encoded.output.as_deref(), Some(Path::new("v.ivf")));
-        let task = ["video", "decode", "v.ivf", "--png", "dir"].map(OsString::from);
-        let error = Carried::new(&[], task.to_vec()).unwrap_err().to_string();
-        assert!(error.contains("--y4m"), "{error}");
+        assert_eq!(file(&encoded), Some("v.ivf"));
+    }
+
+    #[test]
+    fn the_pictures_of_a_video_leave_the_guest_as_one_file_and_become_a_folder() {
+        let task = ["video", "decode", "v.ivf", "--png", "dir", "--y4m"];
+        let decoded = carried(&[], &task[..5]);
+        assert_eq!(decoded.task, ["video", "decode", "--y4m=-", "--", "/files/v.ivf"]);
+        let folder = PathBuf::from("dir");
+        assert_eq!(decoded.output, Some(Output::Stills { folder: folder.clone(), file: None }));
+        let both = carried(&[], &[&task[..], &["all"]].concat());
+        assert_eq!(both.task, decoded.task);
+        assert_eq!(both.output, Some(Output::Stills { folder, file: Some("all".into()) }));
+        let twice = [&task[..], &["-"]].concat().into_iter().map(OsString::from).collect();
+        let error = Carried::new(&[], twice).unwrap_err().to_string();
+        assert!(error.contains("name a file for --y4m"), "{error}");
     }
 
     #[test]
     fn the_frames_of_a_chain_come_back() {
         for option in ["--apng", "--png"] {
             let drawn = carried(&[], &["link", "frames", option, "out"]);
-            assert_eq!(drawn.output.as_deref(), Some(Path::new("out")));
+            assert_eq!(file(&drawn), Some("out"));
             assert!(drawn.task.contains(&format!("{option}=-").into()), "{:?}", drawn.task);
         }
         assert_eq!(carried(&[], &["link", "frames"]).output, None);
@@ -246,11 +270,11 @@ mod tests {
     fn files_of_secrets_go_into_the_guest_and_come_back() {
         let sealed = carried(&[], &["seal", "--protect", "a/x", "b/y"]);
         assert_eq!(names(&sealed), [("a/x", "x")]);
-        assert_eq!(sealed.output.as_deref(), Some(Path::new("b/y")));
+        assert_eq!(file(&sealed), Some("b/y"));
         assert_eq!(sealed.task, ["seal", "--protect", "--", "/files/x", "-"]);
         assert_eq!(carried(&[], &["open", "a/x"]).task, ["open", "--", "/files/x"]);
         let statement = carried(&[], &["attest", "--nonce", &"0a".repeat(32), "--out", "s"]);
-        assert_eq!(statement.output.as_deref(), Some(Path::new("s")));
+        assert_eq!(file(&statement), Some("s"));
         assert_eq!(statement.task[2], "--out=-");
     }
 

@@ -6,6 +6,7 @@ mod actions;
 mod agent;
 mod arguments;
 mod carried;
+mod delivery;
 mod kernels;
 mod link;
 mod place;
@@ -15,6 +16,7 @@ mod video;
 
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
 pub use carried::{Carried, CarriedFile, FOLDER};
+pub use delivery::{Delivery, Output};
 pub use kernels::{KernelArguments, PictureArguments};
 pub use link::{HostsPart, LinkArguments};
 pub use place::PlaceArguments;

@@ -97,11 +97,6 @@ impl VideoArguments {
         output == Some(Path::new("-"))
     }
 
-    /// Whether more files are made than a guest in a VM or container can give.
-    pub(super) fn makes_a_folder(&self) -> bool {
-        matches!(&self.job, VideoJob::Decode(DecodeArguments { png: Some(_), .. }))
-    }
-
     /// These arguments as a command line of `bellhop-guest`.
     #[must_use]
     pub fn to_command_line(&self) -> Vec<OsString> {

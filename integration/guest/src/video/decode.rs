@@ -3,13 +3,14 @@
 //! An IVF file, decoded.
 
 use super::report::{Frame, Report};
-use super::{ivf, still, y4m};
+use super::stills::Stills;
+use super::{ivf, y4m};
 use anyhow::{Context as _, ensure};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::video::{DecoderSettings, Picture, VideoDecoder, VideoError};
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
 use bellhop_protocol::control::video::VideoFormat;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,9 +41,7 @@ pub fn decode(
     let (header, units) = ivf::read(&bytes).with_context(|| format!("cannot decode {name}"))?;
     let size = header.size.map(u32::from);
     ensure!(size.iter().all(|length| *length > 0), "{name} has pictures without a size");
-    if let Some(folder) = &job.png {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
+    let png = job.png.as_deref().map(Stills::create).transpose()?;
     let adapter = Adapter::open_with(transport, placement).context("cannot open the adapter")?;
     let device = adapter.create_device()?;
     let unit = units.iter().map(|unit| unit.data.len()).max().unwrap_or(1) as u32;
@@ -51,7 +50,7 @@ pub fn decode(
     let mut work = Work {
         decoder: decoder(VideoFormat::I420)?,
         report: Report { job: "decode", size, bit_depth: 8, frames: Vec::new(), corrupt: 0 },
-        png: job.png.clone(),
+        png,
         y4m,
         rate: header.rate,
     };
@@ -79,7 +78,7 @@ pub fn decode(
 struct Work<'w> {
     decoder: VideoDecoder,
     report: Report,
-    png: Option<PathBuf>,
+    png: Option<Stills>,
     y4m: Option<&'w mut dyn Write>,
     rate: [u32; 2],
 }
@@ -108,11 +107,8 @@ impl Work<'_> {
         }
         let time = picture.time;
         self.report.frames.push(Frame { time, bytes, nanoseconds, is_key: None });
-        if let Some(folder) = &self.png {
-            let path = folder.join(format!("frame-{number:05}.png"));
-            let unwritable = || format!("cannot write {}", path.display());
-            let file = File::create(&path).with_context(unwritable)?;
-            still::write_png(&picture, file).with_context(unwritable)?;
+        if let Some(stills) = &self.png {
+            stills.write(number, &picture)?;
         }
         if let Some(file) = &mut self.y4m {
             let Picture { format, size, .. } = picture;

@@ -7,11 +7,13 @@ mod encode;
 mod ivf;
 mod report;
 mod still;
+mod stills;
 mod y4m;
 
 pub use decode::{Decode, decode};
 pub use encode::{Encode, encode};
 pub use report::Report;
+pub use stills::Stills;
 
 /// The temporal units of an IVF file.
 pub(crate) fn units_of(file: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
