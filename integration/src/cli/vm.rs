@@ -10,7 +10,7 @@ use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::{put, put_line};
 use bellhop_vm::keyboard::Keyboard;
 use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
-use bellhop_vm::{Accelerator, Options, Outcome, STOOD_STILL, Sources, Vmm, attachment};
+use bellhop_vm::{Accelerator, Options, Outcome, STOOD_STILL, Sources, Task, Vmm, attachment};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
@@ -31,6 +31,7 @@ Examples:
   bellhop vm --file data -- run --input /files/data
                                                 the main job on a file of this machine
   bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
+  bellhop vm --agent --file hook.sh             the guest's agent as its service, with a hook
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
   bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
   bellhop vm --print-command                    QEMU's command line, for your own VM
@@ -54,6 +55,11 @@ pub struct VmArguments {
     /// Start a shell in the guest, on this terminal
     #[arg(long, conflicts_with_all = ["task"])]
     interactive: bool,
+    /// Boot systemd, and by it the guest's agent, until Ctrl-C; each --file is a hook, if it is executable
+    ///
+    /// `bellhop ctl agent` asks the agent of a guest of your own bellhopd (--socket-path).
+    #[arg(long, conflicts_with_all = ["task", "interactive"])]
+    agent: bool,
     /// End the VM if its task takes longer than this, or a shell this long after its input ends
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -97,13 +103,13 @@ pub struct VmArguments {
     #[arg(long)]
     reboot: bool,
     /// Print the command line that starts your own VM with the device, and exit
-    #[arg(long, conflicts_with_all = ["print_libvirt", "print_description", "interactive", "task"])]
+    #[arg(long, conflicts_with_all = ["print_libvirt", "print_description", "interactive", "agent", "task"])]
     print_command: bool,
     /// Print the XML to add to your own libvirt domain, and exit
-    #[arg(long, conflicts_with_all = ["interactive", "task"])]
+    #[arg(long, conflicts_with_all = ["interactive", "agent", "task"])]
     print_libvirt: bool,
     /// Print the JSON that describes bellhopd to management tools (QEMU's vhost-user conventions), and exit
-    #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "task"])]
+    #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "agent", "task"])]
     print_description: bool,
     /// What bellhop-guest does in the VM
     #[arg(last = true, value_name = "GUEST-COMMAND", default_value = "probe")]
@@ -144,7 +150,8 @@ impl VmArguments {
              without one, have the guest do a task: bellhop vm -- TASK"
         );
         let worker = self.vulkan.worker(self.mirror.clone())?;
-        let task = if self.interactive { Vec::new() } else { self.task };
+        let has_task = !self.interactive && !self.agent;
+        let task = if has_task { self.task } else { Vec::new() };
         let Carried { task, files, output } = Carried::new(&self.file, task)?;
         ensure!(
             !self.nested || (files.is_empty() && output.is_none()),
@@ -158,7 +165,11 @@ impl VmArguments {
             accelerator: self.accel,
             sources: Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh },
             guest_program: guest_binary::find(self.guest_binary.as_deref())?,
-            task: (!self.interactive).then_some(task),
+            task: match (self.interactive, self.agent) {
+                (true, _) => Task::Shell,
+                (_, true) => Task::Agent,
+                _ => Task::Run(task),
+            },
             files,
             output: output.as_ref().map(Delivery::handle).transpose()?,
             sockets: self.socket_path,
@@ -192,6 +203,7 @@ impl VmArguments {
         let qemus = [
             (self.variant != VARIANTS[0].name, "--variant"),
             (self.interactive, "--interactive"),
+            (self.agent, "--agent"),
             (self.accel != Accelerator::Auto, "--accel"),
             (self.trace_mmio.is_some(), "--trace-mmio"),
             (self.qmp.is_some(), "--qmp"),

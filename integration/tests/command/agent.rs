@@ -2,68 +2,23 @@
 
 //! `bellhop-guest agent` in a guest of a real daemon, asked by `bellhop ctl`.
 
+use crate::support::agents::{Agent, ctl, hook, shown};
 use crate::support::{
-    DISPLAYS, Daemon, TIMEOUT, adapter_of, await_that, bellhop, client_of, guest, report, run,
-    submit_once, text,
+    DISPLAYS, Daemon, TIMEOUT, adapter_of, await_that, bellhop, client_of, guest, run, submit_once,
+    text,
 };
 use bellhop_guest::client::Shape;
 use bellhop_guest_umd::agent::{ALL_WISHES, AgentEvent, AgentResult};
 use bellhop_protocol::snapshot::Guest;
-use std::fs::Permissions;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::Command;
 use std::thread;
 
-/// A running agent.
-struct Agent {
-    child: Child,
-    said: Receiver<String>,
-}
-
-impl Agent {
-    /// Starts an agent as the guest of a socket of the daemon.
-    fn start(daemon: &Daemon, number: usize, arguments: &[&str]) -> Self {
-        let mut command = bellhop();
-        command.args(["guest", "--", "--socket-path"]).arg(daemon.socket(number)).arg("agent");
-        let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (sender, said) = channel();
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                eprintln!("agent: {line}");
-                let _ = sender.send(line);
-            }
-        });
-        let agent = Self { child, said };
-        agent.await_line("registered");
-        agent
-    }
-
-    /// Waits until the agent says this.
-    #[track_caller]
-    fn await_line(&self, wanted: &str) -> String {
-        loop {
-            let line = self.said.recv_timeout(TIMEOUT);
-            let line = line.unwrap_or_else(|_| panic!("the agent did not say {wanted:?}"));
-            if line.contains(wanted) {
-                return line;
-            }
-        }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn ctl(daemon: &Daemon, arguments: &[&str]) -> Command {
-    daemon.operate(&[&["ctl"], arguments].concat())
+/// Starts an agent as the first guest of the daemon.
+#[track_caller]
+fn start(daemon: &Daemon, arguments: &[&str]) -> Agent {
+    let mut command = bellhop();
+    command.args(["guest", "--", "--socket-path"]).arg(daemon.socket(0)).arg("agent");
+    Agent::start(command.args(arguments))
 }
 
 /// Why a command fails.
@@ -83,25 +38,10 @@ fn seen(daemon: &Daemon) -> Guest {
     daemon.snapshot().guests.swap_remove(0)
 }
 
-/// The monitors that show something, and their widths.
-fn shown(daemon: &Daemon) -> Vec<(u64, u64)> {
-    let screens = report(&mut daemon.tool(&["screen", "list", "--json"]));
-    let screens = screens.as_array().unwrap().iter();
-    screens
-        .filter_map(|screen| Some((screen["target"].as_u64()?, screen["mode"]["width"].as_u64()?)))
-        .collect()
-}
-
-fn hook(folder: &Path, name: &str, script: &str) {
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-}
-
 #[test]
 fn an_agent_extends_onto_a_monitor_that_is_plugged_in_and_leaves_one_that_is_unplugged() {
     let daemon = Daemon::start_with(1, DISPLAYS);
-    let agent = Agent::start(&daemon, 0, &[]);
+    let agent = start(&daemon, &[]);
     agent.await_line("connector 1");
     assert_eq!(shown(&daemon), [(0, 1280), (1, 800)]);
     run(&mut ctl(&daemon, &["display", "unplug", "gpu0.sock", "VIRTUAL-2"]));
@@ -115,7 +55,7 @@ fn an_agent_extends_onto_a_monitor_that_is_plugged_in_and_leaves_one_that_is_unp
 #[test]
 fn the_operator_asks_the_agent_and_gets_its_answer() {
     let daemon = Daemon::start_with(1, DISPLAYS);
-    let _agent = Agent::start(&daemon, 0, &[]);
+    let _agent = start(&daemon, &[]);
     let ask = |what: &[&str]| run(&mut ctl(&daemon, &[&["agent", "gpu0.sock"], what].concat()));
     let said = ask(&["topology", "single"]);
     assert!(said.contains("the agent of guest") && said.contains("connector 0"), "{said}");
@@ -147,7 +87,7 @@ fn a_device_is_stopped_and_started_with_the_hooks_of_its_clients() {
     hook(folder.path(), "10-log", &format!("echo $1 $2 $BELLHOP_CONNECTOR >> {}", log.display()));
     hook(folder.path(), "20-fails", "exit 1");
     let hooks = folder.path().to_str().unwrap().to_owned();
-    let agent = Agent::start(&daemon, 0, &["--hooks", &hooks]);
+    let agent = start(&daemon, &["--hooks", &hooks]);
     agent.await_line("connector 1");
     let said = run(&mut ctl(&daemon, &["agent", "gpu0.sock", "stop"]));
     assert!(said.contains("the device is stopped; 1 hooks ran"), "{said}");
@@ -172,7 +112,7 @@ fn a_device_is_stopped_and_started_with_the_hooks_of_its_clients() {
 #[test]
 fn an_agent_is_told_of_its_gpu_that_leaves_and_shows_its_monitors_again_when_it_is_back() {
     let daemon = Daemon::start_with(1, DISPLAYS);
-    let agent = Agent::start(&daemon, 0, &[]);
+    let agent = start(&daemon, &[]);
     agent.await_line("connector 1");
     run(&mut ctl(&daemon, &["gpu", "unplug", "gpu0.sock"]));
     agent.await_line("GPU 0 was taken away");
@@ -231,8 +171,8 @@ fn a_hostile_agent_costs_the_operator_its_patience_and_a_neighbour_nothing() {
 #[test]
 fn an_agent_that_ends_by_itself_leaves_a_guest_without_one() {
     let daemon = Daemon::start(1);
-    let mut agent = Agent::start(&daemon, 0, &["--seconds", "1"]);
-    assert!(agent.child.wait().unwrap().success());
+    let mut agent = start(&daemon, &["--seconds", "1"]);
+    assert!(agent.wait().success());
     let why = refused(&daemon, &["agent", "gpu0.sock", "stop"]);
     assert!(why.contains("no guest is attached"), "{why}");
 }

@@ -3,6 +3,7 @@
 //! A `bellhopd` as a separate process.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod agents;
 pub mod independent;
 pub mod kernels;
 pub mod links;

@@ -83,6 +83,7 @@ fn what_is_missing_is_said_and_what_is_qemu_s_is_refused() {
     refused(vm().env("PATH", nowhere).env_remove(VARIABLE).args(it), &["not in PATH", VARIABLE]);
     refused(vm().env(VARIABLE, "/no/such/program").args(it), &["/no/such/program"]);
     refused(vm().args(it).args(["--variant", "iommu"]), &["--variant is for --vmm qemu"]);
+    refused(vm().args(it).arg("--agent"), &["--agent is for --vmm qemu"]);
     refused(vm().arg("--nested"), &["--vmm cloud-hypervisor"]);
     assert!(run(vm().arg("--help")).contains("cloud-hypervisor"));
 }

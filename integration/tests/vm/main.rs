@@ -2,6 +2,7 @@
 
 //! `bellhop vm`: real guests in real VMs.
 
+mod agent;
 mod cloud_hypervisor;
 mod displays;
 mod kernels;

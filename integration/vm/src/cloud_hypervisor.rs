@@ -6,7 +6,7 @@
 //! them, marked, its errors and its exit status.
 
 use crate::environment::Stock;
-use crate::initramfs::{self, Task};
+use crate::guest::initramfs::Guest;
 use crate::machine::{OUTPUT_FD, finish, last_lines, redirect};
 use crate::options::{Options, Outcome, or_in};
 use anyhow::{Context, bail, ensure};
@@ -26,7 +26,7 @@ pub const PROGRAM: &str = "cloud-hypervisor";
 /// The variable that names another program.
 const VARIABLE: &str = "BELLHOP_CLOUD_HYPERVISOR";
 const KVM: &str = "/dev/kvm";
-/// Marks of the guest's lines among its kernel's messages (`init.sh`).
+/// Marks of the guest's lines among its kernel's messages (`guest/init.sh`).
 const ERROR: &str = "bellhop-guest-error: ";
 const STATUS: &str = "bellhop-guest-status: ";
 
@@ -61,7 +61,6 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let program = find()?;
     access(KVM, Access::READ_OK | Access::WRITE_OK)
         .with_context(|| format!("{PROGRAM} needs {KVM}; without it, try --nested"))?;
-    let task = options.task.as_deref().context("a guest in cloud-hypervisor cannot run a shell")?;
     let stock = Stock::open(&options.sources)?;
     let (kernel, busybox) = (stock.kernel(options.variant.kernel)?, stock.busybox()?);
     drop(stock);
@@ -69,8 +68,15 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let file = |name: &str| folder.path().join(name);
     let initramfs = file("initramfs");
     let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
-    let (guest, task) = (&options.guest_program, Task::Run(task));
-    initramfs::write(&busybox, guest, &kernel, &task, &options.files, archive)?;
+    let guest = Guest {
+        busybox: &busybox,
+        program: &options.guest_program,
+        kernel: &kernel,
+        carried: &options.files,
+        systemd: None,
+        task: &options.task,
+    };
+    guest.write(archive)?;
     let socket = match &options.sockets[..] {
         [] => file("gpu0.sock"),
         [socket] => socket.clone(),
@@ -173,7 +179,7 @@ fn arguments(
 }
 
 /// Waits until the guest has given no sign of life for `silence`. It gives one every five seconds of its own clock
-/// (`init.sh`), whatever its task and the device do. A guest without any output may be about to start.
+/// (`guest/init.sh`), whatever its task and the device do. A guest without any output may be about to start.
 async fn stands_still(log: &Path, silence: Duration) {
     let length = || fs::metadata(log).map_or(0, |metadata| metadata.len());
     let mut last = length();

@@ -3,11 +3,13 @@
 //! The parts of VMs: QEMU, kernels and a shell, fetched once. Also Debian's Vulkan, fetched as they are.
 
 use crate::accelerator::Note;
-use crate::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
+use crate::guest::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
+use crate::guest::systemd::{self, Systemd};
 use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
 use crate::qemu::Qemu;
 use crate::reference::{self, Dav1d};
+use crate::task::Task;
 use crate::variant::KernelSeries;
 use crate::vulkan::{self, Vulkan};
 use anyhow::{Context, ensure};
@@ -28,6 +30,8 @@ pub struct Environment {
     pub kernel: Kernel,
     /// The guest's shell and tools.
     pub busybox: PathBuf,
+    /// The guest's service manager, where its task wants one.
+    pub systemd: Option<Systemd>,
     /// The note whether this machine's KVM fails.
     pub kvm_fails: Note,
 }
@@ -53,16 +57,17 @@ pub struct Sources {
 }
 
 impl Environment {
-    /// Finds or fetches everything.
+    /// Finds or fetches everything that a guest with this task needs.
     ///
     /// # Errors
     /// When a part is neither here nor can be fetched.
-    pub fn prepare(sources: &Sources, series: KernelSeries) -> anyhow::Result<Self> {
+    pub fn prepare(sources: &Sources, series: KernelSeries, task: &Task) -> anyhow::Result<Self> {
         let stock = Stock::open(sources)?;
         Ok(Self {
             qemu: stock.qemu()?,
             kernel: stock.kernel(series)?,
             busybox: stock.busybox()?,
+            systemd: matches!(task, Task::Agent).then(|| stock.systemd()).transpose()?,
             kvm_fails: stock.kvm_fails()?,
         })
     }
@@ -151,6 +156,17 @@ impl<'a> Stock<'a> {
             self.debian.unpack(Release::Stable, package, Closure::Named(package), folder)
         })?;
         shell(&piece)
+    }
+
+    /// A guest's service manager.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn systemd(&self) -> anyhow::Result<Systemd> {
+        let piece = self.cache.piece("systemd", self.sources.refresh, |folder| {
+            self.debian.unpack(Release::Stable, systemd::PACKAGE, Closure::Runtime, folder)
+        })?;
+        Ok(Systemd::unpacked(&piece))
     }
 
     /// A Vulkan for this machine's programs.

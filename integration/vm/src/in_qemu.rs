@@ -4,10 +4,11 @@
 
 use crate::accelerator::Accelerator;
 use crate::environment::Environment;
-use crate::initramfs::{self, Task};
+use crate::guest::initramfs::Guest;
 use crate::keyboard::Keyboard;
 use crate::machine::{self, End, Machine, Running};
 use crate::options::{Options, Outcome, or_in};
+use crate::task::Task;
 use crate::trace::Accesses;
 use anyhow::{Context, bail, ensure};
 use bellhop_guest::output::note;
@@ -22,7 +23,8 @@ use std::time::Duration;
 /// # Errors
 /// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
-    let environment = Environment::prepare(&options.sources, options.variant.kernel)?;
+    let environment =
+        Environment::prepare(&options.sources, options.variant.kernel, &options.task)?;
     let accelerator = options.accelerator.first(&environment.kvm_fails);
     match attempt(options, &environment, accelerator)? {
         Attempt::Ended(outcome) => Ok(outcome),
@@ -68,15 +70,18 @@ fn attempt(
     accelerator: Accelerator,
 ) -> anyhow::Result<Attempt> {
     let folder = daemon::folder()?;
-    let task = match &options.task {
-        Some(arguments) => Task::Run(arguments),
-        None => Task::Shell,
-    };
     let initramfs = folder.path().join("initramfs");
     let archive = File::create(&initramfs).context("cannot write the guest's file system")?;
-    let Environment { qemu, kernel, busybox, .. } = environment;
-    let program = &options.guest_program;
-    initramfs::write(busybox, program, kernel, &task, &options.files, archive)?;
+    let Environment { qemu, kernel, busybox, systemd, .. } = environment;
+    let guest = Guest {
+        busybox,
+        program: &options.guest_program,
+        kernel,
+        carried: &options.files,
+        systemd: systemd.as_ref(),
+        task: &options.task,
+    };
+    guest.write(archive)?;
 
     let count = options.variant.devices;
     let sockets = match options.sockets.len() {
@@ -92,7 +97,7 @@ fn attempt(
         accelerator,
         kernel: &kernel.image,
         initramfs: &initramfs,
-        task: &task,
+        task: &options.task,
         reboots: options.reboots,
         sockets: &sockets,
         kernel_log: &kernel_log,
@@ -146,6 +151,7 @@ pub async fn attend<P: AsRef<Path>>(
     let too_late = async {
         match machine.task {
             Task::Run(_) => tokio::time::sleep(timeout).await,
+            Task::Agent => std::future::pending().await,
             Task::Shell => match keyboard.ended().await {
                 Ok(()) => tokio::time::sleep(timeout).await,
                 Err(error) => note(format_args!("bellhop: cannot watch standard input: {error}")),

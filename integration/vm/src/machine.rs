@@ -4,9 +4,9 @@
 
 use crate::accelerator::Accelerator;
 use crate::attachment;
-use crate::initramfs::Task;
 use crate::monitor::Monitor;
 use crate::qemu::Qemu;
+use crate::task::Task;
 use crate::trace::EVENTS;
 use crate::variant::Variant;
 use anyhow::{Context, anyhow, bail};
@@ -41,7 +41,7 @@ pub struct Machine<'a, P> {
     /// The guest's file system.
     pub initramfs: &'a Path,
     /// The guest's task.
-    pub task: &'a Task<'a>,
+    pub task: &'a Task,
     /// Whether the VM survives a reboot of its guest.
     pub reboots: bool,
     /// Each GPU's socket.
@@ -77,7 +77,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         let (monitor, monitor_end) = Monitor::pair()?;
         let mut mappings = vec![FdMapping { parent_fd: monitor_end, child_fd: MONITOR_FD }];
         let mut copies = Vec::new();
-        if let Task::Run(_) = self.task {
+        if !matches!(self.task, Task::Shell) {
             command.stdin(Stdio::null());
             // Ctrl-C is for bellhop, which ends QEMU.
             command.process_group(0);
@@ -133,7 +133,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         add(&["-kernel", kernel, "-initrd", initramfs, "-append", &kernel_command_line]);
         add(&["-chardev", &format!("file,id=kernel,path={kernel_log}")]);
         match self.task {
-            Task::Run(_) => {
+            Task::Run(_) | Task::Agent => {
                 for (name, fd) in [("output", OUTPUT_FD), ("errors", ERRORS_FD)] {
                     add(&["-add-fd", &format!("fd={fd},set={fd}")]);
                     add(&["-chardev", &format!("file,id={name},path=/dev/fdset/{fd},append=on")]);

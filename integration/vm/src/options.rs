@@ -4,6 +4,7 @@
 
 use crate::accelerator::Accelerator;
 use crate::environment::Sources;
+use crate::task::Task;
 use crate::variant::Variant;
 use crate::vmm::Vmm;
 use anyhow::{Context, ensure};
@@ -31,8 +32,8 @@ pub struct Options {
     pub sources: Sources,
     /// `bellhop-guest`, an executable that needs no libraries.
     pub guest_program: PathBuf,
-    /// The guest program's arguments; `None` for a shell.
-    pub task: Option<Vec<OsString>>,
+    /// What the guest does.
+    pub task: Task,
     /// Files of the host's that are to be in the guest.
     pub files: Vec<CarriedFile>,
     /// The file for the task's output; `None` for standard output.

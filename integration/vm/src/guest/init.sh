@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The guest's first process: gives the GPU to user space, does the task, and powers off.
+# The guest's first process: gives the GPU to user space, then does the task and powers off, or becomes systemd.
 #
 # Serial ports, each with one use: ttyS0 the kernel's messages, ttyS1 the task's input and output,
 # ttyS2 its errors, ttyS3 its exit status. Where the VMM has one port and a console (ports=one on the
@@ -34,6 +34,13 @@ for device in /sys/bus/pci/devices/*; do
         attach "$device"
     fi
 done
+
+if [ -e /usr/lib/systemd/systemd ]; then
+    # A service has the GPU. What it says leaves as it is.
+    stty -F /dev/ttyS1 raw
+    stty -F /dev/ttyS2 raw
+    exec /usr/lib/systemd/systemd --log-target=kmsg --show-status=no
+fi
 
 if [ -e /task ]; then
     # Bytes leave as they are. The task sees pipes: its output's reader may be a program.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The guest's whole file system: a shell, the modules, the program, and its task.
+
+use super::archive::{Entries, Entry, write};
+use super::kernel::Kernel;
+use super::systemd::Systemd;
+use crate::task::Task;
+use anyhow::Context;
+use bellhop_guest::cli::{CarriedFile, FOLDER};
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The guest's first process.
+const INIT: &[u8] = include_bytes!("init.sh");
+/// The first process of a VM that runs a VM.
+const HOST_INIT: &[u8] = include_bytes!("host.sh");
+/// The folder with files of the host's, as an archive names it.
+const FILES: &str = {
+    let (root, folder) = FOLDER.split_at(1);
+    assert!(root.as_bytes()[0] == b'/');
+    folder
+};
+
+/// What a guest is made of.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    /// The shell.
+    pub busybox: &'a Path,
+    /// `bellhop-guest`.
+    pub program: &'a Path,
+    /// The kernel, with its modules.
+    pub kernel: &'a Kernel,
+    /// Files of the host's.
+    pub carried: &'a [CarriedFile],
+    /// The service manager, where the guest has one.
+    pub systemd: Option<&'a Systemd>,
+    /// What it does.
+    pub task: &'a Task,
+}
+
+impl Guest<'_> {
+    /// Writes an archive that a kernel can boot.
+    ///
+    /// # Errors
+    /// When a part cannot be read, or the archive not written.
+    pub fn write(&self, archive: impl Write) -> anyhow::Result<()> {
+        let mut entries = Entries::from([
+            ("bin/busybox".into(), Entry::Program(self.busybox.into())),
+            ("bin/bellhop-guest".into(), Entry::Program(self.program.into())),
+        ]);
+        entries.extend(modules(self.kernel, "modules"));
+        for file in self.carried {
+            let name = file.name.to_str();
+            let name =
+                name.with_context(|| format!("a name in a VM is UTF-8, not {:?}", file.name))?;
+            entries.insert(format!("{FILES}/{name}"), Entry::File(file.path.clone()));
+        }
+        if let Some(systemd) = self.systemd {
+            entries.extend(systemd.files()?);
+        }
+        if let Task::Run(arguments) = self.task {
+            entries.insert("task".into(), command_line("bellhop-guest", arguments)?);
+        }
+        write(INIT, &entries, archive)
+    }
+}
+
+/// Writes the archive of a VM that runs a VM, by `bellhop` with these arguments.
+///
+/// # Errors
+/// When a part cannot be read, or the archive not written.
+pub fn write_host(
+    mut entries: Entries,
+    arguments: &[OsString],
+    archive: impl Write,
+) -> anyhow::Result<()> {
+    entries.insert("task".into(), command_line("bellhop", arguments)?);
+    write(HOST_INIT, &entries, archive)
+}
+
+/// A kernel's modules, in a folder.
+#[must_use]
+pub fn modules(kernel: &Kernel, folder: &str) -> Entries {
+    let modules = kernel.modules.iter().map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (format!("{folder}/{name}"), Entry::File(path.clone()))
+    });
+    modules.collect()
+}
+
+/// A line of shell that runs a program. The kernel's own command line is too short.
+fn command_line(program: &str, arguments: &[OsString]) -> anyhow::Result<Entry> {
+    let program = OsStr::new(program);
+    let words = std::iter::once(program).chain(arguments.iter().map(AsRef::as_ref));
+    let mut line = shlex::bytes::try_join(words.map(OsStrExt::as_bytes))
+        .context("an argument for the guest has a zero byte in it")?;
+    line.push(b'\n');
+    Ok(Entry::Text(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::archive::tests::files;
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_guest_finds_its_programs_modules_and_task() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| {
+            fs::write(folder.path().join(name), name).unwrap();
+            folder.path().join(name)
+        };
+        let kernel = Kernel { image: path("vmlinuz"), modules: vec![path("00-uio.ko")] };
+        let mut archive = Vec::new();
+        let task = Task::Run(vec!["run".into(), "--input".into(), "it's a file".into()]);
+        let carried = CarriedFile { path: path("numbers"), name: "other-numbers".into() };
+        let [shell, program] = ["shell", "program"].map(path);
+        let executable = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&carried.path, executable).unwrap();
+        let guest = Guest {
+            busybox: &shell,
+            program: &program,
+            kernel: &kernel,
+            carried: &[carried],
+            systemd: None,
+            task: &task,
+        };
+        guest.write(&mut archive).unwrap();
+        let files = files(&archive);
+        assert_eq!(files["files/other-numbers"], (0o100_755, b"numbers".to_vec()));
+        assert_eq!(files["init"], (0o100_755, INIT.to_vec()));
+        assert_eq!(files["bin/bellhop-guest"], (0o100_755, b"program".to_vec()));
+        assert_eq!(files["modules/00-uio.ko"], (0o100_644, b"00-uio.ko".to_vec()));
+        assert_eq!(files["proc"].0, 0o040_755);
+        let words = shlex::bytes::split(&files["task"].1).unwrap();
+        assert_eq!(words, [b"bellhop-guest".as_slice(), b"run", b"--input", b"it's a file"]);
+    }
+
+    #[test]
+    fn a_shell_has_no_task() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let kernel = Kernel { image: file.path().into(), modules: Vec::new() };
+        let mut archive = Vec::new();
+        let guest = Guest {
+            busybox: file.path(),
+            program: file.path(),
+            kernel: &kernel,
+            carried: &[],
+            systemd: None,
+            task: &Task::Shell,
+        };
+        guest.write(&mut archive).unwrap();
+        assert!(!files(&archive).contains_key("task"));
+    }
+}

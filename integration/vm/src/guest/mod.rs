@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a guest is made of: its kernel, and the file system that this boots.
+
+pub mod archive;
+pub mod initramfs;
+pub mod kernel;
+pub mod libraries;
+pub mod systemd;
