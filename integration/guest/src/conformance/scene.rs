@@ -14,8 +14,9 @@ use bellhop_protocol::features::Features;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest that an event may take before it counts as not happening.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest that an event may take before it counts as not happening: long, because in an emulated machine a worker
+/// for kernels takes tens of seconds to start.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of memory on a [`Bench`].
 pub(super) const MEMORY: u64 = 256 << 10;
 
