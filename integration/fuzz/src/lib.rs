@@ -17,6 +17,7 @@ mod packets;
 mod page_tables;
 mod places;
 mod ring;
+mod secrets;
 #[cfg(test)]
 mod seeds;
 mod vhost_user;
@@ -45,6 +46,7 @@ pub use control_queue::control_queue;
 pub use edid::edid;
 pub use page_tables::page_tables;
 pub use ring::ring;
+pub use secrets::secrets;
 pub use vhost_user::vhost_user;
 pub use viewer::viewer;
 pub use virtqueue::virtqueue;
@@ -54,7 +56,7 @@ pub use worker::worker;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("bar", bar),
     ("burst", burst),
     ("codec", codec),
@@ -62,6 +64,7 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("edid", edid),
     ("page_tables", page_tables),
     ("ring", ring),
+    ("secrets", secrets),
     ("vhost_user", vhost_user),
     ("viewer", viewer),
     ("virtqueue", virtqueue),

@@ -220,7 +220,7 @@ mod tests {
         for wrong in ["rings", "--minutes", "--minutes 0", "--minutes x", "--jobs 2"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
-        assert!(parsed("rings").unwrap_err().to_string().contains("ring, vhost_user"));
+        assert!(parsed("rings").unwrap_err().to_string().contains("ring, secrets"));
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub fn spawn(
     about: &About,
 ) -> Result<(Process, Conversation), WorkerError> {
     let (socket, theirs) = pair()?;
-    let buffer = sealed_memory()?;
+    let conversation = Conversation::new(socket)?;
     command.arg("secure").stdin(theirs).stdout(Stdio::null()).stderr(Stdio::inherit());
     let child = command.spawn().map_err(WorkerError::NotStarted)?;
     // Closes this process's copy of the worker's end, so that the socket closes when the worker ends.
@@ -129,10 +129,10 @@ pub fn spawn(
     let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     let process = Process { child, process };
     // If it has ended, the next to listen learns of it.
-    let _ = send(&socket, Begin { about: *about }, Some(root));
-    let _ = send(&socket, Buffer { length: BUFFER as u64 }, Some(buffer.as_fd()));
-    let (expected, looking) = (None, Looking::new(LOOK));
-    Ok((process, Conversation { socket, buffer, sequence: 0, expected, looking }))
+    let Conversation { socket, buffer, .. } = &conversation;
+    let _ = send(socket, Begin { about: *about }, Some(root));
+    let _ = send(socket, Buffer { length: BUFFER as u64 }, Some(buffer.as_fd()));
+    Ok((process, conversation))
 }
 
 /// A file in memory of a buffer's length, which nobody can change.
@@ -145,6 +145,15 @@ fn sealed_memory() -> Result<File, Errno> {
 }
 
 impl Conversation {
+    /// A conversation with what has the socket's other end, which has heard nothing yet.
+    ///
+    /// # Errors
+    /// If Linux has no memory.
+    pub fn new(socket: OwnedFd) -> Result<Self, Errno> {
+        let (buffer, looking) = (sealed_memory()?, Looking::new(LOOK));
+        Ok(Self { socket, buffer, sequence: 0, expected: None, looking })
+    }
+
     /// Waits until the worker has its keys. Returns the one that verifies its statements.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! First inputs with guests' own kernels.
+//! First inputs with guests' own kernels, and with packets of security nodes.
 
 use super::{Action, ring};
 use crate::packets::{Fence, Packet};
@@ -44,6 +44,12 @@ impl Seed for Packet {
                 bytes.put(&[*flags]).of(arguments);
                 bytes.put(&push_constants.to_le_bytes()).put(&[*descriptors])
             }
+            Packet::Raw { opcode, units, argument, words, count } => {
+                bytes.variant(17, PACKETS).put(&[*opcode, *units]).put(&argument.to_le_bytes());
+                words.iter().for_each(|word| _ = bytes.put(&word.to_le_bytes()));
+                bytes.put(&[*count])
+            }
+            Packet::Word(word) => bytes.variant(18, PACKETS).put(&word.to_le_bytes()),
             other => unreachable!("{other:?} is in no seed"),
         };
     }
@@ -75,6 +81,12 @@ fn dispatch(kernel: u8, arguments: Address, push_constants: u16, descriptors: u8
     }
 }
 
+/// The beginning of a security node's packet, by its number and its length in units of eight bytes: where the data is,
+/// where it goes, where the status goes, where the associated data is.
+fn security(opcode: u8, units: u8) -> Packet {
+    Packet::Raw { opcode, units, argument: 0, words: [0x4000, 0x5000, 0x6000, 0x7000], count: 4 }
+}
+
 /// A compute queue's packets, then the same for a copy queue.
 fn both(packets: impl Fn() -> Vec<Packet>) -> Vec<Action> {
     [false, true].map(|queue| Action::Submit { queue, packets: packets() }).into()
@@ -103,6 +115,14 @@ fn seeds() -> Vec<(&'static str, Vec<Action>)> {
             both(|| vec![dispatch(1, Address::Any(1 << 40), 256, 16), signal()]),
         ),
         ("no-kernel", both(|| vec![signal(), dispatch(0, AT, 511, 31)])),
+        // `SEAL`, `OPEN` and `ATTEST`: whole with the word that follows, or cut off.
+        ("seal-where-none-is", both(|| vec![security(0x38, 6), Packet::Word(0x10_0000_0040)])),
+        ("open-where-none-is", both(|| vec![security(0x39, 6), Packet::Word(0x10_0000_0040)])),
+        (
+            "attest-where-none-is",
+            both(|| vec![security(0x3a, 7), Packet::Word(1), Packet::Word(2), signal()]),
+        ),
+        ("seal-cut-off", both(|| vec![signal(), security(0x38, 6)])),
         (
             "kernels-in-kernel-mode",
             vec![
