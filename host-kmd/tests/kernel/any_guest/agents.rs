@@ -2,7 +2,7 @@
 
 //! Steps about agents: true ones and false ones, those who ask them, and what the host's operator does meanwhile.
 
-use super::{Seen, Step};
+use super::seen::{Seen, Step};
 use crate::bench::{Bench, bytes};
 use bellhop_host_kmd::hardware::{GpuOrdinal, GuestId};
 use bellhop_host_kmd::port::{Command, GuestLimit};

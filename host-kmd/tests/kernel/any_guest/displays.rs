@@ -2,7 +2,7 @@
 
 //! Steps about displays: topologies, flips, presents, and what monitors do meanwhile.
 
-use super::{Seen, Step};
+use super::seen::{Seen, Step};
 use crate::bench::{Bench, Client, bytes, bytes_with_list, fence_values};
 use crate::model::monitors::{monitor, path, source_mode, target_mode};
 use bellhop_host_kmd::hardware::GuestId;

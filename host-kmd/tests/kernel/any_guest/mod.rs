@@ -4,10 +4,12 @@
 
 mod agents;
 mod displays;
+mod seen;
+mod videos;
 
 use crate::bench::{Bench, TIMEOUT, bytes, bytes_with_list, fence_values};
-use crate::model::Model;
 use crate::model::monitors::caps;
+use crate::model::{Model, NODES_WITH_VIDEO};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, EngineState, Fault, GuestId, HwQueueId, Interrupt, KernelNumber, KernelOutcome,
@@ -54,79 +56,15 @@ use bellhop_protocol::event::{Event, EventKind, FaultReason, FlipOutcome};
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::transfer::Fill;
 use bellhop_protocol::status::Status;
+use seen::Seen;
 use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// One step. The numbers choose among the objects that exist.
-#[derive(Debug, Clone)]
-pub struct Step {
-    /// Index of one of the two guests.
-    pub guest: usize,
-    /// Below [`KINDS`].
-    pub kind: u8,
-    pub choice: [usize; 4],
-    /// Position of a byte to change, and the bits to flip.
-    pub mutation: Option<(usize, u8)>,
-}
+pub use seen::Step;
 
 /// Number of kinds of steps.
-pub const KINDS: u8 = 76;
-
-/// The objects that a guest has: the code of the request that returned each, its process and its handle (or address).
-#[derive(Default)]
-struct Seen(Vec<(RequestCode, u32, Handle)>);
-
-impl Seen {
-    /// Picks, mostly, a live object of the right kind; sometimes of any kind, or one that does not exist.
-    fn pick(&self, code: RequestCode, choice: usize) -> (u32, Handle) {
-        let wrong = choice.is_multiple_of(16);
-        let fitting = self.0.iter().rev().filter(|(other, ..)| wrong || *other == code);
-        let nth = choice / 16 % 6;
-        let picked = fitting.clone().nth(nth).or_else(|| fitting.clone().next());
-        picked.map_or((7, Handle(9)), |(_, process, handle)| (*process, *handle))
-    }
-
-    /// Picks an object like [`Self::pick`], but of this process.
-    fn pick_of(&self, process: u32, code: RequestCode, choice: usize) -> Handle {
-        let fitting = self.0.iter().rev().filter(|seen| seen.0 == code && seen.1 == process);
-        let picked = fitting.clone().nth(choice % 4).or_else(|| fitting.clone().next());
-        picked.map_or(Handle(9), |(.., handle)| *handle)
-    }
-
-    /// Adds the objects in a reply.
-    fn learn(&mut self, code: RequestCode, process: u32, body: &[u8]) {
-        let word = |at: usize| {
-            let bytes = body.get(at..)?.first_chunk()?;
-            Some(u64::from_le_bytes(*bytes))
-        };
-        let Some(first) = word(0) else { return };
-        match code {
-            RequestCode::CREATE_PROCESS => self.0.push((code, first as u32, Handle(0))),
-            RequestCode::CREATE_HW_QUEUE => {
-                self.0.push((code, process, Handle(first)));
-                let fence = RequestCode::CREATE_NATIVE_FENCE;
-                self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
-            }
-            RequestCode::CREATE_NODE_CONTEXT => {
-                self.0.push((code, process, Handle(first)));
-                // As a context, so that it is suspended and destroyed like others.
-                self.0.push((RequestCode::CREATE_CONTEXT, process, Handle(first)));
-                let fence = RequestCode::CREATE_NATIVE_FENCE;
-                self.0.extend(word(8).map(|second| (fence, process, Handle(second))));
-            }
-            RequestCode::OPEN_SHARED_ALLOCATION => {
-                // It is made resident, locked, mapped and destroyed like the process's own.
-                self.0.push((RequestCode::CREATE_ALLOCATION, process, Handle(first)));
-            }
-            RequestCode::CREATE_MONITORED_FENCE => {
-                // It is waited for, signaled and destroyed like native fences.
-                self.0.push((RequestCode::CREATE_NATIVE_FENCE, process, Handle(first)));
-            }
-            _ => self.0.push((code, process, Handle(first))),
-        }
-    }
-}
+pub const KINDS: u8 = 77;
 
 fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
     let [a, b, c, d] = step.choice;
@@ -418,6 +356,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         // No request: something happens to displays.
         displays::HAPPEN => return None,
         agents::ESCAPE => agents::request(step, seen),
+        videos::REQUEST => videos::request(step, seen),
         38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
         _ => return None,
     })
@@ -471,7 +410,10 @@ impl Scene {
     pub fn new() -> Self {
         let mut model = Model::new(1);
         model.display_caps = caps();
-        let mut bench = Bench::of(vec![Arc::new(model)], Limits::default());
+        model.nodes = NODES_WITH_VIDEO;
+        model.state().video_room = videos::ROOM;
+        let limits = Limits { video_sessions: videos::MOST, ..Limits::default() };
+        let mut bench = Bench::of(vec![Arc::new(model)], limits);
         let (one, seen_by_one) = settled(&mut bench, 1);
         let (two, seen_by_two) = settled(&mut bench, 2);
         let seen = [seen_by_one, seen_by_two];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! First inputs with guests' own kernels and with displays.
+//! First inputs with guests' own kernels, with video sessions and with displays.
 
 use super::play;
 use crate::any_guest::Scene;
@@ -54,6 +54,40 @@ mod kernels {
             let scene = scene(name, &[&[ALLOCATE, MAP], steps].concat());
             for guest in [0, 1] {
                 assert_eq!(scene.has_seen(guest, RequestCode::CREATE_KERNEL), lives, "{name}");
+            }
+            scene.end();
+        }
+    }
+}
+
+mod videos {
+    use super::*;
+
+    const CAPS: Step = [76, 1, 0, 0, 0];
+    const POWER: Step = [76, 1, 1, 0, 0];
+    const POWER_OF_NO_GPU: Step = [76, 1, 1, 3, 0];
+    /// 64 x 48, on the node that decodes, or on one that does not.
+    const CREATE: Step = [76, 1, 28, 8, 8];
+    const CREATE_ELSEWHERE: Step = [76, 1, 28, 8, 32];
+    /// 8193 x 8192
+    const CREATE_TOO_LARGE: Step = [76, 1, 28, 30, 8];
+    const DESTROY: Step = [76, 1, 2, 0, 0];
+    const DESTROY_DEVICE: Step = [4, 1, 0, 0, 0];
+
+    #[test]
+    fn seeds_are_in_the_corpus_and_have_sessions_created() {
+        for (name, steps, is_created) in [
+            ("video-session-and-its-end", &[CAPS, CREATE, DESTROY, DESTROY][..], true),
+            ("video-sessions-beyond-the-limit", &[CREATE; 4], true),
+            ("video-session-whose-device-ends", &[CREATE, DESTROY_DEVICE, DESTROY], true),
+            ("video-session-whose-process-ends", &[CREATE, DESTROY_PROCESS, DESTROY], true),
+            ("video-session-on-another-node", &[CREATE_ELSEWHERE, CREATE_TOO_LARGE], false),
+            ("power-of-gpus", &[POWER, POWER_OF_NO_GPU], false),
+        ] {
+            let scene = scene(name, steps);
+            for guest in [0, 1] {
+                let has = scene.has_seen(guest, RequestCode::CREATE_VIDEO_SESSION);
+                assert_eq!(has, is_created, "{name}");
             }
             scene.end();
         }
