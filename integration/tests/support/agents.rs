@@ -10,6 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Duration;
+
+/// What an agent says when it has become the guest's.
+const REGISTERED: &str = "registered";
+/// The longest that a start may take: the first VM after a change builds its program, and fetches what it consists of.
+const START: Duration = Duration::from_secs(1200);
 
 /// A running agent, or a VM that has one.
 pub struct Agent {
@@ -32,21 +38,26 @@ impl Agent {
             }
         });
         let agent = Self { child, said };
-        agent.await_registration();
+        agent.await_within(START, REGISTERED);
         agent
     }
 
     /// Waits until the agent has become the guest's.
     #[track_caller]
     pub fn await_registration(&self) {
-        self.await_line("registered");
+        self.await_line(REGISTERED);
     }
 
     /// Waits until the agent says this.
     #[track_caller]
     pub fn await_line(&self, wanted: &str) -> String {
+        self.await_within(TIMEOUT, wanted)
+    }
+
+    #[track_caller]
+    fn await_within(&self, time: Duration, wanted: &str) -> String {
         loop {
-            let line = self.said.recv_timeout(TIMEOUT);
+            let line = self.said.recv_timeout(time);
             let line = line.unwrap_or_else(|_| panic!("the agent did not say {wanted:?}"));
             if line.contains(wanted) {
                 return line;
