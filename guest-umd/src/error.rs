@@ -38,7 +38,12 @@ impl std::fmt::Display for QueueFault {
         let Self { reason, opcode, address, read_pointer } = self;
         write!(f, "{reason}")?;
         match *reason {
-            FaultReason::DEVICE_IN_ERROR | FaultReason::ADAPTER_RESET => {}
+            // The host took the queue, whichever packet was in execution.
+            FaultReason::DEVICE_IN_ERROR
+            | FaultReason::ADAPTER_RESET
+            | FaultReason::FAILED_BY_OPERATOR
+            | FaultReason::GPU_REMOVED
+            | FaultReason::DEVICE_STOPPED => return Ok(()),
             FaultReason::ENGINE_TIMEOUT => write!(f, " after {address} ms")?,
             FaultReason::FENCE_NOT_OWNED | FaultReason::FENCE_NOT_NATIVE => {
                 write!(f, " of fence slot {address}")?;
@@ -223,9 +228,22 @@ mod tests {
             (FaultReason::KERNEL_LOST, 3, "KERNEL_LOST of kernel 3"),
             (FaultReason::BAD_PACKET_LENGTH, 24, "BAD_PACKET_LENGTH of 24 bytes"),
             (FaultReason::MISALIGNED, 0x1001, "MISALIGNED, value 0x1001"),
-            (FaultReason::ADAPTER_RESET, 0, "ADAPTER_RESET"),
         ] {
             assert_eq!(shown(reason, address), format!("{expected}{place}"));
+        }
+    }
+
+    #[test]
+    fn a_fault_that_no_packet_caused_names_none() {
+        for reason in [
+            FaultReason::ADAPTER_RESET,
+            FaultReason::DEVICE_IN_ERROR,
+            FaultReason::DEVICE_STOPPED,
+            FaultReason::FAILED_BY_OPERATOR,
+            FaultReason::GPU_REMOVED,
+        ] {
+            let fault = QueueFault { reason, opcode: Opcode::NOP, address: 0, read_pointer: 0 };
+            assert_eq!(fault.to_string(), reason.to_string());
         }
     }
 }
