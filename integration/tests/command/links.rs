@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `bellhop link`: jobs for several GPUs as one adapter, as people run them.
+//! `bellhop link`: jobs for several GPUs as one adapter, as people run them; and GPUs that their operator takes away.
 
 use crate::support::links::{MONITORS, WHEN_NEEDED, assert_frames, chain, see_detach};
 use crate::support::screens::read_png;
-use crate::support::{Daemon, LINK, bellhop, report, run, text};
+use crate::support::{
+    DISPLAYS, Daemon, LINK, TIMEOUT, adapter_of, await_that, bellhop, guest, quick, refusal,
+    report, run, text,
+};
+use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::display::{Constraint, DisplayError, Path, Refusal, Topology};
+use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::power::DevicePowerState;
+use bellhop_protocol::status::Status;
 use serde_json::json;
 use std::fs;
 
@@ -113,4 +121,80 @@ fn a_second_gpu_has_power_only_while_it_draws_what_the_first_shows() {
     let mut job = bellhop();
     let output = job.arg("link").arg("--config").arg(&config).arg("power").output().unwrap();
     assert!(text(&output.stderr).contains("power = \"when_needed\""));
+}
+
+/// Takes the second GPU of a daemon's only guest away, or brings it back.
+fn operate(daemon: &Daemon, what: &str) {
+    run(&mut daemon.operate(&["ctl", "gpu", what, "gpu0.sock", "1"]));
+}
+
+/// Waits until the second GPU has power, or none.
+fn await_power(adapter: &Adapter, state: DevicePowerState) {
+    await_that("the GPU's state", || adapter.gpu_power(1).unwrap().state == state);
+}
+
+#[test]
+fn the_monitor_of_a_gpu_leaves_and_comes_back_with_it() {
+    let daemon = Daemon::start_with(1, &format!("{}{DISPLAYS}{LINK}", quick("", "")));
+    let guest = guest(&daemon, 0);
+    let adapter = adapter_of(&guest);
+    let display = adapter.display().unwrap();
+    // The last connector, and the source with its number.
+    let child = display.children().iter().position(|child| child.gpu() == 1).unwrap() as u32;
+    let both = Topology::new().path(Path::new(0, 0)).path(Path::new(child, child));
+    let both = display.complete(&both).unwrap();
+    let show = || {
+        display.commit(&both).unwrap();
+        display.set_visible(child, true).unwrap();
+        await_power(&adapter, DevicePowerState::D0);
+    };
+    let hot_plug = || {
+        let event = display.next_hot_plug(TIMEOUT).unwrap().unwrap();
+        assert_eq!(event.child, child);
+        assert_eq!(u32::from(event.is_connected), display.child_status(child).unwrap().connected);
+        event.is_connected
+    };
+    show();
+    operate(&daemon, "unplug");
+    assert!(!hot_plug());
+    // Its source is dark, so nothing needs the GPU any more.
+    await_power(&adapter, DevicePowerState::D3);
+    assert!(display.edid(child).is_err() && display.monitor_modes(child).is_err());
+    assert_eq!(display.child_status(0).unwrap().connected, 1);
+    let constraint = Constraint::NOT_CONNECTED;
+    match display.check(&both) {
+        Err(DisplayError::Topology(refused)) => {
+            assert_eq!(refused, Refusal { constraint, path: 1, limit: 0 });
+        }
+        other => panic!("{other:?}"),
+    }
+    let error = display.commit(&both).unwrap_err().to_string();
+    assert!(error.contains(&Status::DEVICE_REMOVED.to_string()), "{error}");
+    let first = display.complete(&Topology::new().path(Path::new(0, 0))).unwrap();
+    display.commit(&first).unwrap();
+
+    operate(&daemon, "plug");
+    assert!(hot_plug());
+    assert!(!display.edid(child).unwrap().is_empty());
+    show();
+}
+
+#[test]
+fn a_gpu_without_power_leaves_and_comes_back_and_then_has_power_when_needed() {
+    let daemon = Daemon::start_with(1, &format!("{}{LINK}", quick("", "")));
+    let guest = guest(&daemon, 0);
+    let adapter = adapter_of(&guest);
+    let device = adapter.open_process().unwrap().create_device().unwrap();
+    let node = adapter.least_used_node_of(1, EngineType::COPY).unwrap();
+    await_power(&adapter, DevicePowerState::D3);
+    operate(&daemon, "unplug");
+    assert_eq!(refusal(device.create_context(node)), Status::DEVICE_REMOVED);
+    // A refused request gives it no power.
+    assert_eq!(adapter.gpu_power(1).unwrap().state, DevicePowerState::D3);
+    operate(&daemon, "plug");
+    let context = device.create_context(node).unwrap();
+    let queue = context.create_user_mode_queue(4096).unwrap();
+    await_power(&adapter, DevicePowerState::D0);
+    drop((queue, context));
+    await_power(&adapter, DevicePowerState::D3);
 }

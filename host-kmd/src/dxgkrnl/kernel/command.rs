@@ -77,8 +77,17 @@ impl Kernel {
             {
                 return refuse("the adapter has no such GPU", effects);
             }
-            Command::TakeGpu(guest, gpu) => self.take_gpu(guest, gpu, effects),
-            Command::GiveGpu(guest, gpu) => self.give_gpu(guest, gpu, effects),
+            Command::TakeGpu(guest, gpu) | Command::GiveGpu(guest, gpu) => {
+                let monitors = self.monitors(guest);
+                match command {
+                    Command::TakeGpu(..) => self.take_gpu(guest, gpu, effects),
+                    _ => self.give_gpu(guest, gpu, effects),
+                }
+                // The GPU's monitors come and go with it.
+                for child in monitors.symmetric_difference(&self.monitors(guest)) {
+                    self.child_status_changed(guest, *child, effects);
+                }
+            }
             Command::SetLimit { guest, limit, most } => self.set_limit(guest, limit, most.into()),
         }
         self.retire(GuestId(0), Vec::new(), completion);

@@ -50,7 +50,12 @@ impl Presence {
 
     /// Refuses new work on a GPU that a guest does not have.
     pub(crate) fn check_gpu(&self, gpu: GpuOrdinal) -> Result<(), RequestError> {
-        if self.is_removed(gpu) { Err(RequestError::NoGpu("was taken away")) } else { Ok(()) }
+        if self.has(gpu) { Ok(()) } else { Err(RequestError::NoGpu("was taken away")) }
+    }
+
+    /// Whether the host's operator has left the guest a GPU, and the master that it belongs to.
+    pub(crate) fn has(&self, gpu: GpuOrdinal) -> bool {
+        !self.is_removed(GpuOrdinal::MASTER) && !self.is_removed(gpu)
     }
 
     /// Whether the host's operator has taken a GPU away.
@@ -93,8 +98,8 @@ mod tests {
         assert!(presence.check_gpu(slave).is_err());
         assert_eq!(presence.check_gpu(GpuOrdinal(2)), Ok(()));
         // The master comes and goes without it.
-        assert!(presence.set_removed(GpuOrdinal::MASTER, true));
-        assert!(presence.set_removed(GpuOrdinal::MASTER, false));
+        assert!(presence.has(GpuOrdinal(2)) && presence.set_removed(GpuOrdinal::MASTER, true));
+        assert!(!presence.has(GpuOrdinal(2)) && presence.set_removed(GpuOrdinal::MASTER, false));
         assert!(presence.is_removed(slave) && presence.set_removed(slave, false));
         assert_eq!(presence.check_gpu(slave), Ok(()));
     }

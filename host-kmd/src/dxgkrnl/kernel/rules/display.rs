@@ -5,6 +5,7 @@
 //!
 //! Source: Windows KMD overview, "Flip/Present", "Interrupt" and "TDR".
 
+use crate::ddi::display::DisplayDdi;
 use crate::dxgkrnl::display::flip::{Ended, FlipId, Outcomes, Surface};
 use crate::dxgkrnl::display::source::{Shown, UnexpectedFlip};
 use crate::dxgkrnl::fence::waits::WaitId;
@@ -22,6 +23,7 @@ use crate::port::{Effect, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use zerocopy::FromZeros;
 
@@ -49,6 +51,15 @@ fn ends_with(
 pub(crate) fn is_shown(guest: &Guest, ending: &Ending) -> bool {
     let Ending { process, target, .. } = *ending;
     guest.display.needs(|surface| ends_with(&guest.handles, process, target, surface))
+}
+
+/// Whether a guest has a child's monitor: it has none of a GPU that was taken away.
+pub(crate) fn has_monitor(
+    guest: &Guest,
+    ddi: &dyn DisplayDdi,
+    (id, child): (GuestId, u32),
+) -> bool {
+    guest.presence.has(ddi.gpu_of_child(child)) && ddi.query_child_status(id, child)
 }
 
 impl Kernel {
@@ -234,6 +245,15 @@ impl Kernel {
         self.work.wake(Rule::Display(id));
     }
 
+    /// The children whose monitors a guest has.
+    pub(crate) fn monitors(&self, id: GuestId) -> BTreeSet<u32> {
+        let Some((guest, ddi)) = self.guests.get(&id).zip(self.miniport.display()) else {
+            return BTreeSet::new();
+        };
+        let children = (0..).zip(ddi.query_child_relations().connectors).map(|(child, _)| child);
+        children.filter(|child| has_monitor(guest, ddi, (id, *child))).collect()
+    }
+
     /// A monitor was plugged in or unplugged.
     pub(crate) fn child_status_changed(
         &mut self,
@@ -242,10 +262,8 @@ impl Kernel {
         effects: &mut Vec<Effect>,
     ) {
         let Some(mut access) = self.access(id, 0, effects) else { return };
-        let Ok(connected) = access.display_ddi().map(|ddi| ddi.query_child_status(id, child))
-        else {
-            return;
-        };
+        let Ok(ddi) = access.display_ddi() else { return };
+        let connected = has_monitor(access.guest, ddi, (id, child));
         let generation = access.guest.display.count_plug(child);
         if access.guest.is_open() {
             access.event(Event {

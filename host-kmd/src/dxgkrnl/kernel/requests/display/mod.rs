@@ -11,6 +11,7 @@ use crate::dxgkrnl::display::flip::Outcomes;
 use crate::dxgkrnl::display::paths;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::rules::display::has_monitor;
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::display::{
     CHILD_HOT_PLUG_AWARE, COFUNC_MODALITY_DATA, ChildDescriptor, ChildRelations, ChildStatus,
@@ -54,10 +55,17 @@ impl ProcessAccess<'_> {
         Ok(ddi)
     }
 
+    /// Refuses a child of a GPU that was taken away, with its monitor.
+    fn monitor(&self, child: u32) -> Result<&dyn DisplayDdi, RequestError> {
+        let ddi = self.child(child)?;
+        let is_there = self.guest.presence.has(ddi.gpu_of_child(child));
+        is_there.then_some(ddi).ok_or(RequestError::MonitorNotConnected(child))
+    }
+
     /// `DxgkDdiQueryChildStatus`.
     pub(crate) fn query_child_status(&mut self, request: QueryChildStatus) -> Handled<ChildStatus> {
         let QueryChildStatus { child, reserved } = request;
-        let connected = self.child(child)?.query_child_status(self.guest_id, child);
+        let connected = has_monitor(self.guest, self.child(child)?, (self.guest_id, child));
         zero("reserved", reserved)?;
         let generation = self.guest.display.generation(child);
         Ok(Answer::Done(ChildStatus { connected: connected.into(), generation }))
@@ -69,7 +77,7 @@ impl ProcessAccess<'_> {
         request: QueryDeviceDescriptor,
     ) -> Handled<DeviceDescriptor> {
         let QueryDeviceDescriptor { child, offset } = request;
-        let edid = self.child(child)?.query_device_descriptor(self.guest_id, child);
+        let edid = self.monitor(child)?.query_device_descriptor(self.guest_id, child);
         let wrong = RequestError::parameter("offset", offset.into());
         if !offset.is_multiple_of(EDID_BLOCK) {
             return Err(wrong);
@@ -87,7 +95,7 @@ impl ProcessAccess<'_> {
         request: RecommendMonitorModes,
     ) -> Handled<MonitorModes> {
         let RecommendMonitorModes { child, first } = request;
-        let all = self.child(child)?.recommend_monitor_modes(self.guest_id, child);
+        let all = self.monitor(child)?.recommend_monitor_modes(self.guest_id, child);
         let all = all.ok_or(RequestError::MonitorNotConnected(child))?;
         let mut modes = [TargetMode::new_zeroed(); MONITOR_MODES_PAGE as usize];
         for (entry, mode) in modes.iter_mut().zip(all.iter().skip(first as usize)) {
@@ -97,13 +105,28 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(MonitorModes { count, reserved: 0, modes }))
     }
 
+    /// Refuses paths to what another process has, or to a monitor of a GPU that was taken away.
+    fn check_paths(&self, paths: &[VidPnPath]) -> Result<Result<(), VidPnRefusal>, RequestError> {
+        let ddi = self.display_ddi()?;
+        let is_lost = |path: &VidPnPath| !self.guest.presence.has(ddi.gpu_of_child(path.target));
+        let lost = paths.iter().position(is_lost);
+        let is_free = self.guest.display.paths().check_free(self.process_id, paths);
+        Ok(is_free.and(lost.map_or(Ok(()), |path| {
+            Err(VidPnRefusal {
+                constraint: Constraint::NOT_CONNECTED,
+                path: u32::try_from(path).unwrap_or(u32::MAX),
+                limit: 0,
+            })
+        })))
+    }
+
     /// Whether a VidPN is functional beside what other processes show.
     fn check_vidpn(&self, paths: &[VidPnPath]) -> Result<Result<(), VidPnRefusal>, RequestError> {
         let ddi = self.display_ddi()?;
         let committed = self.guest.display.paths();
         let others = committed.others(self.process_id);
         let vidpn = VidPn { paths, others: &others };
-        let is_free = committed.check_free(self.process_id, paths);
+        let is_free = self.check_paths(paths)?;
         Ok(is_free.and_then(|()| ddi.is_supported_vidpn(self.guest_id, vidpn)))
     }
 
@@ -152,7 +175,7 @@ impl ProcessAccess<'_> {
         };
         let committed = self.guest.display.paths();
         let others = committed.others(self.process_id);
-        let values = match committed.check_free(self.process_id, &paths) {
+        let values = match self.check_paths(&paths)? {
             Ok(()) => {
                 let vidpn = VidPn { paths: &paths, others: &others };
                 ddi.enum_vidpn_cofunc_modality(self.guest_id, vidpn, pivot_path, pivot)
@@ -179,18 +202,18 @@ impl ProcessAccess<'_> {
         request: CommitVidPn,
         paths: Vec<VidPnPath>,
     ) -> Handled<()> {
-        self.display_ddi()?;
+        let ddi = self.display_ddi()?;
         zero("reserved", request.reserved)?;
         check_form(0, &paths)?;
         self.check_shows()?;
         self.guest.display.paths().check_free(self.process_id, &paths)?;
         let pinned = paths::pinned(&paths)?;
+        let mut gpus = pinned.iter().map(|path| ddi.gpu_of_source(path.source));
+        gpus.try_for_each(|gpu| self.guest.presence.check_gpu(gpu))?;
         self.check_vidpn(&paths)??;
         let mut outcomes = Outcomes::default();
         let Self { guest, miniport, process_id, .. } = self;
         if let Some(ddi) = miniport.display() {
-            let mut gpus = pinned.iter().map(|path| ddi.gpu_of_source(path.source));
-            gpus.try_for_each(|gpu| guest.presence.check_gpu(gpu))?;
             guest.display.commit(ddi, *process_id, pinned, &mut outcomes);
         }
         Ok(match self.finish_display(outcomes) {
