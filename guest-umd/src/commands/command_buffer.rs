@@ -19,7 +19,9 @@ use bellhop_protocol::packet::surface::{CopyRect, FillRect, StretchRect};
 use bellhop_protocol::packet::transfer::{
     Compare, Copy, Fill, Hash, Timestamp, WRITE_DATA_MAX, WriteData,
 };
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -38,6 +40,8 @@ pub struct CommandBuffer {
     used: usize,
     /// Offsets of the packets that log fences.
     logs: Vec<usize>,
+    /// Tells what was recorded since the last reset from all else, once somebody has asked.
+    recording: Option<NonZeroU64>,
     /// What belongs to dispatches of kernels.
     pub(super) dispatches: Dispatches,
 }
@@ -135,14 +139,24 @@ impl CommandBuffer {
 
     fn empty(memory: Memory, gpu_va: u64) -> Self {
         let (logs, dispatches) = (Vec::new(), Dispatches::default());
-        Self { memory, gpu_va, used: 0, logs, dispatches }
+        Self { memory, gpu_va, used: 0, logs, recording: None, dispatches }
     }
 
     /// Removes all packets, and the arguments of kernels.
     pub fn reset(&mut self) {
         self.used = 0;
         self.logs.clear();
+        self.recording = None;
         self.dispatches.clear();
+    }
+
+    /// A number that no other buffer has had, nor this one before its last reset. An address tells less: a program
+    /// may record other packets there, or drop the buffer and get another in its place.
+    pub(crate) fn recording(&mut self) -> NonZeroU64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        *self.recording.get_or_insert_with(|| {
+            NonZeroU64::MIN.saturating_add(LAST.fetch_add(1, Ordering::Relaxed))
+        })
     }
 
     /// GPU virtual address of the first packet.

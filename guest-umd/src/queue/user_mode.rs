@@ -17,6 +17,7 @@ use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::words::WORD;
 use bellhop_protocol::packet::fence::{LogFence, LoggedSignal, SignalFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 use zerocopy::{Immutable, IntoBytes, transmute};
 
@@ -96,7 +97,7 @@ impl UserModeQueueBuilder {
         let mut queue = HwQueue::create(context.clone(), flags)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
-        Ok(UserModeQueue { doorbell: Box::new(doorbell), queue, ring, not_rung: None })
+        Ok(UserModeQueue { doorbell: Box::new(doorbell), queue, ring, not_rung: Vec::new() })
     }
 }
 
@@ -113,8 +114,8 @@ pub struct UserModeQueue {
     queue: HwQueue,
     pub(crate) doorbell: Box<Doorbell>,
     pub(crate) ring: Ring,
-    /// An accepted submission without its ring.
-    not_rung: Option<Box<NotRung>>,
+    /// What [`Error::NotRung`] was returned for since a ring last succeeded.
+    not_rung: Vec<NotRung>,
 }
 
 /// The packets of a submission. The progress fence's signal is beside the packet that executes the command buffer,
@@ -134,12 +135,25 @@ struct LoggedSubmission {
     signal: LoggedSignal,
 }
 
-/// A submission in the ring that no ring of the doorbell has announced.
+/// A submission in the ring of which the program knows that no ring of the doorbell has announced it.
 #[derive(Debug, Clone, Copy)]
 struct NotRung {
     value: u64,
-    /// GPU virtual address of its command buffer.
-    gpu_va: u64,
+    /// What its command buffer held.
+    content: Content,
+}
+
+/// Tells a command buffer that is submitted again from one that was recorded anew, or longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Content {
+    recording: NonZeroU64,
+    length: usize,
+}
+
+impl Content {
+    fn of(commands: &mut CommandBuffer) -> Self {
+        Self { recording: commands.recording(), length: commands.len() }
+    }
 }
 
 // A submission is one call: the functions inside are always inlined. An `Error` is returned in memory, which each
@@ -187,16 +201,18 @@ impl UserModeQueue {
     /// Submits a command buffer. Returns the value that the progress fence gets when it is done.
     ///
     /// After [`Error::NotRung`] the command buffer is in the ring: submitting it again rings for it without
-    /// submitting it twice. After any other error it was not submitted. If the queue is lost later, the progress
-    /// fence tells.
+    /// submitting it twice, however many others were submitted meanwhile, and [`Self::ring`] rings for it as well. As
+    /// soon as one of both succeeds, for whichever buffer, all that is in the ring has been rung for: a buffer that is
+    /// submitted then, or after it was [reset](CommandBuffer::reset), is a new submission. After any other error it was
+    /// not submitted. If the queue is lost later, the progress fence tells.
     ///
     /// # Errors
     /// [`Error::QueueLost`] if the queue is lost, [`Error::RingFull`] if the ring stays full, [`Error::NotRung`] if
     /// connecting or notifying failed.
     #[inline]
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
-        if let Some(not_rung) = self.not_rung.as_deref().copied() {
-            return self.submit_after(not_rung, commands);
+        if !self.not_rung.is_empty() {
+            return self.submit_after(commands);
         }
         self.doorbell.prepare()?;
         let value = self.queue(commands)?;
@@ -204,39 +220,41 @@ impl UserModeQueue {
         // `prepare` has seen the device. If it goes away now, the progress fence tells.
         match self.doorbell.ring(self.ring.write_pointer()) {
             Ok(()) => Ok(value),
-            Err(error) => self.keep(NotRung { value, gpu_va: commands.gpu_va() }, error),
+            Err(error) => self.keep(value, commands, error),
         }
     }
 
-    /// As [`Self::submit`], after a submission that is in the ring without its ring: this may be a retry of it.
+    /// As [`Self::submit`], after submissions that are in the ring without their ring: this may be a retry of one.
     #[cold]
-    fn submit_after(
-        &mut self,
-        not_rung: NotRung,
-        commands: &mut CommandBuffer,
-    ) -> Result<u64, Error> {
-        let gpu_va = commands.gpu_va();
-        let value = if not_rung.gpu_va == gpu_va {
-            not_rung.value
-        } else {
-            self.doorbell.prepare()?;
-            self.queue(commands)?
+    fn submit_after(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        let content = Content::of(commands);
+        let value = match self.not_rung.iter().find(|entry| entry.content == content) {
+            Some(entry) => entry.value,
+            None => {
+                self.doorbell.prepare()?;
+                self.queue(commands)?
+            }
         };
         match self.ring() {
             Ok(()) => Ok(value),
-            Err(error) => self.keep(NotRung { value, gpu_va }, error),
+            Err(error) => self.keep(value, commands, error),
         }
     }
 
-    /// Records a submission that is in the ring without its ring.
+    /// Records a submission that is in the ring without its ring, once.
     #[cold]
-    fn keep(&mut self, submission: NotRung, reason: Error) -> Result<u64, Error> {
-        let value = submission.value;
+    fn keep(
+        &mut self,
+        value: u64,
+        commands: &mut CommandBuffer,
+        reason: Error,
+    ) -> Result<u64, Error> {
+        self.not_rung.retain(|entry| entry.value != value);
         // The queue is lost: the progress fence tells, as it does for earlier submissions.
         if self.doorbell.status() == ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(value);
         }
-        self.not_rung = Some(Box::new(submission));
+        self.not_rung.push(NotRung { value, content: Content::of(commands) });
         Err(Error::NotRung { value, reason: Box::new(reason) })
     }
 
@@ -306,11 +324,17 @@ impl UserModeQueue {
     /// [`Error::QueueLost`] if the queue is lost; [`Error::Refused`] if the doorbell cannot be connected.
     #[inline(always)]
     pub fn ring(&mut self) -> Result<(), Error> {
+        self.announce()?;
+        self.not_rung.clear();
+        Ok(())
+    }
+
+    /// As [`Self::ring`], of which the program does not learn: what it knows to be without a ring stays so.
+    #[inline(always)]
+    fn announce(&mut self) -> Result<(), Error> {
         self.publish();
         self.doorbell.check_device()?;
-        self.doorbell.ring(self.ring.write_pointer())?;
-        self.not_rung = None;
-        Ok(())
+        self.doorbell.ring(self.ring.write_pointer())
     }
 
     #[cold]
@@ -322,7 +346,7 @@ impl UserModeQueue {
         while !self.ring.has_room(bytes) {
             // The engine may not know of work that was queued without ringing, or rung for before the doorbell was
             // disconnected. Ringing also reveals a lost queue.
-            self.ring()?;
+            self.announce()?;
             let next = self.queue.progress.current_value()? + 1;
             if next <= self.queue.last_value {
                 self.queue.progress.wait(next, RING_TIMEOUT)?;

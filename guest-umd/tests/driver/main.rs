@@ -10,6 +10,7 @@ mod hostile;
 mod kernels;
 mod lifetime;
 mod node_contexts;
+mod not_rung;
 mod opening;
 mod paged;
 #[cfg(feature = "raw")]
