@@ -160,6 +160,11 @@ fn destruction_is_answered_when_engines_have_forgotten() {
     bench.call(other, &CreateDevice { reserved: 0 }).unwrap();
     // The third address space is that of the guest's system context.
     assert_eq!(bench.model.state().spaces.len(), 3);
+    // They are destroyed when engines have left the queues, and forgotten afterwards.
+    bench.pass_tickets();
+    for token in [queue, device, process] {
+        assert_eq!(bench.outcome(client, token), None);
+    }
     bench.pass_tickets();
     for token in [queue, device, process] {
         assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));

@@ -12,7 +12,7 @@ use crate::port::Effect;
 impl Kernel {
     /// Does all remaining work.
     pub(crate) fn settle(&mut self, effects: &mut Vec<Effect>) {
-        self.wake_what_waits();
+        self.wake_what_waits(effects);
         loop {
             while let Some(work) = self.next_work() {
                 match work {
@@ -21,7 +21,7 @@ impl Kernel {
                 }
             }
             // Last: what it looks at is settled.
-            if !self.have_engines_passed_tickets() && !self.continue_gpu_power() {
+            if !self.have_engines_passed_tickets(effects) && !self.continue_gpu_power() {
                 break;
             }
         }
@@ -29,7 +29,7 @@ impl Kernel {
     }
 
     /// Wakes the rules that wait for something outside the kernel.
-    fn wake_what_waits(&mut self) {
+    fn wake_what_waits(&mut self, effects: &mut Vec<Effect>) {
         let is_due = |deadline: Option<_>| deadline.is_some_and(|deadline| deadline <= self.now);
         if is_due(self.tdr.deadline()) {
             self.work.wake(Rule::Recoveries);
@@ -46,7 +46,7 @@ impl Kernel {
         self.wake_late_displays();
         self.wake_late_agents();
         self.wake_paging();
-        self.have_engines_passed_tickets();
+        self.have_engines_passed_tickets(effects);
     }
 
     /// Wakes the paging of each guest that has paging under way.
@@ -58,12 +58,16 @@ impl Kernel {
 
     /// If engines have passed more tickets since the last check, wakes the rules that wait for tickets. Returns
     /// whether they have.
-    fn have_engines_passed_tickets(&mut self) -> bool {
+    ///
+    /// Takes the interrupts first that engines raised before they passed the tickets: an interrupt says nothing about a
+    /// queue that is destroyed when it is taken, so a hang would be forgotten.
+    fn have_engines_passed_tickets(&mut self, effects: &mut Vec<Effect>) -> bool {
         let quiesced = self.hardware.quiesced();
         if quiesced <= self.quiesced {
             return false;
         }
         self.quiesced = quiesced;
+        self.interrupt(effects);
         self.wake_paging();
         self.work.wake(Rule::PowerDown);
         self.work.wake(Rule::Terminations);

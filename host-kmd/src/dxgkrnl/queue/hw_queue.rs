@@ -45,6 +45,8 @@ pub(crate) struct HwQueue {
     in_error: bool,
     /// Whether it is about to be destroyed and takes no more work.
     terminating: bool,
+    /// Whether it is off the run list for good, before it is destroyed.
+    left: bool,
 }
 
 impl HwQueue {
@@ -58,6 +60,7 @@ impl HwQueue {
             software: SoftwareQueue::default(),
             in_error: false,
             terminating: false,
+            left: false,
         }
     }
 
@@ -115,6 +118,16 @@ impl HwQueue {
     /// Marks it as about to be destroyed.
     pub(crate) fn begin_termination(&mut self) {
         self.terminating = true;
+    }
+
+    /// It has done all its work, and leaves the run list for good.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
+    }
+
+    /// Whether it is on the run list while its context is.
+    pub(crate) fn is_listed(&self) -> bool {
+        !self.in_error && !self.left
     }
 
     /// Puts it in error. Returns the work that it will not do, or `None` if it was in error already.

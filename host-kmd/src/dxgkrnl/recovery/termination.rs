@@ -3,10 +3,13 @@
 //! Terminations in progress, and the phase of each.
 //!
 //! ```text
-//!  normal ──> Draining ──all done──────────────────────> ended
-//!                 └─time─> Preempting ──ticket passed──> ended
-//!  abnormal ─────────────> Preempting
+//!  normal ──> Draining ──all done, or time──> Preempting ──ticket passed──> ended
+//!  abnormal ────────────────────────────────> Preempting
 //! ```
+//! What has done all its work is off the run list, too, before it is destroyed: an engine may be inside a packet behind
+//! the last-queued value, or inside a queue that is lost. If it never leaves, that is a hang of a queue that the kernel
+//! still knows.
+//!
 //! What a display may still read ends only when it no longer does: it is `Shown` until then.
 //! Source: user-mode work submission, "Normal and abnormal process termination".
 
@@ -37,7 +40,7 @@ pub(crate) enum Phase {
         /// When they have taken too long.
         deadline: Duration,
     },
-    /// Its contexts are off the run list; engines have not left them yet.
+    /// Its queues are off the run list; engines have left them when they have passed the ticket.
     Preempting(Ticket),
     /// No engine needs it; a display may still show it.
     Shown,
@@ -67,6 +70,8 @@ struct Termination {
 pub(crate) enum Progress {
     /// No engine needs the target any more; the termination was taken off the list.
     Ended(Ending),
+    /// The target's queues have finished their work; engines may still be inside them.
+    Drained(Ending),
     /// The target's queues have not finished their work in time.
     Late(Ending, Vec<Drain>),
     /// The termination needs more time.
@@ -95,7 +100,12 @@ impl Terminations {
         let Termination { ending, phase } = self.0.get_mut(index)?;
         let has_ended = match phase {
             Phase::Preempting(ticket) => *ticket <= quiesced,
-            Phase::Draining { waits, .. } => waits.iter().all(|wait| is_drained(ending, *wait)),
+            Phase::Draining { waits, .. } => {
+                if waits.iter().all(|wait| is_drained(ending, *wait)) {
+                    return Some(Progress::Drained(*ending));
+                }
+                false
+            }
             Phase::Shown => true,
         };
         if has_ended && is_shown(ending) {
@@ -178,8 +188,11 @@ mod tests {
         let Some(Progress::Late(late, waits)) = look(SECOND, 6) else { panic!("it is late") };
         assert_eq!((late.process, waits.len()), (1, 1));
         // A drain that completes after its deadline still ends normally.
-        assert!(matches!(look(SECOND, 7), Some(Progress::Ended(_))));
-        assert!(look(SECOND, 7).is_none() && all.is_empty());
+        assert!(matches!(look(SECOND, 7), Some(Progress::Drained(_))));
+        all.set_phase(0, Phase::Preempting(Ticket(0)));
+        let mut look = |now| all.look(0, (Ticket(0), now), |_, _| false, |_| false);
+        assert!(matches!(look(SECOND), Some(Progress::Ended(_))));
+        assert!(look(SECOND).is_none() && all.is_empty());
     }
 
     #[test]
@@ -197,7 +210,7 @@ mod tests {
     #[test]
     fn what_a_display_still_reads_ends_when_it_no_longer_does_and_has_no_deadline() {
         let mut all = Terminations::default();
-        all.begin(ending(1), draining(7));
+        all.begin(ending(1), Phase::Preempting(Ticket(0)));
         let mut look = |seen| all.look(0, (Ticket(0), 9 * SECOND), |_, _| true, |_| seen);
         assert!(matches!(look(true), Some(Progress::Waiting)));
         assert!(matches!(look(true), Some(Progress::Waiting)));

@@ -5,7 +5,9 @@
 //! what they were told, so a kernel that forgets to tell them finds nothing done.
 
 use super::{Model, State};
-use bellhop_host_kmd::hardware::{EngineState, GlobalFence, GuestId, HwQueueId, Interrupt};
+use bellhop_host_kmd::hardware::{EngineState, Fault, GlobalFence, GuestId, HwQueueId, Interrupt};
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Work given to a queue: it ends with a signal of the progress fence.
@@ -35,6 +37,18 @@ pub struct Engines {
     off: BTreeSet<u32>,
     /// Work executed, in order.
     executed: Vec<(HwQueueId, u64)>,
+    /// What each stuck engine is stuck in.
+    stuck: BTreeMap<u32, Stuck>,
+    /// Whether an engine came out of what it was stuck in, since the last look.
+    is_freed: bool,
+}
+
+/// A turn that does not end by itself, nor because its queue leaves the run list.
+#[derive(Debug, Clone, Copy)]
+struct Stuck {
+    queue: HwQueueId,
+    /// Whether only a reset of the adapter ends it.
+    withstands: bool,
 }
 
 impl Engines {
@@ -65,6 +79,37 @@ impl Engines {
         self.executed.contains(&(queue, value))
     }
 
+    /// An engine stands in a packet of this queue until it is reset, or until the adapter is, if it withstands that.
+    pub fn stick(&mut self, node: u32, queue: HwQueueId, withstands: bool) {
+        self.stuck.insert(node, Stuck { queue, withstands });
+    }
+
+    /// The queue that an engine is stuck in.
+    pub fn stuck_in(&self, node: u32) -> Option<HwQueueId> {
+        self.stuck.get(&node).map(|stuck| stuck.queue)
+    }
+
+    /// Whether an engine is stuck. It passes no ticket.
+    pub fn is_any_stuck(&self) -> bool {
+        !self.stuck.is_empty()
+    }
+
+    /// An engine comes to the end of the packet that it was stuck in, and of its turn.
+    pub fn leave(&mut self, node: u32) {
+        self.stuck.remove(&node);
+    }
+
+    /// An engine gives up what it is stuck in. Returns the queue.
+    fn free(&mut self, node: u32, with_the_adapter: bool) -> Option<HwQueueId> {
+        let Stuck { queue, withstands } = *self.stuck.get(&node)?;
+        if withstands && !with_the_adapter {
+            return None;
+        }
+        self.stuck.remove(&node);
+        self.is_freed = true;
+        Some(queue)
+    }
+
     /// Whether an engine has given up its power.
     pub fn is_off(&self, node: u32) -> bool {
         self.off.contains(&node)
@@ -78,6 +123,9 @@ impl State {
         let line: Vec<_> = self.engines.in_line.iter().copied().collect();
         line.into_iter().find(|queue| {
             let node = self.queues[queue].node;
+            if self.engines.stuck_in(node).is_some() {
+                return false;
+            }
             let first = self.engines.given.get(queue).and_then(VecDeque::front);
             let Some(Work { waits_for, .. }) = first else { return false };
             let may =
@@ -104,9 +152,28 @@ impl Model {
         }
     }
 
+    /// A reset ends what an engine is stuck in, if that does not withstand it.
+    pub fn reset(&self, state: &mut State, node: u32, with_the_adapter: bool) {
+        let was_stuck = state.engines.stuck_in(node).is_some();
+        if let Some(queue) = state.engines.free(node, with_the_adapter) {
+            state.engines.forget(queue);
+            let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::DISPATCH, 0);
+            state.interrupts.push(Interrupt::HwQueueFault { queue, fault });
+            state.interrupts.push(Interrupt::EngineReset { node });
+        } else if with_the_adapter && !was_stuck {
+            state.interrupts.push(Interrupt::EngineReset { node });
+        }
+        if state.prompt && !state.engines.is_any_stuck() {
+            state.pass_tickets();
+        }
+    }
+
     /// Engines do what they were told. Returns whether they raised an interrupt.
     pub fn run_engines(&self) -> bool {
         let mut state = self.state();
+        if std::mem::take(&mut state.engines.is_freed) {
+            return true;
+        }
         if !state.engines.on {
             return false;
         }

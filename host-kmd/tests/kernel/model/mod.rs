@@ -204,6 +204,14 @@ impl State {
         self.next_id
     }
 
+    /// Lets every engine pass all issued tickets. An engine that is stuck passes none.
+    fn pass_tickets(&mut self) {
+        if !self.engines.is_any_stuck() {
+            self.passed = self.issued;
+            self.interrupts.push(Interrupt::Quiesced);
+        }
+    }
+
     /// Executes the packets of a paging buffer. The content of a page is modeled as one number.
     fn execute_paging(&mut self, guest: GuestId, mut packets: &[u8]) {
         let Some(system) = self.systems.get(&guest).map(|system| system.address_space) else {
@@ -411,11 +419,9 @@ impl Model {
         self.state().interrupts.clear();
     }
 
-    /// Lets every engine pass all issued tickets.
+    /// Lets every engine pass all issued tickets. An engine that is stuck passes none.
     pub fn pass_tickets(&self) {
-        let mut state = self.state();
-        state.passed = state.issued;
-        state.interrupts.push(Interrupt::Quiesced);
+        self.state().pass_tickets();
     }
 
     /// Completes the oldest paging buffer of a guest. Returns its packets.

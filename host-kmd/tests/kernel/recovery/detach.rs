@@ -25,7 +25,11 @@ fn a_guest_is_detached_when_no_engine_touches_it_and_leaves_nothing() {
     bench.input(Input::Detach { guest });
     let system = bench.model.state().systems[&guest].hw_queue;
     let always = vec![SlotValue { slot: two.fence_slot, value: u64::MAX }];
+    // The guest takes over the end of its device, which engines have not left.
+    let always_one = vec![SlotValue { slot: one.fence_slot, value: u64::MAX }];
     let lost = [
+        Call::Suspend(vec![one.id]),
+        Call::Signal(always_one, true),
         Call::Suspend(vec![two.id]),
         Call::Disconnected(two.id, ConnectionStatus::DISCONNECTED_ABORT),
         Call::Unwatch(PhysicalDoorbell(1)),

@@ -5,5 +5,6 @@
 mod detach;
 mod endings;
 mod faults;
+mod inside;
 mod tdr;
 mod termination;

@@ -111,7 +111,7 @@ impl ProcessAccess<'_> {
         let context = self.get_mut::<Context>(handle)?;
         let node = context.node();
         if context.resume(by) == Some(Change::Resume) {
-            let queues = self.live_queue_ids(handle)?;
+            let queues = self.listed_queue_ids(handle)?;
             if !queues.is_empty() {
                 self.power.wake_engine(node, self.miniport);
             }
@@ -133,13 +133,13 @@ impl ProcessAccess<'_> {
         queues.map(|queue| Ok(self.get::<HwQueue>(*queue)?.id())).collect()
     }
 
-    /// The GPU's ids of a context's queues that are not lost. No engine executes a lost queue, even if its context
-    /// runs.
-    fn live_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
+    /// The GPU's ids of a context's queues that are on the run list while the context runs: none that is lost, or about
+    /// to be destroyed with all its work done.
+    fn listed_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
         let mut ids = Vec::new();
         for queue in self.get::<Context>(context)?.hw_queues() {
             let queue = self.get::<HwQueue>(*queue)?;
-            ids.extend((!queue.is_in_error()).then_some(queue.id()));
+            ids.extend(queue.is_listed().then_some(queue.id()));
         }
         Ok(ids)
     }

@@ -114,7 +114,7 @@ impl Kernel {
         if self.tdr.is_recovering(node) {
             return;
         }
-        // A destroyed queue cannot hang: a queue in which an engine is stuck is not destroyed yet.
+        // A destroyed queue cannot hang: it is destroyed when its engine has left it.
         let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
         let guilty = if let Some(owner) = self.queues.get(&queue) {
             let (guest, span) = (owner.guest.0, queue_span(owner.process, owner.handle));

@@ -2,9 +2,12 @@
 
 //! Termination: the end of a process, or of one of its devices, contexts, queues or doorbells.
 //!
-//! Normal: disconnect the doorbells, make engines look, wait for the queued work, destroy. Abnormal: put the devices
-//! in error, suspend the contexts, wait until engines have left them, destroy. A normal termination that takes too
-//! long becomes abnormal.
+//! Normal: disconnect the doorbells, make engines look, wait for the queued work, take the queues off the run list.
+//! Abnormal: put the devices in error, suspend the contexts. Then, in both: wait until engines have left the queues,
+//! destroy. A normal termination that takes too long becomes abnormal.
+//!
+//! A queue is never destroyed with an engine inside it, whatever its progress fence says: the engine may be in a packet
+//! behind the last-queued value. So recovery knows each queue in which an engine can hang.
 //!
 //! One rule holds for accepted work, no matter what suspends its context, disconnects its doorbell or removes power:
 //! an engine executes it, or its queue is reported lost, with a reason. Termination waits for that, with a bound.
@@ -129,6 +132,11 @@ impl Kernel {
                     self.finish(ending, effects);
                     continue;
                 }
+                Progress::Drained(ending) => {
+                    let ticket = self.leave(ending, effects);
+                    self.terminations.set_phase(index, Phase::Preempting(ticket));
+                    continue;
+                }
                 Progress::Late(ending, waits) => {
                     let Ending { guest, process, .. } = ending;
                     let mut held = waits.iter();
@@ -184,6 +192,18 @@ impl Kernel {
         let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
         self.lose(guest, process, target, fault, effects)
+    }
+
+    /// Takes a target off the run list that has done all its work. Returns the ticket after which engines have left it.
+    fn leave(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
+        let Ending { guest, process, target, .. } = ending;
+        let access = self.access(guest, process, effects);
+        if access.is_some_and(|mut access| access.leave_run_list(target)) {
+            self.hardware.quiesce(Some(guest))
+        } else {
+            // No engine can be inside it.
+            self.quiesced
+        }
     }
 
     /// Destroys a target that no engine needs any more.
@@ -292,6 +312,25 @@ impl ProcessAccess<'_> {
         self.power.wake_engine(node, self.miniport);
         self.miniport.notify_work_submission(id)?;
         Ok(())
+    }
+
+    /// Takes the queues of a target off the run list that have done all their work. Returns whether there are any.
+    fn leave_run_list(&mut self, target: Target) -> bool {
+        if matches!(target, Target::Doorbell(_)) {
+            // Its queue stays.
+            return false;
+        }
+        let mut ids = Vec::new();
+        for handle in self.queues_of(target) {
+            if let Ok(queue) = self.get_mut::<HwQueue>(handle) {
+                queue.leave();
+                ids.push(queue.id());
+            }
+        }
+        if !ids.is_empty() {
+            self.miniport.suspend_context(&ids).reported();
+        }
+        !ids.is_empty()
     }
 
     /// Takes the target off the run list; its queues are lost, and its devices in error.

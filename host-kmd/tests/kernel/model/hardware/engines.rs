@@ -12,17 +12,29 @@ impl Engines for Model {
     fn engine_progress(&self, node: u32) -> Result<EngineProgress, UnknownId> {
         self.known(UnknownId::Node(node))?;
         let asleep = EngineProgress { is_asleep: true, ..EngineProgress::default() };
-        Ok(self.state().progress.get(&node).copied().unwrap_or(asleep))
+        let state = self.state();
+        if let Some(queue) = state.engines.stuck_in(node) {
+            return Ok(EngineProgress { is_asleep: false, turns: 1, executing: Some(queue) });
+        }
+        Ok(state.progress.get(&node).copied().unwrap_or(asleep))
     }
 
     fn reset_engine(&self, node: u32) -> Result<(), UnknownId> {
         self.known(UnknownId::Node(node))?;
-        self.state().log.push(Call::ResetEngine(node));
+        let mut state = self.state();
+        state.log.push(Call::ResetEngine(node));
+        self.reset(&mut state, node, false);
         Ok(())
     }
 
     fn reset_adapter(&self) {
-        self.state().log.push(Call::ResetAdapter);
+        let mut state = self.state();
+        state.log.push(Call::ResetAdapter);
+        if state.engines.is_any_stuck() {
+            for node in (0..).take(self.nodes.len()) {
+                self.reset(&mut state, node, true);
+            }
+        }
     }
 
     fn set_engine_power(
@@ -54,7 +66,7 @@ impl Engines for Model {
         let mut state = self.state();
         state.log.push(Call::Quiesce);
         state.issued += 1;
-        if state.prompt {
+        if state.prompt && !state.engines.is_any_stuck() {
             state.passed = state.issued;
         }
         Ticket(state.issued)
