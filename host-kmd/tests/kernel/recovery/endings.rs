@@ -53,9 +53,11 @@ enum Doorbell {
     PageSettling,
     /// The queue has no doorbell: it gets its work through requests.
     KernelMode,
+    /// As before, and its progress fence has the work's value already.
+    KernelModeReached,
 }
 
-const DOORBELLS: [Doorbell; 8] = [
+const DOORBELLS: [Doorbell; 9] = [
     Doorbell::NeverConnected,
     Doorbell::Connected,
     Doorbell::Global,
@@ -64,7 +66,14 @@ const DOORBELLS: [Doorbell; 8] = [
     Doorbell::PageOnItsWay,
     Doorbell::PageSettling,
     Doorbell::KernelMode,
+    Doorbell::KernelModeReached,
 ];
+
+impl Doorbell {
+    fn is_kernel_mode(self) -> bool {
+        matches!(self, Self::KernelMode | Self::KernelModeReached)
+    }
+}
 
 /// Why the context is off the run list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +169,7 @@ impl Row {
         };
         // The device has power while VidMm moves memory.
         let has_power = self.held != Held::ByVidMm || self.power != Power::D3;
-        let is_there = self.target != Target::Doorbell || self.doorbell != Doorbell::KernelMode;
+        let is_there = self.target != Target::Doorbell || !self.doorbell.is_kernel_mode();
         goes_with_process && lets_go && has_power && is_there
     }
 }
@@ -180,10 +189,8 @@ impl World {
         bench.input(Input::Attach { guest: GUEST, resources });
         bench.open(GUEST).unwrap();
         bench.model.state().engines.on = true;
-        let flags = match row.doorbell {
-            Doorbell::KernelMode => HwQueueFlags::empty(),
-            _ => USER_MODE,
-        };
+        let is_kernel_mode = row.doorbell.is_kernel_mode();
+        let flags = if is_kernel_mode { HwQueueFlags::empty() } else { USER_MODE };
         let client = bench.client_with(GUEST, flags);
         let mut world = Self { bench, client, doorbell: None, row };
         world.make_doorbell();
@@ -197,7 +204,7 @@ impl World {
         let Self { bench, client, row, doorbell } = self;
         let client = *client;
         match row.doorbell {
-            Doorbell::KernelMode => return,
+            Doorbell::KernelMode | Doorbell::KernelModeReached => return,
             Doorbell::Global => bench.model.state().model = DoorbellModel::Global,
             Doorbell::PageOnItsWay | Doorbell::PageSettling => bench.model.state().rotates = true,
             _ => {}
@@ -205,7 +212,7 @@ impl World {
         *doorbell = Some(bench.doorbell(client));
         let connect = ConnectDoorbell { hw_queue: client.queue };
         match row.doorbell {
-            Doorbell::NeverConnected | Doorbell::KernelMode => {}
+            Doorbell::NeverConnected | Doorbell::KernelMode | Doorbell::KernelModeReached => {}
             Doorbell::Connected | Doorbell::Global => drop(bench.connect(client).unwrap()),
             Doorbell::Victim => {
                 bench.connect(client).unwrap();
@@ -285,7 +292,10 @@ impl World {
     /// not execute the work yet.
     fn accept_work(&mut self) {
         let Self { bench, client, row, .. } = self;
-        if row.doorbell == Doorbell::KernelMode {
+        if row.doorbell.is_kernel_mode() {
+            if row.doorbell == Doorbell::KernelModeReached {
+                bench.model.signal(client.guest, client.fence_slot, VALUE);
+            }
             bench.model.state().engines.on = false;
             let submit = submission(*client, VALUE);
             bench.call(*client, &submit).unwrap();
@@ -380,7 +390,7 @@ fn tick(bench: &mut Bench, times: usize) {
 fn play(row: Row) -> Result<(), String> {
     let mut world = World::new(row);
     let client = world.client;
-    if row.doorbell == Doorbell::KernelMode || row.power == Power::D0 {
+    if row.doorbell.is_kernel_mode() || row.power == Power::D0 {
         world.accept_work();
         world.set_power();
     } else {

@@ -37,7 +37,8 @@ use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
-/// Whether a queue has done all its work, including its software queue, or is lost.
+/// Whether a queue has done all its work, or is lost. A kernel-mode submission is work until the hardware has done it,
+/// whatever value its progress fence has by then; so is what its software queue holds.
 fn is_drained(
     guest: &Guest,
     hardware: &dyn Hardware,
@@ -46,8 +47,8 @@ fn is_drained(
 ) -> bool {
     let Ok(queue) = guest.handles.get::<HwQueue>(process, wait.queue) else { return true };
     let has_done_it =
-        hardware.fence_value(id, wait.slot).reported() >= wait.value && !queue.held().has_work();
-    queue.is_in_error() || has_done_it
+        hardware.fence_value(id, wait.slot).reported() >= wait.value && queue.is_idle();
+    queue.is_in_error() || has_done_it && !queue.held().has_work()
 }
 
 impl Kernel {

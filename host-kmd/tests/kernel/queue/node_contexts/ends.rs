@@ -2,7 +2,7 @@
 
 //! The ends of node contexts and of their submissions.
 
-use super::{MODELS, Node, at, entry, new, with_limits};
+use super::{MODELS, Node, at, completed, entry, new, with_limits};
 use crate::bench::TIMEOUT;
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{Fault, Interrupt};
@@ -67,7 +67,7 @@ fn a_node_context_is_suspended_resumed_and_drained_as_any_other() {
         let lost = (Status::DEVICE_REMOVED, context.0);
         assert_eq!(node.submit(&mut bench).unwrap_err(), lost);
         bench.model.signal(client.guest, node.reply.progress_fence.slot, 2);
-        bench.interrupt();
+        completed(&mut bench, 2);
         assert_eq!(bench.outcome(client, token), Some(Status::SUCCESS));
         let invalid = (Status::INVALID_HANDLE, context.0);
         assert_eq!(node.submit(&mut bench).unwrap_err(), invalid);
