@@ -16,12 +16,24 @@ pub(crate) struct Process {
     devices: BTreeSet<Handle>,
     /// Number of paging works that keep its contexts suspended.
     holds: u32,
+    /// Whether it is about to be destroyed: no device is created in it.
+    terminating: bool,
 }
 
 impl Process {
     /// Creates a process without devices.
     pub(crate) fn new(space: AddressSpaceId) -> Self {
-        Self { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0 }
+        Self { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0, terminating: false }
+    }
+
+    /// Whether it is about to be destroyed.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.terminating
+    }
+
+    /// Marks it as about to be destroyed.
+    pub(crate) fn begin_termination(&mut self) {
+        self.terminating = true;
     }
 
     /// Its page tables.

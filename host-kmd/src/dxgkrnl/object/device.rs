@@ -2,6 +2,7 @@
 
 //! Devices, which own contexts, allocations, fences, kernels and video sessions.
 
+use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeSet;
 
@@ -20,6 +21,8 @@ pub(crate) struct Device {
     video_sessions: BTreeSet<Handle>,
     /// Whether it is in error: nothing more is executed for it.
     in_error: bool,
+    /// Whether it is about to be destroyed: nothing more is created on it.
+    terminating: bool,
 }
 
 impl Device {
@@ -101,6 +104,17 @@ impl Device {
     /// Whether it is in error.
     pub(crate) fn is_in_error(&self) -> bool {
         self.in_error
+    }
+
+    /// Refuses a device that is in error or about to be destroyed: what is created on it could not do its work.
+    pub(crate) fn check_alive(&self, handle: Handle) -> Result<(), RequestError> {
+        let is_lost = self.in_error || self.terminating;
+        if is_lost { Err(RequestError::DeviceRemoved(handle)) } else { Ok(()) }
+    }
+
+    /// Marks it as about to be destroyed.
+    pub(crate) fn begin_termination(&mut self) {
+        self.terminating = true;
     }
 
     /// Puts it in error.

@@ -2,6 +2,7 @@
 
 //! Contexts: whether each is on the run list, and if not, why.
 
+use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::queue::node::NodeSubmission;
 use crate::hardware::SchedulingPriority;
 use bellhop_protocol::control::Handle;
@@ -107,6 +108,8 @@ pub(crate) struct Context {
     node_submission: Option<NodeSubmission>,
     /// Its scheduling priority.
     priority: SchedulingPriority,
+    /// Whether it is about to be destroyed.
+    terminating: bool,
 }
 
 impl Context {
@@ -119,7 +122,19 @@ impl Context {
             state: ContextState::CREATED,
             node_submission: None,
             priority: SchedulingPriority::default(),
+            terminating: false,
         }
+    }
+
+    /// Refuses a context that is lost or about to be destroyed: a queue that is created in it could not do its work.
+    pub(crate) fn check_alive(&self, handle: Handle) -> Result<(), RequestError> {
+        let is_lost = self.state.is_lost() || self.terminating;
+        if is_lost { Err(RequestError::DeviceRemoved(handle)) } else { Ok(()) }
+    }
+
+    /// Marks it as about to be destroyed.
+    pub(crate) fn begin_termination(&mut self) {
+        self.terminating = true;
     }
 
     /// The device that owns it.

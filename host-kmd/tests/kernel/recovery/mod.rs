@@ -6,5 +6,6 @@ mod detach;
 mod endings;
 mod faults;
 mod inside;
+mod meanwhile;
 mod tdr;
 mod termination;

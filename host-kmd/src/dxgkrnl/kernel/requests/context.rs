@@ -30,15 +30,13 @@ impl ProcessAccess<'_> {
         Ok(Answer::Done(self.insert_context(device, node)?))
     }
 
-    /// Creates a context for HW queues, on a device that is not in error.
+    /// Creates a context for HW queues, on a device that is neither in error nor about to be destroyed.
     pub(crate) fn insert_context(
         &mut self,
         device: Handle,
         node: u32,
     ) -> Result<Handle, RequestError> {
-        if self.get::<Device>(device)?.is_in_error() {
-            return Err(RequestError::DeviceRemoved(device));
-        }
+        self.get::<Device>(device)?.check_alive(device)?;
         let gpu = GpuOrdinal(self.node(node)?.gpu());
         self.guest.presence.check_gpu(gpu)?;
         let context = self.insert(Context::new(device, node))?;

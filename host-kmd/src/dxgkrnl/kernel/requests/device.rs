@@ -43,6 +43,9 @@ impl ProcessAccess<'_> {
     /// `D3DKMTCreateDevice`.
     pub(crate) fn create_device(&mut self, request: CreateDevice) -> Handled<Handle> {
         zero("reserved", request.reserved)?;
+        if self.process()?.is_terminating() {
+            return Err(RequestError::NoSuchProcess(self.process_id));
+        }
         let device = self.insert(Device::default())?;
         self.process()?.add_device(device);
         Ok(Answer::Done(device))

@@ -60,7 +60,7 @@ impl ProcessAccess<'_> {
         self.insert_hw_queue(request.context, flags, address_space).map(Answer::Done)
     }
 
-    /// Creates a queue and its progress fence in a context that is not lost.
+    /// Creates a queue and its progress fence in a context that is neither lost nor about to be destroyed.
     pub(crate) fn insert_hw_queue(
         &mut self,
         context_handle: Handle,
@@ -71,11 +71,9 @@ impl ProcessAccess<'_> {
         let native_progress_fence = flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE);
         let disable_gpu_timeout = flags.contains(HwQueueFlags::DISABLE_GPU_TIMEOUT);
         let context = self.get::<Context>(context_handle)?;
+        context.check_alive(context_handle)?;
         let (device, node, state) = (context.device(), context.node(), context.state());
         let priority = context.priority();
-        if state.is_lost() {
-            return Err(RequestError::DeviceRemoved(context_handle));
-        }
         let process = self.process()?.space();
         let kind = if native_progress_fence {
             FenceKind::Native(NativeFenceType::DEFAULT)

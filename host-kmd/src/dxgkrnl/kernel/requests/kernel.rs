@@ -33,9 +33,7 @@ impl ProcessAccess<'_> {
         constants: Vec<SpecialisationConstant>,
     ) -> Handled<KernelCreated> {
         let CreateKernel { device, .. } = request;
-        if self.get::<Device>(device)?.is_in_error() {
-            return Err(RequestError::DeviceRemoved(device));
-        }
+        self.get::<Device>(device)?.check_alive(device)?;
         let caps = self.hardware.kernel_caps();
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("kernels"));

@@ -63,6 +63,9 @@ impl Kernel {
     ) {
         self.take_display((guest, process), target, effects);
         self.take_agent((guest, process), target, effects);
+        if let Some(mut access) = self.access(guest, process, effects) {
+            access.begin_termination(target);
+        }
         let phase = match manner {
             Manner::Normal => {
                 let Some(mut access) = self.access(guest, process, effects) else { return };
@@ -251,26 +254,59 @@ impl Kernel {
 }
 
 impl ProcessAccess<'_> {
-    /// The queues of a target.
-    fn queues_of(&mut self, target: Target) -> Vec<Handle> {
-        let contexts: Vec<Handle> = match target {
-            Target::Doorbell(doorbell) => {
-                return self.queue_of_doorbell(doorbell).into_iter().collect();
-            }
-            Target::HwQueue(queue) => return vec![queue],
+    /// The contexts of a target.
+    fn contexts_of(&mut self, target: Target) -> Vec<Handle> {
+        match target {
             Target::Context(context) => vec![context],
             Target::Device(device) => match self.get::<Device>(device) {
                 Ok(device) => device.contexts().iter().copied().collect(),
                 Err(_) => Vec::new(),
             },
-            Target::Allocation(_) => Vec::new(),
+            Target::Doorbell(_) | Target::HwQueue(_) | Target::Allocation(_) => Vec::new(),
             Target::Process | Target::Guest => self.contexts(),
-        };
+        }
+    }
+
+    /// The queues of a target.
+    fn queues_of(&mut self, target: Target) -> Vec<Handle> {
+        match target {
+            Target::Doorbell(doorbell) => {
+                return self.queue_of_doorbell(doorbell).into_iter().collect();
+            }
+            Target::HwQueue(queue) => return vec![queue],
+            _ => {}
+        }
+        let contexts = self.contexts_of(target);
         let queues = |context: &Handle| match self.get::<Context>(*context) {
             Ok(context) => context.hw_queues().iter().copied().collect(),
             Err(_) => Vec::new(),
         };
         contexts.iter().flat_map(queues).collect()
+    }
+
+    /// From now on nothing is created in a target that could take work: its end does not look there again.
+    fn begin_termination(&mut self, target: Target) {
+        let devices: Vec<Handle> = match target {
+            Target::Process => match self.process() {
+                Ok(process) => {
+                    process.begin_termination();
+                    process.devices().iter().copied().collect()
+                }
+                Err(_) => Vec::new(),
+            },
+            Target::Device(device) => vec![device],
+            _ => Vec::new(),
+        };
+        for device in devices {
+            if let Ok(device) = self.get_mut::<Device>(device) {
+                device.begin_termination();
+            }
+        }
+        for context in self.contexts_of(target) {
+            if let Ok(context) = self.get_mut::<Context>(context) {
+                context.begin_termination();
+            }
+        }
     }
 
     /// Disconnects the doorbells of a target. Returns the drains to wait for.

@@ -32,9 +32,7 @@ impl ProcessAccess<'_> {
         request: CreateVideoSession,
     ) -> Handled<VideoSessionCreated> {
         let CreateVideoSession { device, node, .. } = request;
-        if self.get::<Device>(device)?.is_in_error() {
-            return Err(RequestError::DeviceRemoved(device));
-        }
+        self.get::<Device>(device)?.check_alive(device)?;
         let caps = self.hardware.video_caps();
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("video sessions"));
