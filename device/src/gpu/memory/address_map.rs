@@ -2,6 +2,7 @@
 
 //! A snapshot of where a guest's physical memory is mapped in this process.
 
+use super::region::Region;
 use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalAddress, PhysicalPage, Segment};
@@ -11,15 +12,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vm_memory::{
-    Address, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MmapRegion, VolatileMemory,
-    VolatileSlice,
+    Address, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, VolatileMemory, VolatileSlice,
 };
 
 /// A range of physical memory that is mapped here.
 #[derive(Debug)]
 pub struct Mapping {
     /// The mapping.
-    pub region: Arc<MmapRegion>,
+    pub region: Region,
     /// Offset in the mapping of the first byte.
     pub base: u64,
     /// Physical address of the first byte.
@@ -114,7 +114,7 @@ impl AddressMap {
     /// Takes a snapshot.
     pub fn new(host: HostMappings, memory: &GuestMemoryMmap) -> Self {
         let system = memory.iter().map(|region| Mapping {
-            region: region.get_mmap(),
+            region: region.get_mmap().into(),
             base: 0,
             start: region.start_addr().raw_value(),
             length: region.len(),
@@ -222,7 +222,7 @@ impl AddressMap {
     /// `count` words from a place on, for a caller that keeps them.
     pub fn words(&self, place: Place, count: usize) -> Option<Words> {
         let mapping = self.mappings.get(place.mapping as usize)?;
-        Words::new(Arc::clone(&mapping.region), place.offset, count)
+        Words::new(mapping.region.clone(), place.offset, count)
     }
 
     /// Returns whether a whole range of guest-physical addresses is the guest's memory.
@@ -243,7 +243,7 @@ impl AddressMap {
 pub mod tests {
     use super::*;
     use rustix::fs::{MemfdFlags, memfd_create};
-    use vm_memory::{FileOffset, GuestAddress};
+    use vm_memory::{FileOffset, GuestAddress, MmapRegion};
 
     /// Segments in one file, and 4 MiB of the guest's own memory, from address 0 on, in another.
     pub fn shared_map() -> AddressMap {
@@ -254,8 +254,8 @@ pub mod tests {
         };
         let ranges = [(GuestAddress(0), 4 << 20, Some(file(4 << 20)))];
         let memory = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
-        let region = Arc::new(MmapRegion::from_file(file(0x2_0000), 0x2_0000).unwrap());
-        let part = |base, length| Mapping { region: Arc::clone(&region), base, start: 0, length };
+        let region = Region::from(MmapRegion::from_file(file(0x2_0000), 0x2_0000).unwrap());
+        let part = |base, length| Mapping { region: region.clone(), base, start: 0, length };
         let host = HostMappings {
             local: part(0, 0x8000),
             private: part(0x8000, 0x8000),
@@ -271,8 +271,8 @@ pub mod tests {
     fn map(ranges: &[(u64, usize)]) -> AddressMap {
         let ranges: Vec<_> = ranges.iter().map(|&(at, len)| (GuestAddress(at), len)).collect();
         let memory = GuestMemoryMmap::from_ranges(&ranges).unwrap();
-        let region = Arc::new(MmapRegion::new(0xa000).unwrap());
-        let part = |base, length| Mapping { region: Arc::clone(&region), base, start: 0, length };
+        let region = Region::from(MmapRegion::new(0xa000).unwrap());
+        let part = |base, length| Mapping { region: region.clone(), base, start: 0, length };
         let host = HostMappings {
             local: part(0x1000, 0x3000),
             private: part(0x4000, 0x1000),

@@ -7,6 +7,7 @@
 //! guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use super::region::Region;
 use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
@@ -38,7 +39,7 @@ pub enum Page {
 #[derive(Debug)]
 pub struct Bar {
     file: Arc<File>,
-    region: Arc<MmapRegion>,
+    region: Region,
     layout: BarLayout,
     /// Number of physical doorbells with a page after the BAR, in the file only.
     physical_pages: u32,
@@ -105,7 +106,7 @@ impl Bar {
             donated: OnceLock::new(),
         };
         let [doorbells, last_queued, status, fences, _] = layout.areas().map(area);
-        let region = Arc::new(region);
+        let region = Region::from(region);
         let bar =
             Self { file, region, layout, physical_pages, doorbells, last_queued, status, fences };
         bar.write_header()?;
@@ -130,7 +131,7 @@ impl Bar {
     /// Local memory, as engines access it.
     pub fn local_memory(&self) -> Mapping {
         Mapping {
-            region: Arc::clone(&self.region),
+            region: self.region.clone(),
             base: self.layout.local_memory(),
             start: 0,
             length: self.layout.local_memory,
@@ -174,7 +175,7 @@ impl Bar {
     /// The word at an offset of an area, for a caller that keeps it.
     fn area_words(&self, area: &Area, offset: u64) -> Option<Words> {
         match area.donated.get() {
-            None => Words::new(Arc::clone(&self.region), area.offset + offset, 1),
+            None => Words::new(self.region.clone(), area.offset + offset, 1),
             Some(donated) => donated.words(offset),
         }
     }

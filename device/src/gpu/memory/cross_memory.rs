@@ -9,6 +9,7 @@
 
 use super::address_map::Mapping;
 use super::host_memory::zero;
+use super::region::Region;
 use bellhop_protocol::PAGE_SIZE;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
@@ -20,7 +21,7 @@ use vm_memory::{FileOffset, MmapRegion};
 #[derive(Debug)]
 pub struct CrossAdapterMemory {
     file: Arc<File>,
-    region: Arc<MmapRegion>,
+    region: Region,
     size: u64,
 }
 
@@ -38,12 +39,12 @@ impl CrossAdapterMemory {
         let file = Arc::new(file);
         let mapped = usize::try_from(mapped).map_err(io::Error::other)?;
         let region = MmapRegion::from_file(FileOffset::from_arc(Arc::clone(&file), 0), mapped);
-        Ok(Self { file, region: Arc::new(region.map_err(io::Error::other)?), size })
+        Ok(Self { file, region: region.map_err(io::Error::other)?.into(), size })
     }
 
     /// The mapping of all of it.
-    pub(in crate::gpu) fn region(&self) -> Arc<MmapRegion> {
-        Arc::clone(&self.region)
+    pub(in crate::gpu) fn region(&self) -> Region {
+        self.region.clone()
     }
 
     /// All of it.

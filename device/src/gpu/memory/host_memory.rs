@@ -10,6 +10,7 @@
 
 use super::address_map::{HostMappings, Mapping};
 use super::compression::METADATA_SIZE;
+use super::region::Region;
 use bellhop_host_kmd::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use bellhop_host_kmd::ddi::paging::PAGING_BUFFER_SIZE;
 use bellhop_host_kmd::hardware::{PhysicalAddress, Segment, SegmentSizes, fence_segment_size};
@@ -37,11 +38,11 @@ const BUFFERS_SIZE: u64 = PAGING_BUFFERS_SIZE + DMA_BUFFERS_SIZE;
 #[derive(Debug)]
 pub struct HostMemory {
     file: Arc<File>,
-    all: Arc<MmapRegion>,
+    all: Region,
     /// The segments `Private` and `Backing`. A worker receives the file, so its length is sealed: a shorter one would
     /// raise SIGBUS here.
     shared_file: Arc<File>,
-    segments: Arc<MmapRegion>,
+    segments: Region,
     sizes: SegmentSizes,
     /// Bytes of fence values and logs.
     fences: u64,
@@ -74,11 +75,11 @@ impl HostMemory {
     }
 
     fn mapping(&self, base: u64, length: u64) -> Mapping {
-        Mapping { region: Arc::clone(&self.all), base, start: 0, length }
+        Mapping { region: self.all.clone(), base, start: 0, length }
     }
 
     fn segment(&self, base: u64, length: u64) -> Mapping {
-        Mapping { region: Arc::clone(&self.segments), base, start: 0, length }
+        Mapping { region: self.segments.clone(), base, start: 0, length }
     }
 
     /// Mappings of all of it, together with the given local memory and the given cross-adapter memory.
@@ -89,8 +90,8 @@ impl HostMemory {
     }
 
     /// The mapping of all of it.
-    pub fn region(&self) -> Arc<MmapRegion> {
-        Arc::clone(&self.all)
+    pub fn region(&self) -> Region {
+        self.all.clone()
     }
 
     /// Offset in [`Self::region`] of an address in one of the segments.
@@ -172,14 +173,14 @@ impl HostMemory {
     /// # Errors
     /// If the range is not in it, or the operating system refuses.
     pub fn zero(&self, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
-        let is_shared = Arc::ptr_eq(&mapping.region, &self.segments);
+        let is_shared = mapping.region.is(&self.segments);
         let file = if is_shared { &self.shared_file } else { &self.file };
         zero(file, mapping, offset, length)
     }
 }
 
 /// A file in memory whose length never changes, and its mapping.
-fn memfd(name: &str, size: u64) -> io::Result<(Arc<File>, Arc<MmapRegion>)> {
+fn memfd(name: &str, size: u64) -> io::Result<(Arc<File>, Region)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(rustix::fs::memfd_create(name, flags)?);
     file.set_len(size)?;
@@ -187,7 +188,7 @@ fn memfd(name: &str, size: u64) -> io::Result<(Arc<File>, Arc<MmapRegion>)> {
     let file = Arc::new(file);
     let size = usize::try_from(size).map_err(io::Error::other)?;
     let mapped = MmapRegion::from_file(FileOffset::from_arc(Arc::clone(&file), 0), size);
-    Ok((file, Arc::new(mapped.map_err(io::Error::other)?)))
+    Ok((file, mapped.map_err(io::Error::other)?.into()))
 }
 
 /// Shows the first `length` bytes of a file at an offset of a mapping that nobody uses yet.

@@ -11,6 +11,7 @@ pub mod mmu;
 pub mod page_table;
 pub mod pins;
 pub mod prefetch;
+pub mod region;
 pub mod shareable;
 pub mod tlb;
 pub mod violation;

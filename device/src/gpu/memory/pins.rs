@@ -230,6 +230,7 @@ impl<'a> Pinned<'a> {
 mod tests {
     use super::super::address_map::HostMappings;
     use super::super::address_map::Mapping;
+    use super::super::region::Region;
     use super::*;
     use bellhop_host_kmd::ddi::paging::PageSize;
     use bellhop_host_kmd::hardware::{PhysicalPage, Segment};
@@ -240,10 +241,10 @@ mod tests {
 
     /// Local memory of four pages with words numbered from `first` on.
     fn memory(first: u64) -> Arc<AddressMap> {
-        let region = Arc::new(MmapRegion::new(0x4000).unwrap());
+        let region = Region::from(MmapRegion::new(0x4000).unwrap());
         let length = 0x4000;
-        let local = Mapping { region: Arc::clone(&region), base: 0, start: 0, length };
-        let none = || Mapping { region: Arc::clone(&region), base: 0, start: 0, length: 0 };
+        let local = Mapping { region: region.clone(), base: 0, start: 0, length };
+        let none = || Mapping { region: region.clone(), base: 0, start: 0, length: 0 };
         let [private, backing, fences, cross_adapter, buffers] = std::array::from_fn(|_| none());
         let private_end = std::sync::Arc::default();
         let host =

@@ -6,8 +6,8 @@
 //! memory is different: packets copy to and from it in any way, and other processes access it at any time. A word
 //! there may hold any value, and nothing in the host depends on it.
 
+use super::region::Region;
 use bellhop_protocol::handoff::words::{WORD, load, store};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
@@ -34,14 +34,14 @@ pub fn word_at(region: &MmapRegion, offset: u64) -> Option<&AtomicU64> {
 /// Words of a mapping. The mapping stays mapped while they exist.
 #[derive(Debug)]
 pub struct Words {
-    region: Arc<MmapRegion>,
+    region: Region,
     first: usize,
     count: usize,
 }
 
 impl Words {
     /// `count` words from an offset on; `None` if some are outside the mapping, or misaligned.
-    pub fn new(region: Arc<MmapRegion>, offset: u64, count: usize) -> Option<Self> {
+    pub fn new(region: Region, offset: u64, count: usize) -> Option<Self> {
         let offset = usize::try_from(offset).ok()?;
         let slice = region.get_slice(offset, count.checked_mul(size_of::<AtomicU64>())?).ok()?;
         let first = slice.ptr_guard().as_ptr().addr();
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn no_store_tears_a_word_that_another_thread_looks_at() {
-        let region = Arc::new(MmapRegion::<()>::new(0x1000).unwrap());
+        let region = Region::from(MmapRegion::new(0x1000).unwrap());
         let values = [0x0101_0101_0101_0101u64, 0x7e7e_7e7e_7e7e_7e7e];
-        let word = Words::new(Arc::clone(&region), 0x48, 1).unwrap();
+        let word = Words::new(region.clone(), 0x48, 1).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..20_000 {
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn words_are_those_at_the_offset_and_none_beyond_the_mapping() {
-        let region = Arc::new(MmapRegion::new(0x1000).unwrap());
-        let words = Words::new(Arc::clone(&region), 0xff0, 2).unwrap();
+        let region = Region::from(MmapRegion::new(0x1000).unwrap());
+        let words = Words::new(region.clone(), 0xff0, 2).unwrap();
         words.get()[1].store(7, Ordering::Relaxed);
         let read: u64 = region.as_volatile_slice().read_obj(0xff8).unwrap();
         assert_eq!((words.get().len(), read), (2, 7));
         assert_eq!(word_at(&region, 0xff8).unwrap().load(Ordering::Relaxed), 7);
         for (offset, count) in [(0xff0, 3), (0x1000, 1), (4, 1), (u64::MAX, 1), (0, usize::MAX)] {
-            assert!(Words::new(Arc::clone(&region), offset, count).is_none(), "{offset:#x}");
+            assert!(Words::new(region.clone(), offset, count).is_none(), "{offset:#x}");
         }
         for offset in [0xff9, 0x1000, 4, u64::MAX, u64::MAX - 7] {
             assert!(word_at(&region, offset).is_none(), "{offset:#x}");

@@ -23,7 +23,7 @@ impl TraceLog {
     pub fn new(entries: u32) -> Option<Self> {
         let size = size_of::<FenceLogHeader>() + entries as usize * size_of::<FenceLogEntry>();
         let region = MmapRegion::new(size).ok()?;
-        Words::new(Arc::new(region), 0, size / size_of::<u64>()).map(Self)
+        Words::new(region.into(), 0, size / size_of::<u64>()).map(Self)
     }
 
     /// The log.

@@ -2,12 +2,11 @@
 
 //! The fence logs of a HW queue, shared by its engine and the control plane.
 
+use crate::gpu::memory::region::Region;
 use crate::gpu::memory::words::Words;
 use bellhop_protocol::fence_log::{FENCE_LOG_SIZE, FenceLogType};
 use bellhop_protocol::handoff::fence_log::FenceLog;
-use std::sync::Arc;
 use std::sync::OnceLock;
-use vm_memory::MmapRegion;
 
 /// The logs of a HW queue. A queue of a system context has none, because it has no fences.
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ impl FenceLogs {
 
     /// Control plane: gives the queue a log at this offset of a mapping, once. Returns false if the queue has one,
     /// or if it exceeds the mapping.
-    pub fn set(&self, log_type: FenceLogType, region: Arc<MmapRegion>, offset: u64) -> bool {
+    pub fn set(&self, log_type: FenceLogType, region: Region, offset: u64) -> bool {
         let count = FENCE_LOG_SIZE as usize / size_of::<u64>();
         let Some(words) = Words::new(region, offset, count) else { return false };
         if let Some(log) = FenceLog::new(words.get()) {

@@ -12,6 +12,7 @@
 //! storage for current and monitored fence values".
 
 use crate::gpu::memory::bar::Bar;
+use crate::gpu::memory::region::Region;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::memory::words::word_at;
 use bellhop_host_kmd::hardware::AddressSpaceId;
@@ -20,9 +21,7 @@ use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, SignalRule, Sig
 use bellhop_protocol::handoff::owner::{Opening, Owner};
 use bellhop_protocol::handoff::pending::Pending;
 use bellhop_protocol::handoff::publication;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use vm_memory::MmapRegion;
 
 /// The place of a value: an offset, a multiple of 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,13 +148,13 @@ pub struct FenceTable {
     slots: Box<[FenceSlot]>,
     /// Number of usable slots.
     count: u32,
-    memory: Arc<MmapRegion>,
-    shared: Arc<MmapRegion>,
+    memory: Region,
+    shared: Region,
 }
 
 impl FenceTable {
     /// A table of `count` empty slots. Values are in `memory`, or in `shared`.
-    pub fn new(count: u32, memory: Arc<MmapRegion>, shared: Arc<MmapRegion>) -> Self {
+    pub fn new(count: u32, memory: Region, shared: Region) -> Self {
         let slot = |_| FenceSlot {
             owner: Owner::new(),
             global: AtomicU32::new(0),
@@ -298,6 +297,7 @@ impl FenceTable {
 pub mod tests {
     use super::*;
     use bellhop_protocol::bar::BarLayout;
+    use vm_memory::MmapRegion;
 
     const OWNER: AddressSpaceId = AddressSpaceId(7);
     const OTHER: AddressSpaceId = AddressSpaceId(8);
@@ -308,7 +308,7 @@ pub mod tests {
     /// A table of the BAR's size with a fence of [`OWNER`]'s in slot 1.
     pub fn table_with_fence(initial: u64) -> (FenceTable, Bar) {
         let bar = Bar::new(LAYOUT, 0).unwrap();
-        let memory = || Arc::new(MmapRegion::new(0x2000).unwrap());
+        let memory = || Region::from(MmapRegion::new(0x2000).unwrap());
         let table = FenceTable::new(4, memory(), memory());
         table.create(1, PLACES, PUBLISHED, Some(initial), &bar);
         table.open(1, 1, OWNER);
