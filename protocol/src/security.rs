@@ -114,7 +114,7 @@ pub struct Statement {
     pub configuration: [u8; 32],
     /// SHA-256 of the adapter's name, which is empty for the one without a name.
     pub adapter: [u8; 32],
-    /// SHA-256 of the guest's identity: the path of its socket.
+    /// SHA-256 of the guest's identity: the path of its socket, from the root on and without links.
     pub guest: [u8; 32],
     /// [`STATEMENT_LASTING_KEY`] or 0.
     pub flags: u32,

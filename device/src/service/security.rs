@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,6 +55,21 @@ pub(super) fn find(
         Ok(Some(SecurityConfig { worker, root: Arc::new(root), about }))
     };
     config.adapters().map(of_adapter).collect()
+}
+
+/// The identity of the guests of a socket: a digest of its path, without links and from the root on, so that the words
+/// by which the daemon was given the path, and its working directory, do not matter.
+pub(super) fn identity(socket: &Path) -> [u8; 32] {
+    let folder = match socket.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let whole = match (folder.canonicalize(), socket.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        // The folder was taken away: nobody can connect.
+        _ => socket.to_owned(),
+    };
+    digest(whole.as_os_str().as_bytes())
 }
 
 /// Opens a file with a root key, without reading it.
@@ -135,6 +151,23 @@ mod tests {
         let (one, two) = (draw().unwrap(), draw().unwrap());
         assert_ne!(key(&one), key(&two));
         assert!(one.write_all_at(&[0], 0).is_err() && one.set_len(0).is_err());
+    }
+
+    #[test]
+    fn an_identity_is_of_the_socket_and_not_of_the_words_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("real");
+        fs::create_dir(&real).unwrap();
+        symlink(&real, folder.path().join("link")).unwrap();
+        let whole = real.join("gpu.sock");
+        let expected = digest(whole.as_os_str().as_bytes());
+        for words in ["real/gpu.sock", "link/gpu.sock", "real/../link/./gpu.sock"] {
+            assert_eq!(identity(&folder.path().join(words)), expected, "{words}");
+        }
+        assert_ne!(identity(&folder.path().join("real/gpu1.sock")), expected);
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let relative = digest(here.join("gpu.sock").as_os_str().as_bytes());
+        assert_eq!(identity(Path::new("gpu.sock")), relative);
     }
 
     #[test]

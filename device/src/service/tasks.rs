@@ -22,9 +22,7 @@ use crate::vhost::standing::Standing;
 use anyhow::Context;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel};
 use bellhop_host_kmd::port::{AdapterId, SharingGroups};
-use bellhop_worker::security::digest;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -170,7 +168,7 @@ impl Tasks {
         let reserved = self.config.guest.physical_doorbells_reserved.get();
         let standing = Arc::new(Standing::new(weight, reserved));
         let span = socket_span(address);
-        let identity = address.map(|path| digest(path.as_os_str().as_bytes()));
+        let identity = address.map(super::security::identity);
         let host = Host { standing, sharing, identity, span: span.clone(), ..host.clone() };
         let name = socket_name(address);
         let adapter = self.config.adapter_of(address);

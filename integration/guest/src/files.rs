@@ -16,6 +16,15 @@ pub struct NewFile {
     place: Place,
 }
 
+/// Who may read a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// Every user (mode 0644).
+    All,
+    /// Only who writes it (mode 0600), from its first byte on.
+    Owner,
+}
+
 #[derive(Debug)]
 enum Place {
     /// A file beside the path, until it is finished.
@@ -25,18 +34,26 @@ enum Place {
 }
 
 impl NewFile {
-    /// Begins a file, so that an unwritable path fails before there is content.
+    /// Begins a file that all may read, so that an unwritable path fails before there is content.
     ///
     /// # Errors
     /// When its folder is not there, or may not be written.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
-        let place = Self::place(path).with_context(|| {
+        Self::create_for(Readers::All, path)
+    }
+
+    /// As [`Self::create`], for these readers. A file that is replaced hands on nothing of its own mode.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_for(readers: Readers, path: &Path) -> anyhow::Result<Self> {
+        let place = Self::place(readers, path).with_context(|| {
             format!("cannot write {}; name a file in a folder that you may write", path.display())
         })?;
         Ok(Self { path: path.to_owned(), place })
     }
 
-    fn place(path: &Path) -> io::Result<Place> {
+    fn place(readers: Readers, path: &Path) -> io::Result<Place> {
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             return OpenOptions::new().write(true).open(path).map(Place::There);
         }
@@ -45,7 +62,11 @@ impl NewFile {
             _ => Path::new("."),
         };
         let mut options = tempfile::Builder::new();
-        options.prefix(".bellhop-").permissions(Permissions::from_mode(0o644));
+        let mode = match readers {
+            Readers::All => 0o644,
+            Readers::Owner => 0o600,
+        };
+        options.prefix(".bellhop-").permissions(Permissions::from_mode(mode));
         options.tempfile_in(folder).map(Place::Aside)
     }
 
@@ -120,6 +141,21 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_for_its_owner_is_never_another_users_to_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plain");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let mut file = NewFile::create_for(Readers::Owner, &path).unwrap();
+        file.write_all(b"new").unwrap();
+        let Place::Aside(aside) = &file.place else { panic!("{file:?}") };
+        assert_eq!(mode(aside.path()), 0o600);
+        file.finish().unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"new".to_vec()));
     }
 
     #[test]

@@ -69,7 +69,8 @@ fn no_guest_opens_what_another_sealed() {
     let statements = [one.attest([1; 32]).unwrap(), two.attest([1; 32]).unwrap()];
     assert_eq!(statements[0].public_key, statements[1].public_key);
     for (number, statement) in statements.iter().enumerate() {
-        let name = Sha256::digest(daemon.socket(number).as_os_str().as_bytes());
+        let socket = daemon.socket(number).canonicalize().unwrap();
+        let name = Sha256::digest(socket.as_os_str().as_bytes());
         assert_eq!(statement.guest, name.as_slice());
     }
 }
@@ -140,14 +141,37 @@ fn people_seal_open_and_verify_by_commands() {
     fs::write(path("letter"), &letter).unwrap();
     run(&mut daemon.work(&["seal", &path("letter"), &path("sealed")]));
     let sealed = fs::read(path("sealed")).unwrap();
-    assert_eq!(sealed.len(), letter.len() + 2 * 80);
+    assert_eq!(sealed.len(), 56 + letter.len() + 2 * 80);
     run(&mut daemon.work(&["open", &path("sealed"), &path("again")]));
     assert!(fs::read(path("again")).unwrap() == letter);
+    let mode = fs::metadata(path("again")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "others may read what was opened");
     let said = run(&mut daemon.work(&["open", &path("sealed")]));
     assert!(said.contains("authentic"), "{said}");
     // Its first part alone is not the letter, nor are its parts in another order.
-    let (first, rest) = sealed.split_at((1 << 20) + 80);
-    for wrong in [first.to_vec(), [rest, first].concat(), [first, first].concat()] {
+    let parts = |sealed: &[u8]| {
+        let (header, parts) = sealed.split_at(56);
+        let (first, second) = parts.split_at((1 << 20) + 80);
+        [header, first, second].map(<[u8]>::to_vec)
+    };
+    let [header, first, second] = parts(&sealed);
+    // Nor is its first part with the second of another letter, under either header, or under one that counts otherwise.
+    fs::write(path("other"), vec![9; letter.len()]).unwrap();
+    run(&mut daemon.work(&["seal", &path("other"), &path("sealed-other")]));
+    let [other_header, _, other] = parts(&fs::read(path("sealed-other")).unwrap());
+    let mut one_part = header.clone();
+    one_part[48] = 1;
+    for wrong in [
+        [&header[..], &first].concat(),
+        [&one_part[..], &first].concat(),
+        [&header[..], &second, &first].concat(),
+        [&header[..], &first, &first].concat(),
+        [&header[..], &first, &other].concat(),
+        [&other_header[..], &first, &other].concat(),
+        [&first[..], &second].concat(),
+        header,
+        Vec::new(),
+    ] {
         fs::write(path("wrong"), wrong).unwrap();
         let output = daemon.work(&["open", &path("wrong"), &path("not")]).output().unwrap();
         assert!(!output.status.success() && !Path::new(&path("not")).exists());

@@ -60,7 +60,7 @@ pub struct AttestArguments {
     /// The key, known from elsewhere: 64 hexadecimal digits
     #[arg(long, value_name = "HEX", value_parser = of_hex, requires = "verify")]
     public_key: Option<[u8; 32]>,
-    /// The guest that the statement must be about: the path of its socket
+    /// The guest that the statement must be about: the path of its socket, from the root on and without links
     #[arg(long, value_name = "PATH", requires = "verify")]
     guest: Option<String>,
     /// The adapter that the statement must be about: its name
