@@ -82,17 +82,43 @@ impl Hooks {
     }
 }
 
+/// Refuses a folder in which, or in place of which, another user could put files: what is checked of a file would say
+/// nothing of what is then run. Returns it without links.
+fn check_folder(folder: &Path) -> io::Result<PathBuf> {
+    let folder = folder.canonicalize()?;
+    for ancestor in folder.ancestors() {
+        let metadata = fs::metadata(ancestor)?;
+        // In a folder with the sticky bit, such as /tmp, nobody takes another user's folder away.
+        let is_inside = ancestor != folder && metadata.mode() & 0o1000 != 0;
+        let why = match owner_refusal(&metadata) {
+            Some(why) => why,
+            None if metadata.mode() & 0o022 != 0 && !is_inside => OTHERS_WRITE,
+            None => continue,
+        };
+        let why = format!("no hook is run, since of {}: {why}", ancestor.display());
+        return Err(io::Error::other(why));
+    }
+    Ok(folder)
+}
+
+const OTHERS_WRITE: &str = "others may write it; take that away with chmod go-w";
+
+fn owner_refusal(metadata: &Metadata) -> Option<&'static str> {
+    let is_ours = metadata.uid() == 0 || metadata.uid() == geteuid().as_raw();
+    (!is_ours).then_some("it belongs to another user; give it to root")
+}
+
 /// The files to run, by name.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder)?.take(MOST) {
+    for entry in fs::read_dir(check_folder(folder)?)?.take(MOST) {
         let path = entry?.path();
         let is_hidden =
             path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         if is_hidden {
             continue;
         }
-        match fs::metadata(&path).map(|metadata| refusal(&metadata)) {
+        match fs::symlink_metadata(&path).map(|metadata| refusal(&metadata)) {
             Ok(Ok(true)) => files.push(path),
             Ok(Ok(false)) => {}
             Ok(Err(why)) => note(format_args!("hook {} is not run: {why}", path.display())),
@@ -106,16 +132,19 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Whether a file is a hook. An error says why it must not be run.
 fn refusal(metadata: &Metadata) -> Result<bool, &'static str> {
     let mode = metadata.mode();
+    if metadata.is_symlink() {
+        return Err(
+            "it is a link, which may lead to where others write; put the file itself there",
+        );
+    }
     if !metadata.is_file() || mode & 0o111 == 0 {
         return Ok(false);
     }
-    if metadata.uid() != 0 && metadata.uid() != geteuid().as_raw() {
-        return Err("it belongs to another user; give it to root");
+    match owner_refusal(metadata) {
+        Some(why) => Err(why),
+        None if mode & 0o022 != 0 => Err(OTHERS_WRITE),
+        None => Ok(true),
     }
-    if mode & 0o022 != 0 {
-        return Err("others may write it; take that away with chmod go-w");
-    }
-    Ok(true)
 }
 
 fn run(file: &Path, occasion: &Occasion, timeout: Duration) -> Result<(), Failure> {
@@ -154,7 +183,7 @@ fn wait(child: &mut Child, timeout: Duration) -> Result<ExitStatus, Failure> {
 mod tests {
     use super::*;
     use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn put(folder: &Path, name: &str, script: &str, mode: u32) {
         let path = folder.join(name);
@@ -201,6 +230,38 @@ mod tests {
         assert!(out.exists() && !folder.path().join("never").exists());
         // The one that hangs has its time, and not ten minutes.
         assert!(began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let out = folder.path().join("out");
+        put(elsewhere.path(), "hook", &format!("echo ran > {}", out.display()), 0o755);
+        symlink(elsewhere.path().join("hook"), folder.path().join("hook")).unwrap();
+        assert_eq!(hooks(folder.path()).run(&Occasion::default()), 0);
+        assert!(!out.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_or_replace_has_no_hooks() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("hooks.d");
+        fs::create_dir(&folder).unwrap();
+        put(&folder, "hook", "true", 0o755);
+        let link = outer.path().join("link");
+        symlink(&folder, &link).unwrap();
+        let ran = |outer_mode: u32, mode: u32| {
+            fs::set_permissions(outer.path(), Permissions::from_mode(outer_mode)).unwrap();
+            fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+            [&folder, &link].map(|folder| hooks(folder).run(&Occasion::default()))
+        };
+        assert_eq!(ran(0o700, 0o755), [1, 1]);
+        assert_eq!(ran(0o1777, 0o755), [1, 1]);
+        for (outer_mode, mode) in
+            [(0o700, 0o777), (0o700, 0o775), (0o700, 0o1777), (0o777, 0o755), (0o720, 0o755)]
+        {
+            assert_eq!(ran(outer_mode, mode), [0, 0], "{outer_mode:o}, {mode:o}");
+        }
     }
 
     #[test]
