@@ -40,6 +40,15 @@ pub struct Options<'a> {
     pub worker: &'a [OsString],
 }
 
+/// The options of `bellhopd` that make these words the command line of its workers.
+pub fn worker_options(words: &[OsString]) -> impl Iterator<Item = OsString> {
+    words.iter().map(|word| {
+        let mut option = OsString::from("--worker=");
+        option.push(word);
+        option
+    })
+}
+
 impl Daemon {
     /// Starts a daemon that serves a guest on each of these sockets. They listen before the daemon runs, so a
     /// guest can connect at once.
@@ -56,11 +65,7 @@ impl Daemon {
         if let Some(operator) = operator {
             command.arg("--operator-socket").arg(operator);
         }
-        for word in worker {
-            let mut option = OsString::from("--worker=");
-            option.push(word);
-            command.arg(option);
-        }
+        command.args(worker_options(worker));
         let mut mappings = Vec::new();
         for (path, child_fd) in sockets.iter().map(AsRef::as_ref).zip(FIRST_LISTENER_FD..) {
             let listener = UnixListener::bind(path)

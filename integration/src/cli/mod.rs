@@ -217,6 +217,9 @@ Examples:
     /// bellhopd, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Daemon {
+        /// Whose Vulkan runs kernels
+        #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System)]
+        vulkan: Whose,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -451,10 +454,13 @@ pub fn main() -> ExitCode {
         Command::Cdi(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell, program } => completions(shell, program),
         Command::Man { words } => man(&words),
-        Command::Daemon { arguments } => {
-            return match process::end_with_parent() {
-                Ok(()) => bellhop_device::service::cli::main(
-                    std::iter::once("bellhopd".into()).chain(arguments),
+        Command::Daemon { vulkan, arguments } => {
+            let ready = process::end_with_parent().and_then(|()| vulkan.worker(None));
+            return match ready {
+                Ok(worker) => bellhop_device::service::cli::main(
+                    std::iter::once("bellhopd".into())
+                        .chain(daemon::worker_options(&worker))
+                        .chain(arguments),
                     Worker::this_executable(WORKER),
                 ),
                 Err(error) => fail(&error),

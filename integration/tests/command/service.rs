@@ -3,6 +3,7 @@
 //! `bellhopd` under a service manager, and the files that systemd reads.
 
 use crate::support::{bellhop, bellhopd, kernels};
+use bellhop_processes::daemon::worker_options;
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -335,7 +336,7 @@ fn a_daemon_with_the_unit_s_system_calls_has_workers_that_compile_kernels() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("gpu.sock");
         let mut daemon = bellhopd(&["--socket-path", socket.to_str().unwrap()])
-            .args(kernels::options(&words))
+            .args(worker_options(&words))
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

@@ -3,6 +3,7 @@
 //! Daemons whose guests can run kernels, with the same Vulkan on every machine.
 
 use super::{Daemon, bellhop, skip};
+use bellhop_processes::daemon::worker_options;
 use bellhop_vm::{Mesa, Sources};
 use std::ffi::OsString;
 use std::fs;
@@ -35,21 +36,12 @@ impl Daemon {
         adapter.as_table_mut().unwrap().insert("kernels".into(), "auto".into());
         let configuration = configuration.to_string();
         let daemon = Self::spawn(sockets, &configuration, "info", |command, _| {
-            command.args(options(words));
+            command.args(worker_options(words));
         });
         daemon.await_log("guests can run kernels");
         daemon.await_log("ready");
         daemon
     }
-}
-
-/// The options of `bellhopd` that make these words the command line of its workers.
-pub fn options(words: &[OsString]) -> impl Iterator<Item = OsString> {
-    words.iter().map(|word| {
-        let mut option = OsString::from("--worker=");
-        option.push(word);
-        option
-    })
 }
 
 /// A kernel and its input in a folder, as a person has them. It doubles numbers.
