@@ -20,6 +20,11 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 use tracing::{info, warn};
 
+/// Memory of a worker beside `kernel_memory` for each of its driver's threads, whose stacks and buffers would else leave
+/// kernels nothing on a machine with many processors. Mesa's driver for processors runs the main job's kernel with
+/// 128 MiB and 16 MiB for each thread, for 1 to 128 threads; for 2 to 32, it does not with 48 to 80 MiB less in all.
+const THREAD_MEMORY: u64 = 16 << 20;
+
 /// How long a worker may take at the daemon's start. A self-test takes a fifth of a second, and guests wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -129,6 +134,10 @@ fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
         let report = report.as_ref().map_err(Clone::clone)?;
         let (device, pointers) = report.chosen().ok_or_else(|| report.why_missing())?;
         let kernels_per_guest = config.guest.kernels.get();
+        let threads = match adapter.kernel_processors.get() {
+            0 => processors,
+            some => some,
+        };
         Ok(KernelsConfig {
             worker,
             device: device.index,
@@ -136,11 +145,8 @@ fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
             workers: adapter.kernel_workers.get(),
             workers_per_guest: adapter.kernel_workers_per_guest.get(),
             kernels_per_guest,
-            memory: adapter.kernel_memory.get(),
-            threads: match adapter.kernel_processors.get() {
-                0 => processors,
-                some => some,
-            },
+            memory: adapter.kernel_memory.get() + u64::from(threads) * THREAD_MEMORY,
+            threads,
             starts: config.worker_starts(),
             compile_timeout: adapter.kernel_compile_timeout.get(),
         })
@@ -300,10 +306,13 @@ mod tests {
 
     #[test]
     fn what_the_test_found_becomes_what_guests_are_told() {
-        let config = toml::from_str("[guest]\nkernels = 3\n[adapter]\nkernel_memory = \"64MiB\"\n");
+        let config = toml::from_str(
+            "[guest]\nkernels = 3\n[adapter]\nkernel_memory = \"128MiB\"\n\
+             kernel_processors = 3\n",
+        );
         let kernels = find(&config.unwrap(), &found("{\"usable\":{\"pointers\":true}}"));
         let [Ok(KernelsConfig { caps, memory, .. })] = &*kernels else { panic!("{kernels:?}") };
-        assert_eq!(*memory, 64 << 20);
+        assert_eq!(*memory, (128 + 3 * 16) << 20);
         assert_eq!(caps.flags, KERNELS_SUPPORTED | KERNEL_POINTERS);
         // `VK_MAKE_API_VERSION(0, 1, 4, 305)`.
         assert_eq!(caps.api_version, 0x0040_4131);

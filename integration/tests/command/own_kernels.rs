@@ -34,6 +34,21 @@ fn the_main_job_s_transformation_is_a_kernel_of_the_guest_s_own() {
 }
 
 #[test]
+fn the_least_memory_of_a_worker_is_enough_for_the_main_job_on_few_processors_and_on_many() {
+    let Some(bellhop) = with_vulkan("no worker has little memory") else { return };
+    for processors in [1, 2, 4, 16] {
+        let configuration = tempfile::NamedTempFile::new().unwrap();
+        let keys = format!("kernel_memory = \"128MiB\"\nkernel_processors = {processors}\n");
+        fs::write(configuration.path(), format!("[adapter]\n{keys}")).unwrap();
+        let mut job = bellhop("run");
+        let job = job.args(["--json", "--samples", "10", "--config"]).arg(configuration.path());
+        let report = report(job);
+        assert_eq!(report["verified"], true);
+        assert_eq!(report["transformed"]["by"], "own_kernel", "{processors}: {report}");
+    }
+}
+
+#[test]
 fn without_kernels_the_main_job_uses_the_built_in_one_and_says_why() {
     let configuration = quick_configuration("kernels = \"off\"", "");
     let mut job = bellhop();

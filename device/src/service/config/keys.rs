@@ -110,8 +110,9 @@ section! {
         kernel_workers: Count<1, 256> = at(16);
         /// Workers of one guest.
         kernel_workers_per_guest: Count<1, 256> = at(4);
-        /// Memory of a worker's own, for the driver, its compiler and the kernels that it compiled.
-        kernel_memory: Mib<64, 65_536> = at(1024);
+        /// Memory of a worker's own, for the driver, its compiler and the kernels that it compiled. It has 16 MiB more for
+        /// each processor that it may use.
+        kernel_memory: Mib<128, 65_536> = at(1024);
         /// Processors that a worker may use at once, where kernels run on processors. 0 is all of this service's.
         kernel_processors: Count<0, 1024> = at(0);
         /// How long compiling a kernel may take. Beyond that, the kernel is refused.
