@@ -363,8 +363,11 @@ fn podman_gives_a_container_the_device_by_its_name() {
         command
     };
     if !unshare().arg("true").output().unwrap().status.success() {
-        eprintln!("skipped: only root may hide this host's own devices from podman for a test");
-        return;
+        return support::skip(
+            "only root may hide this host's own devices from podman",
+            "no container gets the device by its name",
+            "be root",
+        );
     }
     let (storage, daemon) = (Storage::new(container), daemon());
     let image = storage.make_image();

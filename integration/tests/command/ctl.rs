@@ -376,7 +376,7 @@ fn what_is_no_request_is_refused_and_harms_nobody() {
 #[test]
 fn only_root_the_daemon_s_user_and_the_operator_s_group_may_operate() {
     if !rustix::process::getuid().is_root() {
-        crate::support::skip("this is not root", "nobody else's credentials are tried");
+        crate::support::skip("this is not root", "nobody else's credentials are tried", "be root");
         return;
     }
     let daemon = Daemon::start_with(1, "[control]\noperator_group = \"4711\"\n");

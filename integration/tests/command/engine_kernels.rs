@@ -4,6 +4,7 @@
 //! guests.
 
 use crate::rig::*;
+use crate::support::kernels::HOW;
 use crate::support::{bellhop, skip};
 use bellhop_device::allowance::Rate;
 use bellhop_device::gpu::{Gpu, GpuConfig, KernelsConfig, WorkerProgram};
@@ -43,7 +44,8 @@ fn worker_program() -> Option<WorkerProgram> {
     let vulkan = match bellhop_vm::fetch_vulkan(Mesa::Debian13, &Sources::default()) {
         Ok(vulkan) => vulkan,
         Err(error) => {
-            skip(&format!("there is no Vulkan to run kernels with: {error:#}"), "none is run");
+            let why = format!("there is no Vulkan to run kernels with: {error:#}");
+            skip(&why, "no kernel is run", HOW);
             return None;
         }
     };

@@ -13,6 +13,7 @@ mod edid;
 mod engine_kernels;
 mod inspect;
 mod kernels;
+mod left_out;
 mod links;
 mod main_job;
 mod output;

@@ -238,7 +238,8 @@ fn systemd(program: &str, arguments: &[&str], root: Option<&Path>) -> Option<Str
             Some(said)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("not checked: {program} is not installed (Debian: systemd)");
+            let why = format!("{program} is not installed");
+            crate::support::skip(&why, "the service is not checked by it", "install systemd");
             None
         }
         Err(error) => panic!("{program}: {error}"),

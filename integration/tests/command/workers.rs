@@ -5,6 +5,7 @@
 mod computing;
 mod handing_over;
 
+use crate::support::kernels::HOW;
 use crate::support::{await_that, bellhop, is_here, skip};
 use bellhop_vm::{Mesa, Sources};
 use bellhop_worker::owner::{
@@ -37,7 +38,8 @@ fn command() -> Option<Command> {
     let vulkan = match bellhop_vm::fetch_vulkan(Mesa::Debian13, &Sources::default()) {
         Ok(vulkan) => vulkan,
         Err(error) => {
-            skip(&format!("there is no Vulkan to run kernels with: {error:#}"), "none is run");
+            let why = format!("there is no Vulkan to run kernels with: {error:#}");
+            skip(&why, "no kernel is run", HOW);
             return None;
         }
     };
@@ -264,7 +266,11 @@ fn more_scattered_pages_than_a_process_can_map_are_mapped_by_turns() {
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
     let limit: u64 = limit.trim().parse().unwrap();
     if limit > 100_000 {
-        return skip("this machine allows a process many mappings", "none is taken back for room");
+        return skip(
+            "this machine allows a process many mappings",
+            "none is taken back for room",
+            "lower /proc/sys/vm/max_map_count to its default",
+        );
     }
     let mut pages = Pages::new();
     let count = limit / 2;

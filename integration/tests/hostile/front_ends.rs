@@ -235,7 +235,11 @@ fn file_of_a_full_file_system(size: u64) -> Option<File> {
 #[test]
 fn a_guest_whose_memory_the_host_has_no_room_for_ends_alone() {
     let Some(file) = file_of_a_full_file_system(QUEUES) else {
-        return support::skip("no tmpfs can be mounted", "a guest's memory is not in a full one");
+        return support::skip(
+            "no tmpfs can be mounted",
+            "a guest's memory is not in a full one",
+            "be root",
+        );
     };
     let mut daemon = Daemon::start(2);
     let mut neighbour = Neighbour::new(support::guest(&daemon, 1));

@@ -83,7 +83,7 @@ fn a_thread_that_cannot_be_had_costs_its_own_connection() {
 #[test]
 fn a_user_at_its_limit_of_threads_costs_only_the_new_connection() {
     if !rustix::process::geteuid().is_root() {
-        return support::skip("this is not root", "no daemon of another user is tested");
+        return support::skip("this is not root", "no daemon of another user is tested", "be root");
     }
     // A user without other processes.
     const USER: u32 = 61_107;

@@ -11,13 +11,17 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
+/// How to have a Vulkan for tests.
+pub const HOW: &str =
+    "let it fetch Debian's Mesa once, which needs a network, apt-get and dpkg-deb";
+
 /// The words of a command line of workers with a correct Vulkan, as `bellhopd --worker` takes them. `None` if there is
 /// no such Vulkan: then `loss` is not tested.
 pub fn worker(loss: &str) -> Option<Vec<OsString>> {
     match bellhop_vm::fetch_vulkan(Mesa::Debian13, &Sources::default()) {
         Ok(vulkan) => Some(vulkan.words(Path::new(bellhop().get_program()), &["worker", "--"])),
         Err(error) => {
-            skip(&format!("there is no Vulkan to run kernels with: {error:#}"), loss);
+            skip(&format!("there is no Vulkan to run kernels with: {error:#}"), loss, HOW);
             None
         }
     }

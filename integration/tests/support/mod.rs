@@ -6,6 +6,7 @@
 pub mod agents;
 pub mod independent;
 pub mod kernels;
+mod left_out;
 pub mod links;
 pub mod python;
 pub mod qmp;
@@ -21,6 +22,7 @@ use bellhop_guest_umd::{Adapter, Error, Fence, QueueFault};
 use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::snapshot::Snapshot;
 use bellhop_protocol::status::Status;
+pub use left_out::skip;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -190,16 +192,9 @@ pub fn is_here(program: &str, loss: &str) -> bool {
     let ran =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ran.is_err() {
-        skip(&format!("{program} is not installed"), loss);
+        skip(&format!("{program} is not installed"), loss, &format!("install {program}"));
     }
     ran.is_ok()
-}
-
-/// Prints what is not tested and why, which is a failure where everything must be.
-pub fn skip(why: &str, loss: &str) {
-    let required = ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some);
-    assert!(!required, "{why}");
-    eprintln!("skipped: {why}, so {loss}");
 }
 
 /// What makes the command `bellhop vm`, if VMs can be set up here.

@@ -26,7 +26,8 @@ pub fn python_with(package: &str, import: &str, loss: &str) -> Option<PathBuf> {
         run(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))
     };
     if let Err(error) = has_it().or_else(|_| make()) {
-        skip(&format!("python3 cannot be given the package {name}: {}", error.trim()), loss);
+        let why = format!("python3 cannot be given the package {name}: {}", error.trim());
+        skip(&why, loss, "let pip fetch it once, which needs a network and python3-venv");
         return None;
     }
     Some(folder)

@@ -52,7 +52,10 @@ pub fn see_stills(command: &mut Command) {
 pub fn reference() -> Option<Dav1d> {
     let fetched = fetch_dav1d(&Sources::default());
     fetched
-        .map_err(|error| skip(&format!("there is no dav1d: {error:#}"), "nothing is compared"))
+        .map_err(|error| {
+            let how = "let it fetch Debian's dav1d once, which needs a network";
+            skip(&format!("there is no dav1d: {error:#}"), "no picture is compared with it", how);
+        })
         .ok()
 }
 

@@ -49,7 +49,9 @@ fn a_guest_of_cloud_hypervisor_does_the_main_job_without_an_interrupt() {
     let Some(vm) = vms() else { return };
     let Some(program) = program() else {
         let why = format!("there is no cloud-hypervisor in PATH, and {VARIABLE} names none");
-        support::skip(&why, "nothing is run in it");
+        let how =
+            format!("put it into PATH, or its path into {VARIABLE}; docs/vmm.md has where from");
+        support::skip(&why, "no guest of it is run", &how);
         return;
     };
     let guest = scripted(

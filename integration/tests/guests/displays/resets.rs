@@ -105,7 +105,8 @@ fn a_display_that_stands_still_is_reset_and_its_picture_is_there_again() {
     let (picture, next) = (shows.primary(surface, colours), shows.primary(surface, |at| at));
     shows.show(&picture);
     let Some(stopped) = Stopped::stop(daemon.id(), "display") else {
-        return skip("threads cannot be traced here", "no display stands still");
+        let how = "be root, or allow processes to trace their children (kernel.yama.ptrace_scope)";
+        return skip("threads cannot be traced here", "no display stands still", how);
     };
     let late = shows.display.flip(0, Flip::to(&next)).unwrap();
     daemon.await_log("a flip did not happen in time");

@@ -12,6 +12,7 @@ mod report;
 mod symbols;
 
 use crate::command::{cargo, exists, output, run};
+use crate::left_out;
 use crate::workspace::root;
 use callgrind::instructions;
 use counts::{Counts, Figure, Row, Section};
@@ -73,8 +74,8 @@ pub fn check() -> Result<(), String> {
     if ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some) {
         return Err("valgrind is not installed".to_owned());
     }
-    println!("skipped: valgrind is not installed, so no instructions are counted");
-    Ok(())
+    let (why, how) = ("valgrind is not installed", "install valgrind");
+    left_out::skip("cargo xtask cost", why, "no instructions are counted", how)
 }
 
 /// Runs the program under callgrind.
