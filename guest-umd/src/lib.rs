@@ -45,7 +45,9 @@
 //!
 //! # Errors
 //!
-//! Every function fails with [`Error`], except that creating a kernel fails with [`KernelError`]. [`Error::Refused`] carries the device's status for one request.
+//! Every function fails with [`Error`], or with the error of its subject, which holds an [`Error`] where a request or a
+//! submission failed: [`KernelError`], [`DisplayError`](display::DisplayError), [`VideoError`](video::VideoError),
+//! [`SecurityError`](security::SecurityError), [`TransportError`](transport::TransportError). [`Error::Refused`] carries the device's status for one request.
 //! [`Error::QueueLost`] ends a queue and nothing else. After an error for which [`Error::is_device_gone`] returns
 //! true, the program must open its transport and adapter again. Any function that sends a request may fail with the
 //! common errors [`Error::Transport`] and [`Error::BadReply`]; `# Errors` sections name only the others.

@@ -110,7 +110,7 @@ pub struct Node {
     pub ordinal: u32,
     /// The ordinal of the GPU that has it: 0 for the master of a chain, and for an adapter that is none.
     pub gpu: u32,
-    /// `THREE_D`, `COPY`, `VIDEO_DECODE` or `VIDEO_ENCODE`.
+    /// `THREE_D`, `COPY`, `VIDEO_DECODE`, `VIDEO_ENCODE` or `CRYPTO`.
     pub engine_type: String,
     /// Its name.
     pub name: String,

@@ -2,7 +2,7 @@
 
 //! The commands that consist of steps.
 
-use crate::check::{deny, orderings, rooms, spdx};
+use crate::check::{deny, documents, orderings, rooms, sleeps, spdx};
 use crate::command::{self, cargo};
 use crate::{cost, dist, lanes, mutants, packages};
 use std::thread;
@@ -73,13 +73,15 @@ const fn models(environment: &'static [(&'static str, &'static str)]) -> Step {
 }
 
 /// `cargo xtask check`.
-pub const CHECK: [Step; 7] = [
+pub const CHECK: [Step; 9] = [
     Step {
         what: "formatting",
         action: Action::Cargo { arguments: &["fmt", "--all", "--check"], environment: &[] },
     },
     Step { what: "licence lines", action: Action::Call(spdx::check) },
     Step { what: "licences and sources of crates", action: Action::Call(deny::check) },
+    Step { what: "what documents name", action: Action::Call(documents::check) },
+    Step { what: "tests that sleep", action: Action::Call(sleeps::check) },
     Step { what: "rooms", action: Action::Call(rooms::check) },
     Step { what: "orderings", action: Action::Call(orderings::check) },
     Step {

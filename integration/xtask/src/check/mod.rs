@@ -3,6 +3,8 @@
 //! The checks of `cargo xtask check` beyond those of cargo's own tools.
 
 pub mod deny;
+pub mod documents;
 pub mod orderings;
 pub mod rooms;
+pub mod sleeps;
 pub mod spdx;
