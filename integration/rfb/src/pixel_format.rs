@@ -15,6 +15,18 @@ struct Channel {
     shift: u8,
 }
 
+impl Channel {
+    /// Its bits in a pixel.
+    fn mask(self) -> u32 {
+        self.max << self.shift
+    }
+
+    /// The number of its bits.
+    fn width(self) -> u32 {
+        self.max.count_ones()
+    }
+}
+
 /// A pixel format with true colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PixelFormat {
@@ -40,7 +52,7 @@ impl PixelFormat {
     /// Reads a format.
     ///
     /// # Errors
-    /// If it has a palette, or colours that do not fit into a pixel.
+    /// If it has a palette, or colours that do not fit into a pixel beside each other.
     pub fn parse(bytes: &[u8; SIZE]) -> Result<Self, RfbError> {
         let [bits, depth, big_endian, true_colour, maxes @ .., _, _, _] = bytes;
         let [red_max @ .., green_max_0, green_max_1, blue_max_0, blue_max_1, red, green, blue] =
@@ -67,7 +79,13 @@ impl PixelFormat {
         }
         let bytes = usize::from(bits / 8);
         let (depth, big_endian) = (*depth, *big_endian != 0);
-        Ok(Self { bytes, depth, big_endian, channels: [red, green, blue] })
+        let format = Self { bytes, depth, big_endian, channels: [red, green, blue] };
+        // Colours that share a bit cannot be told apart.
+        if format.used().count_ones() == format.channels.map(Channel::width).iter().sum::<u32>() {
+            Ok(format)
+        } else {
+            Err(RfbError::PixelFormat)
+        }
     }
 
     /// The format as it is sent.
@@ -90,12 +108,12 @@ impl PixelFormat {
         let colours = [pixel >> 16 & 0xff, pixel >> 8 & 0xff, pixel & 0xff];
         let parts = self.channels.iter().zip(colours);
         // Rounded to the nearest; the brightest stays the brightest.
-        parts.map(|(to, colour)| ((colour * to.max + 127) / 255) << to.shift).sum()
+        parts.fold(0, |pixel, (to, colour)| pixel | ((colour * to.max + 127) / 255) << to.shift)
     }
 
     /// The bits that have a colour.
     fn used(&self) -> u32 {
-        self.channels.iter().fold(0, |used, channel| used | channel.max << channel.shift)
+        self.channels.iter().fold(0, |used, channel| used | channel.mask())
     }
 
     /// The bits that have none, of the largest pixels. They mean nothing (RFC 6143, section 7.4), but noVNC 1.3, which
@@ -163,6 +181,15 @@ mod tests {
         assert_eq!(put(small, 0x00ff_0000), (vec![0x00, 0xf8], vec![0x00, 0xf8]));
         let tiny = format([8, 8, 0, 1, 0, 7, 0, 7, 0, 3, 0, 3, 6, 0, 0, 0]);
         assert_eq!(put(tiny, 0x0000_00ff).0, [0xc0]);
+    }
+
+    #[test]
+    fn colours_that_share_bits_are_refused() {
+        for shifts in [[24, 16, 24], [16, 16, 0], [16, 8, 1], [0, 0, 0], [17, 10, 0]] {
+            let [red, green, blue] = shifts;
+            let bytes = [32, 24, 1, 1, 0, 255, 0, 255, 0, 255, red, green, blue, 0, 0, 0];
+            assert!(PixelFormat::parse(&bytes).is_err(), "{shifts:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ const R5G6B5: &[u8] = &[0, 0, 0, 0, 16, 16, 1, 1, 0, 31, 0, 63, 0, 31, 11, 5, 0,
 const R3G3B2: &[u8] = &[0, 0, 0, 0, 8, 8, 0, 1, 0, 7, 0, 7, 0, 3, 0, 3, 6, 0, 0, 0];
 const HIGH: &[u8] = &[0, 0, 0, 0, 32, 24, 1, 1, 0, 255, 0, 255, 0, 255, 24, 16, 8, 0, 0, 0];
 const PALETTE: &[u8] = &[0, 0, 0, 0, 8, 8, 0, 0, 0, 7, 0, 7, 0, 3, 0, 3, 6, 0, 0, 0];
+/// Thirty-two bits, of which red and blue have the same.
+const SHARED: &[u8] = &[0, 0, 0, 0, 32, 24, 1, 1, 0, 255, 0, 255, 0, 255, 24, 16, 24, 0, 0, 0];
 
 /// A key that draws with so many colours.
 const fn draw(colours: u8) -> [u8; 8] {
@@ -82,6 +84,8 @@ fn seeds_are_in_the_corpus_and_end_conversations() {
     let text = [OPEN, V8, &[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]];
     assert!(matches!(ends("too-much-text", &text), RfbError::TooLong(_)));
     assert!(matches!(ends("palette", &[OPEN, V8, PALETTE]), RfbError::PixelFormat));
+    let shared = [OPEN, V8, SHARED, &draw(3), ALL];
+    assert!(matches!(ends("colours-that-share-bits", &shared), RfbError::PixelFormat));
     let stays = [OPEN, V8, ALL, RESIZE, CHANGES];
     assert!(matches!(ends("another-size-unknown", &stays), RfbError::Size));
 }

@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-
-#![no_main]
-//! See [`bellhop_fuzz::bar`].
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bellhop_fuzz::bar(data));

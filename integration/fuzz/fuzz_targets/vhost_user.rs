@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-
-#![no_main]
-//! See [`bellhop_fuzz::vhost_user`].
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bellhop_fuzz::vhost_user(data));
