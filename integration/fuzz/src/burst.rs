@@ -281,7 +281,9 @@ impl Side {
             Action::Place { at, packets } => {
                 let at = at.get() & !7;
                 let words = packets.iter().flat_map(Packet::words);
-                for (word, place) in words.zip((at..).step_by(8)) {
+                for (word, number) in words.zip(0u64..) {
+                    // Past the last address is nothing to place.
+                    let place = at.saturating_add(8 * number);
                     if (LOCAL..LOCAL + PAGES * PAGE_SIZE).contains(&place) {
                         self.guest.write(place, &word.to_le_bytes());
                     }

@@ -220,6 +220,13 @@ fn fine() -> Vec<Case> {
             ],
         ),
         seed(
+            "packets-past-the-last-address",
+            vec![
+                Action::Place { at: At::Any(u64::MAX), packets: vec![Nop, Nop] },
+                submit(vec![Signal(0, 1)]),
+            ],
+        ),
+        seed(
             "fence-that-is-another",
             vec![
                 submit(signals(1, [1, 2, 3])),
