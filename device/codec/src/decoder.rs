@@ -109,17 +109,14 @@ impl Decoder {
     /// # Errors
     /// When the data is wrong. Later data may be right again.
     pub fn picture(&mut self) -> Result<Option<Picture>, DecodeError> {
-        let mut picture = Dav1dPicture::default();
+        let mut got = Got(Dav1dPicture::default());
         // SAFETY: the context is open, and the picture owns nothing.
-        let got = unsafe { dav1d_get_picture(self.context, Some(NonNull::from(&mut picture))) };
-        if got.0 == AGAIN {
+        let result = unsafe { dav1d_get_picture(self.context, Some(NonNull::from(&mut got.0))) };
+        if result.0 == AGAIN {
             return Ok(None);
         }
-        check(got)?;
-        let copied = copy(&picture);
-        // SAFETY: dav1d has filled in the picture, and nothing points to its planes any more.
-        unsafe { dav1d_picture_unref(Some(NonNull::from(&mut picture))) };
-        copied.map(Some)
+        check(result)?;
+        copy(&got.0).map(Some)
     }
 
     /// Forgets all data and pictures. The stream goes on with a key frame.
@@ -135,6 +132,22 @@ impl Drop for Decoder {
     fn drop(&mut self) {
         // SAFETY: the context is open, and not used again.
         unsafe { dav1d_close(Some(NonNull::from(&mut self.context))) };
+    }
+}
+
+/// A picture that the decoder was asked for, whether it had one or not.
+struct Got(Dav1dPicture);
+
+impl Drop for Got {
+    fn drop(&mut self) {
+        // SAFETY: the picture is empty, or dav1d has filled it in; nothing points to its planes any more.
+        unsafe { dav1d_picture_unref(Some(NonNull::from(&mut self.0))) };
+        // rav1d makes a list of metadata for each picture that it hands out, also for the empty one that its "unref" and a
+        // failed "get" leave behind, which owns nothing in dav1d.
+        if let Some(metadata) = self.0.itut_t35_ref.take() {
+            // SAFETY: rav1d has made the reference of a counted pointer, which the picture alone had; it is used once.
+            drop(unsafe { metadata.into_arc() });
+        }
     }
 }
 
