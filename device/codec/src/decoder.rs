@@ -3,6 +3,7 @@
 
 //! Decoding, by rav1d, as the crate `re_rav1d` has it.
 
+use crate::obu::begins_sequence;
 use crate::picture::{Layout, Picture};
 use re_rav1d::Dav1dResult;
 use re_rav1d::include::dav1d::data::Dav1dData;
@@ -60,6 +61,9 @@ impl Decoder {
         };
         (settings.n_threads, settings.max_frame_delay) = (1, 1);
         settings.frame_size_limit = max_samples;
+        // Of spatial layers, the highest of the operating point is the picture (AV1, section 7.18): one for each temporal
+        // unit, as without layers.
+        settings.all_layers = 0;
         // rav1d writes what is wrong with a stream to standard error otherwise, which nobody reads.
         // SAFETY: nothing is called.
         settings.logger = unsafe { Dav1dLogger::new(None, None) };
@@ -78,6 +82,17 @@ impl Decoder {
     /// # Errors
     /// When the data is wrong; the pictures before it can still be had.
     pub fn send(&mut self, data: &[u8], time: i64) -> Result<bool, DecodeError> {
+        let sent = self.give(data, time);
+        if sent == Err(DecodeError::Invalid) && begins_sequence(data) {
+            // A broken stream can leave a frame header in dav1d with which everything behind it fails. What begins a
+            // sequence needs nothing of what was before.
+            self.flush();
+            return self.give(data, time);
+        }
+        sent
+    }
+
+    fn give(&mut self, data: &[u8], time: i64) -> Result<bool, DecodeError> {
         // dav1d takes empty data for a mistake of its caller.
         if data.is_empty() {
             return Err(DecodeError::Invalid);

@@ -8,6 +8,7 @@
 
 mod decoder;
 mod encoder;
+mod obu;
 mod picture;
 
 pub use decoder::{DecodeError, Decoder};

@@ -124,6 +124,22 @@ fn frames_out_of_order_are_errors_and_the_decoder_goes_on_with_the_next_key_fram
     assert_eq!(pictures.last(), right.last());
 }
 
+/// What comes behind a broken unit is right from the next key frame on, whichever bit of the unit is wrong.
+#[test]
+fn the_next_key_frame_decodes_whatever_broke_before_it() {
+    let units = encode(8, 6);
+    assert!(units[0].is_key && units[4].is_key);
+    let right = decode(&units, SIZE[0] * SIZE[1]);
+    for at in 0..units[0].data.len() {
+        for bit in 0..8 {
+            let mut broken = units.clone();
+            broken[0].data[at] ^= 1 << bit;
+            let pictures = decode(&broken, SIZE[0] * SIZE[1]);
+            assert!(pictures.ends_with(&right[4..]), "bit {bit} of byte {at}: {pictures:?}");
+        }
+    }
+}
+
 #[test]
 fn pictures_and_settings_that_do_not_fit_are_refused() {
     let mut encoder = Encoder::new(&settings(8)).unwrap();

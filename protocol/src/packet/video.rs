@@ -96,7 +96,8 @@ open_enum! {
         /// What came out has no room: `bytes`, or `width` and `height`, say how much it needs. It is kept for the next
         /// packet.
         NO_ROOM = 7;
-        /// The codec refuses what the session is to be, or the picture's pitch and size.
+        /// The codec refuses what the session is to be, or the picture's pitch and size; or too much waits to come out for
+        /// more to go in.
         REFUSED = 8;
         /// The session is lost: the host's process that had it ended, or there is none. Only `result` means something, in
         /// this packet and in all that follow.

@@ -5,6 +5,8 @@
 //! Codecs work on copies: a guest may store to its memory at any time.
 
 mod layout;
+#[cfg(test)]
+mod tests;
 
 use crate::messages::video::{
     DRAIN, FLUSH, Format, KEY_FRAME, Session, VideoAnswer, VideoTask, result,
@@ -21,7 +23,7 @@ use zerocopy::IntoBytes;
 
 /// Most bytes of a bitstream or a picture: more than any packet may have.
 const MOST: u64 = 1 << 28;
-/// Most pictures that wait in a decoder: a temporal unit has one for each of at most 32 operating points.
+/// Most pictures or temporal units that wait until packets have taken them out. Nothing goes in while there are as many.
 const WAITING: usize = 32;
 
 /// A worker's session, once its first task has begun it.
@@ -112,13 +114,19 @@ impl Begun {
                     waiting.clear();
                     return Ok(only(result::END));
                 }
-                decode(decoder, waiting, task, memory)?;
-                give_picture(waiting, (what, format), task, memory)
+                if decode(decoder, waiting, task, memory)? {
+                    give_picture(waiting, (what, format), task, memory)
+                } else {
+                    Ok(only(result::REFUSED))
+                }
             }
             State::Encodes(encoder, waiting) => {
                 if task.flags & DRAIN != 0 {
                     encoder.end();
-                } else {
+                } else if task.picture_size > 0 {
+                    if waiting.len() >= WAITING {
+                        return Ok(only(result::REFUSED));
+                    }
                     let size = format.bytes(what.size, task.pitch);
                     let Some(size) = size.filter(|size| *size <= task.picture_size) else {
                         return Ok(only(result::REFUSED));
@@ -140,30 +148,35 @@ impl Begun {
     }
 }
 
-/// Gives the decoder the task's data, and lines up the pictures that come of it.
+/// Gives the decoder the task's data, and lines up the pictures that come of it. Returns false if it takes no data, since
+/// too many pictures have not been taken out.
 fn decode(
     decoder: &mut Decoder,
     waiting: &mut VecDeque<Result<Picture, DecodeError>>,
     task: &VideoTask,
     memory: &Memory,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     if task.flags & DRAIN == 0 {
+        if waiting.len() >= WAITING {
+            return Ok(false);
+        }
         let mut bytes = vec![0; task.bitstream_size as usize];
         memory.read(task.bitstream, &mut bytes)?;
         let time = task.time.cast_signed();
-        match decoder.send(&bytes, time) {
+        let mut sent = decoder.send(&bytes, time);
+        if sent == Ok(false) {
+            // It has more pictures of earlier data than there was room for.
+            pull(decoder, waiting);
+            sent = decoder.send(&bytes, time);
+        }
+        match sent {
             Ok(true) => {}
-            Ok(false) => {
-                pull(decoder, waiting);
-                if decoder.send(&bytes, time) != Ok(true) {
-                    waiting.push_back(Err(DecodeError::Invalid));
-                }
-            }
+            Ok(false) => return Ok(false),
             Err(error) => waiting.push_back(Err(error)),
         }
     }
     pull(decoder, waiting);
-    Ok(())
+    Ok(true)
 }
 
 /// Lines up the pictures that the decoder has.

@@ -107,13 +107,17 @@ pub(super) fn no_room(scene: &Scene) -> Result<(), Mismatch> {
     expect(&status, VideoResult::NO_ROOM)?;
     let needed = status.bytes;
     require!(needed > 8, "{needed} bytes have no room in 8");
-    let status = encoder.run(&encoder.packet(VideoFlags::DRAIN, needed as u32, 0))?;
+    // A packet without a picture takes it out, and puts nothing in.
+    let take = encoder.packet(VideoFlags::empty(), needed as u32, 0);
+    let take = Video { picture_size: 0, ..take };
+    let status = encoder.run(&take)?;
     expect(&status, VideoResult::DONE)?;
     require!((status.bytes, status.time) == (needed, 5), "another unit came out: {status:?}");
     let unit = encoder.unit(status)?;
     let mut decoder = Studio::decoding(scene, VideoFormat::NV12)?;
     expect(&decoder.decode(&unit.data, 0)?, VideoResult::DONE)?;
     expect_near(&decoder.picture()?, 0)?;
+    expect(&encoder.run(&encoder.packet(VideoFlags::DRAIN, BITSTREAM_ROOM, 0))?, VideoResult::END)?;
     // After the end nothing goes in.
     let status = encoder.run(&encoder.packet(VideoFlags::empty(), BITSTREAM_ROOM, 6))?;
     expect(&status, VideoResult::REFUSED)
