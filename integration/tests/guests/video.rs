@@ -2,7 +2,7 @@
 
 //! Video sessions of guests: whose pictures they are, and what a broken stream or a killed process costs.
 
-use crate::support::video::{Pictures, VIDEO, reference, streams_of_avif};
+use crate::support::video::{Pictures, VIDEO, pictures_of, reference, streams_of_avif};
 use crate::support::{
     Daemon, adapter_of, assert_every_behaviour_is_seen, await_that, bellhop, fault, guest,
     outcomes, skip, text,
@@ -124,9 +124,26 @@ fn a_broken_file_is_told_and_the_rest_of_it_decoded() {
     let frames = report["frames"].as_array().unwrap().len();
     assert!((3..6).contains(&frames), "{report}");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), frames);
-    fs::write(&broken, &file[..file.len() - 1]).unwrap();
-    let output = bellhop().args(["video", "decode"]).arg(&broken).output().unwrap();
-    assert!(text(&output.stderr).contains("the last frame is cut off"), "{output:?}");
+}
+
+#[test]
+fn of_a_file_that_is_cut_off_everything_whole_is_decoded() {
+    let pictures = Pictures::new([64, 48], 6, 8);
+    pictures.encode(&mut bellhop(), &[]);
+    let whole = pictures.decode(&mut bellhop(), "video.ivf");
+    let file = fs::read(pictures.path("video.ivf")).unwrap();
+    let cut = pictures.path("cut.ivf");
+    fs::write(&cut, &file[..file.len() - 1]).unwrap();
+    let mut command = bellhop();
+    command.args(["video", "decode", "--json", "--y4m"]).arg(pictures.path("cut.y4m")).arg(&cut);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["is_cut_off"], &report["corrupt"]), (&true.into(), &0.into()), "{report}");
+    let decoded = pictures_of(&pictures.path("cut.y4m"));
+    assert_eq!(decoded, whole[..whole.len() / 6 * 5], "the first five of six pictures");
+    let output = bellhop().args(["video", "decode"]).arg(&cut).output().unwrap();
+    assert!(text(&output.stdout).contains("the last frame is cut off"), "{output:?}");
 }
 
 /// A guest's program that decodes.

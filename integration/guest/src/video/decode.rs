@@ -29,7 +29,7 @@ pub struct Decode {
 ///
 /// # Errors
 /// When a file cannot be read or written, or the device does not decode. A unit that is no valid AV1 is counted, and the
-/// rest decoded.
+/// rest decoded; so is what there is of a file that is cut off.
 pub fn decode(
     transport: Arc<dyn Transport>,
     placement: PlacementPolicy,
@@ -38,7 +38,8 @@ pub fn decode(
 ) -> anyhow::Result<Report> {
     let name = job.file.display();
     let bytes = fs::read(&job.file).with_context(|| format!("cannot read {name}"))?;
-    let (header, units) = ivf::read(&bytes).with_context(|| format!("cannot decode {name}"))?;
+    let ivf::Contents { header, frames: units, is_cut_off } =
+        ivf::read(&bytes).with_context(|| format!("cannot decode {name}"))?;
     let size = header.size.map(u32::from);
     ensure!(size.iter().all(|length| *length > 0), "{name} has pictures without a size");
     let png = job.png.as_deref().map(Stills::create).transpose()?;
@@ -49,7 +50,7 @@ pub fn decode(
         |format| VideoDecoder::new(&adapter, &device, DecoderSettings { format, size, unit });
     let mut work = Work {
         decoder: decoder(VideoFormat::I420)?,
-        report: Report { job: "decode", size, bit_depth: 8, frames: Vec::new(), corrupt: 0 },
+        report: Report { is_cut_off, ..Report::new("decode", size, 8) },
         png,
         y4m,
         rate: header.rate,

@@ -75,5 +75,5 @@ pub fn encode(
         take(unit, start);
     }
     let bit_depth = format.bit_depth();
-    Ok((Report { job: "encode", size, bit_depth, frames, corrupt: 0 }, file))
+    Ok((Report { frames, ..Report::new("encode", size, bit_depth) }, file))
 }

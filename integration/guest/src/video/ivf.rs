@@ -24,8 +24,18 @@ pub(super) struct Frame<'a> {
     pub(super) data: &'a [u8],
 }
 
+/// What is in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Contents<'a> {
+    pub(super) header: Header,
+    /// The temporal units that are whole.
+    pub(super) frames: Vec<Frame<'a>>,
+    /// Whether the file ends within one more: a recording or a transfer broke off.
+    pub(super) is_cut_off: bool,
+}
+
 /// Reads a file of AV1.
-pub(super) fn read(file: &[u8]) -> anyhow::Result<(Header, Vec<Frame<'_>>)> {
+pub(super) fn read(file: &[u8]) -> anyhow::Result<Contents<'_>> {
     ensure!(file.len() >= HEADER && file.starts_with(b"DKIF"), "this is no IVF file");
     let [u16_at, _] = [|at: usize| u16::from_le_bytes([file[at], file[at + 1]]); 2];
     let u32_at =
@@ -35,19 +45,17 @@ pub(super) fn read(file: &[u8]) -> anyhow::Result<(Header, Vec<Frame<'_>>)> {
     let header = Header { size: [u16_at(12), u16_at(14)], rate: [u32_at(16), u32_at(20)] };
     let mut rest = file.get(usize::from(u16_at(6))..).context("its header is cut off")?;
     let mut frames = Vec::new();
-    while !rest.is_empty() {
-        let (start, after) = rest.split_at_checked(FRAME_HEADER).context("a frame is cut off")?;
+    while let Some((start, after)) = rest.split_at_checked(FRAME_HEADER) {
         let length = u32::from_le_bytes([start[0], start[1], start[2], start[3]]);
         let time = u64::from_le_bytes(start[4..].try_into().unwrap_or_default());
         if length > MAX_BITSTREAM {
             bail!("frame {} has {length} bytes, more than {MAX_BITSTREAM}", frames.len());
         }
-        let (data, after) =
-            after.split_at_checked(length as usize).context("the last frame is cut off")?;
+        let Some((data, after)) = after.split_at_checked(length as usize) else { break };
         frames.push(Frame { time, data });
         rest = after;
     }
-    Ok((header, frames))
+    Ok(Contents { header, frames, is_cut_off: !rest.is_empty() })
 }
 
 /// Begins a file.
@@ -78,19 +86,34 @@ mod tests {
         let frames = [Frame { time: 0, data: b"first" }, Frame { time: 7, data: b"" }];
         let mut file = header(SMALL, 2);
         frames.iter().for_each(|frame| append(&mut file, *frame));
-        assert_eq!(read(&file).unwrap(), (SMALL, frames.to_vec()));
+        let contents = Contents { header: SMALL, frames: frames.to_vec(), is_cut_off: false };
+        assert_eq!(read(&file).unwrap(), contents);
         // The offsets of the format's description.
         assert_eq!((&file[..4], &file[8..14], file[24]), (&b"DKIF"[..], &b"AV01\x40\0"[..], 2));
     }
 
     #[test]
-    fn a_file_that_is_none_or_cut_off_is_refused() {
+    fn of_a_file_that_is_cut_off_the_whole_frames_are_there() {
+        let frames = [Frame { time: 0, data: b"unit" }, Frame { time: 1, data: b"another" }];
+        let mut file = header(SMALL, 2);
+        frames.iter().for_each(|frame| append(&mut file, *frame));
+        // Where a frame ends, with the number of frames before it.
+        let ends = [(32, 0), (48, 1), (file.len(), 2)];
+        for length in 32..=file.len() {
+            let (end, count) = *ends.iter().rfind(|(end, _)| *end <= length).unwrap();
+            let contents = read(&file[..length]).unwrap();
+            assert_eq!(contents.frames, frames[..count], "{length}");
+            assert_eq!(contents.is_cut_off, length > end, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_none_or_has_no_whole_header_is_refused() {
         let mut file = header(SMALL, 1);
         append(&mut file, Frame { time: 0, data: b"unit" });
-        for length in (0..32).chain(33..file.len()) {
+        for length in 0..32 {
             assert!(read(&file[..length]).is_err(), "{length}");
         }
-        assert_eq!(read(&file[..32]).unwrap().1, []);
         // Whatever one byte becomes, it is an error or another file.
         for at in 0..file.len() {
             for bit in 0..8 {

@@ -17,5 +17,5 @@ pub use stills::Stills;
 
 /// The temporal units of an IVF file.
 pub(crate) fn units_of(file: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
-    Ok(ivf::read(file)?.1.iter().map(|frame| frame.data).collect())
+    Ok(ivf::read(file)?.frames.iter().map(|frame| frame.data).collect())
 }

@@ -22,6 +22,8 @@ pub struct Report {
     pub frames: Vec<Frame>,
     /// Units that were no valid AV1, if it decoded.
     pub corrupt: u32,
+    /// Whether the file that it decoded ends within a unit, which is left out.
+    pub is_cut_off: bool,
 }
 
 /// A picture.
@@ -38,16 +40,21 @@ pub struct Frame {
 }
 
 impl Report {
-    /// Whether every unit was valid.
+    /// A report of nothing yet.
+    pub(super) fn new(job: &'static str, size: [u32; 2], bit_depth: u32) -> Self {
+        Self { job, size, bit_depth, frames: Vec::new(), corrupt: 0, is_cut_off: false }
+    }
+
+    /// Whether every unit was whole and valid.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.corrupt == 0
+        self.corrupt == 0 && !self.is_cut_off
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { job, size: [width, height], bit_depth, frames, corrupt } = self;
+        let Self { job, size: [width, height], bit_depth, frames, corrupt, is_cut_off } = self;
         writeln!(f, "{:>6}  {:>10}  {:>10}  {:>9}  kind", "frame", "time", "bytes", job)?;
         for (number, frame) in frames.iter().enumerate().take(ROWS) {
             let Frame { time, bytes, nanoseconds, is_key } = frame;
@@ -71,6 +78,9 @@ impl fmt::Display for Report {
         )?;
         if *corrupt > 0 {
             writeln!(f, "{corrupt} temporal units are no valid AV1")?;
+        }
+        if *is_cut_off {
+            writeln!(f, "the last frame is cut off")?;
         }
         Ok(())
     }
