@@ -12,6 +12,7 @@ mod codec;
 mod control_queue;
 mod edid;
 mod host;
+mod ivf;
 mod neighbour;
 mod packets;
 mod page_tables;
@@ -44,6 +45,7 @@ pub use burst::burst;
 pub use codec::codec;
 pub use control_queue::control_queue;
 pub use edid::edid;
+pub use ivf::ivf;
 pub use page_tables::page_tables;
 pub use ring::ring;
 pub use secrets::secrets;
@@ -56,12 +58,13 @@ pub use worker::worker;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("bar", bar),
     ("burst", burst),
     ("codec", codec),
     ("control_queue", control_queue),
     ("edid", edid),
+    ("ivf", ivf),
     ("page_tables", page_tables),
     ("ring", ring),
     ("secrets", secrets),

@@ -77,6 +77,15 @@ fn random(number: u64, corpus: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
+fn each_target_has_a_corpus_and_each_corpus_a_target() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, TARGETS.map(|(name, _)| name));
+}
+
+#[test]
 fn targets_survive_their_corpora_and_what_is_like_them() {
     for (name, target) in TARGETS {
         let corpus = corpus(name);

@@ -14,11 +14,12 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 10] = [
+const TOOLS: [Tool; 11] = [
     Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
     Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
     Tool::new("make", "make", "tests of an independent driver"),
     Tool::new("cc", "gcc", "tests of an independent driver"),
+    Tool::new("c++", "g++", "libFuzzer"),
     Tool::new("edid-decode", "edid-decode", "tests of EDIDs"),
     Tool::new("podman", "podman", "tests of containers"),
     Tool::new("runc", "runc", "tests of containers"),

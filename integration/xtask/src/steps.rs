@@ -4,7 +4,7 @@
 
 use crate::check::{deny, documents, orderings, rooms, sleeps, spdx};
 use crate::command::{self, cargo};
-use crate::{cost, dist, lanes, mutants, packages};
+use crate::{cost, dist, fuzz, lanes, mutants, packages};
 use std::thread;
 use std::time::Instant;
 
@@ -33,11 +33,12 @@ pub const TEST: [Step; 4] = [
 ];
 
 /// Steps beside VMs: their results do not depend on the machine's load.
-static MEANWHILE: [Step; 5] = [
+static MEANWHILE: [Step; 6] = [
     Step { what: "unit, property and whole-system tests", action: Action::Call(lanes::others) },
     Step { what: "instructions of a submission", action: Action::Call(cost::check) },
     models(&[LOOM]),
     Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },
+    Step { what: "fuzz targets, a moment each", action: Action::Call(fuzz::look) },
     Step { what: "the other tests in VMs", action: Action::Call(lanes::later_vms) },
 ];
 

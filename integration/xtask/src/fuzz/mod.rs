@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! `cargo xtask fuzz`: the targets of `integration/fuzz` under libFuzzer.
-//!
-//! Coverage and the address sanitizer are in the stable compiler, behind options that it takes only with
-//! `RUSTC_BOOTSTRAP`.
 
-use crate::command::{cargo, output, run};
+mod program;
+
+use crate::command::{exists, run};
+use crate::left_out;
 use crate::workspace::root;
 use clap::Args;
-use std::ffi::OsStr;
-use std::fs;
+use program::Program;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The version of cargo-fuzz to install.
-const CARGO_FUZZ: &str = "0.13.2";
+use std::process::Child;
 
 /// Most bytes of an input: some hundred actions.
 const MAX_LENGTH: u32 = 2048;
 /// Most seconds that an input may take before it is a hang.
 const HANG: u32 = 60;
+/// The seconds that a look at a target takes, beside the inputs of its corpus.
+const LOOK: u32 = 1;
+/// Targets over threads that outlive an input. Where these are just ending or waiting, what they hold looks leaked.
+const THREADED: [&str; 6] = ["bar", "burst", "page_tables", "ring", "vhost_user", "virtqueue"];
+/// Targets whose inputs reach so much code that libFuzzer's count of how rare each part is takes most of the time.
+const WIDE: [&str; 1] = ["control_queue"];
 /// Most inputs of a corpus that `--minimize` keeps: some of each length.
 const KEPT: usize = 64;
 
@@ -30,7 +33,7 @@ Each target plays a hostile guest; docs/fuzzing.md describes them. The inputs th
 in target/fuzz/corpus. An input that a target does not survive is kept in target/fuzz/artifacts: copy it to
 integration/fuzz/corpus/TARGET, where `cargo xtask test` runs it too, and fix the cause.
 
-The first call builds cargo-fuzz into target/cargo-fuzz, which takes a C++ compiler.")]
+libFuzzer takes a C++ compiler.")]
 pub struct Arguments {
     /// The targets to run [default: all]
     #[arg(value_name = "TARGET", value_parser = known)]
@@ -59,15 +62,71 @@ pub fn command(arguments: &Arguments) -> Result<(), String> {
         return Ok(());
     }
     let chosen = if arguments.targets.is_empty() { &all } else { &arguments.targets };
-    let cargo_fuzz = installed()?;
+    let program = Program::for_fuzzing()?;
     for target in chosen {
         if arguments.minimize {
-            minimize(&cargo_fuzz, target)?;
+            minimize(&program, target)?;
         } else {
-            fuzz(&cargo_fuzz, target, arguments.minutes)?;
+            fuzz(&program, target, arguments.minutes)?;
         }
     }
     Ok(())
+}
+
+/// Has libFuzzer run each target for a moment, so that a target that cannot run is noticed. Without a C++ compiler that is
+/// left out, unless nothing may be.
+///
+/// # Errors
+/// When a target does not build, or does not survive.
+pub fn look() -> Result<(), String> {
+    let has_compiler = ["c++", "g++", "clang++"].into_iter().any(exists);
+    let must_run = ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some);
+    if !has_compiler && !must_run {
+        let (why, how) = ("there is no C++ compiler", "apt-get install g++");
+        return left_out::skip("cargo xtask fuzz", why, "libFuzzer runs no target", how);
+    }
+    look_at_all(&Program::for_a_look()?)
+}
+
+fn look_at_all(program: &Program) -> Result<(), String> {
+    let looks = targets()?.into_iter().map(|target| Look::begin(program, target));
+    // All at once: each has little to do, and a clock of its own.
+    let looks = looks.collect::<Result<Vec<_>, _>>()?;
+    let ends: Vec<_> = looks.into_iter().map(Look::end).collect();
+    ends.into_iter().collect()
+}
+
+/// A target that libFuzzer runs for a moment.
+struct Look {
+    target: String,
+    running: Child,
+    /// What libFuzzer says.
+    log: PathBuf,
+}
+
+impl Look {
+    fn begin(program: &Program, target: String) -> Result<Self, String> {
+        let artifacts = made(&format!("artifacts/{target}"))?;
+        // What it finds beyond the corpus goes into the first folder.
+        let found = made(&format!("look/{target}"))?;
+        clear(&found)?;
+        let log = found.with_extension("log");
+        let mut command = program.of(&target);
+        command.arg(found).arg(folder().join("corpus").join(&target)).args(limits(&artifacts));
+        // The same inputs each time, as far as it comes: what fails is what has changed.
+        command.args([format!("-max_total_time={LOOK}"), "-seed=1".to_owned()]);
+        let started = File::create(&log).and_then(|file| command.stderr(file).spawn());
+        let running = started.map_err(|error| format!("cannot start {target}: {error}"))?;
+        Ok(Self { target, running, log })
+    }
+
+    fn end(self) -> Result<(), String> {
+        let Self { target, mut running, log } = self;
+        let ended = running.wait().and_then(|status| Ok((status, fs::read_to_string(log)?)));
+        let (status, said) = ended.map_err(|error| format!("cannot see {target} end: {error}"))?;
+        println!("{target}: {}", said.lines().last().unwrap_or_default());
+        if status.success() { Ok(()) } else { Err(format!("{target} does not survive:\n{said}")) }
+    }
 }
 
 /// Checks that a target of this name exists.
@@ -80,15 +139,11 @@ fn known(name: &str) -> Result<String, String> {
     }
 }
 
-/// The targets' names: those of their programs.
+/// The targets' names: those of the corpora. A test of the targets compares both.
 fn targets() -> Result<Vec<String>, String> {
-    let folder = folder().join("fuzz_targets");
-    let listed = fs::read_dir(&folder)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>());
-    let paths = listed.map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
-    let names = paths.iter().filter(|path| path.extension() == Some(OsStr::new("rs")));
-    let stems = names.filter_map(|path| path.file_stem());
-    let mut names: Vec<_> = stems.map(|stem| stem.to_string_lossy().into_owned()).collect();
+    let folder = folder().join("corpus");
+    let named = |(path, _): (PathBuf, u64)| Some(path.file_name()?.to_string_lossy().into_owned());
+    let mut names: Vec<_> = files(&folder)?.into_iter().filter_map(named).collect();
     names.sort();
     Ok(names)
 }
@@ -106,57 +161,38 @@ fn made(path: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// cargo-fuzz, built if need be.
-fn installed() -> Result<PathBuf, String> {
-    let place = root().join("target/cargo-fuzz");
-    let program = place.join("bin/cargo-fuzz");
-    let is_there = output(Command::new(&program).arg("--version"))
-        .is_ok_and(|version| version.trim().ends_with(CARGO_FUZZ));
-    if !is_there {
-        let mut install = cargo(&["install", "cargo-fuzz", "--locked", "--version", CARGO_FUZZ]);
-        run(install.arg("--root").arg(&place).arg("--target-dir").arg(place.join("build")))?;
-    }
-    Ok(program)
-}
-
-/// `cargo fuzz ACTION` for a target.
-fn cargo_fuzz(program: &Path, action: &str, target: &str) -> Command {
-    let mut command = Command::new(program);
-    command.arg(action).current_dir(root());
-    command.arg("--fuzz-dir").arg(folder()).arg("--target-dir").arg(root().join("target/fuzz"));
-    command.args(["--sanitizer", "address", "--features", "libfuzzer", target]);
-    // Link-time optimisation drops the coverage counters.
-    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
-    command.env("RUSTC_BOOTSTRAP", "1");
-    command
-}
-
-fn fuzz(program: &Path, target: &str, minutes: u32) -> Result<(), String> {
-    let corpus = made(&format!("corpus/{target}"))?;
-    let artifacts = made(&format!("artifacts/{target}"))?;
-    let mut command = cargo_fuzz(program, "run", target);
-    command.arg(corpus).arg(folder().join("corpus").join(target)).arg("--");
-    command.args([
-        format!("-max_total_time={}", minutes * 60),
+/// What an input may be and do, and where one goes that does more.
+fn limits(artifacts: &Path) -> [String; 3] {
+    [
         format!("-max_len={MAX_LENGTH}"),
         format!("-timeout={HANG}"),
         format!("-artifact_prefix={}/", artifacts.display()),
+    ]
+}
+
+fn fuzz(program: &Program, target: &str, minutes: u32) -> Result<(), String> {
+    let corpus = made(&format!("corpus/{target}"))?;
+    let artifacts = made(&format!("artifacts/{target}"))?;
+    let mut command = program.of(target);
+    command.arg(corpus).arg(folder().join("corpus").join(target)).args(limits(&artifacts));
+    command.args([
+        format!("-max_total_time={}", minutes * 60),
         "-print_final_stats=1".to_owned(),
-        // The check mistakes threads that are just ending for leaks.
-        "-detect_leaks=0".to_owned(),
+        format!("-detect_leaks={}", u8::from(!THREADED.contains(&target))),
+        format!("-entropic={}", u8::from(!WIDE.contains(&target))),
     ]);
     println!("{target}, for {minutes} minutes");
     run(&mut command)
 }
 
 /// Replaces a target's corpus by a sample of the fewest inputs that reach all code that was reached.
-fn minimize(program: &Path, target: &str) -> Result<(), String> {
+fn minimize(program: &Program, target: &str) -> Result<(), String> {
     let corpus = folder().join("corpus").join(target);
     let found = made(&format!("corpus/{target}"))?;
     let least = made(&format!("minimized/{target}"))?;
     clear(&least)?;
-    let mut command = cargo_fuzz(program, "run", target);
-    command.arg(&least).arg(found).arg(&corpus).args(["--", "-set_cover_merge=1"]);
+    let mut command = program.of(target);
+    command.arg(&least).arg(found).arg(&corpus).arg("-set_cover_merge=1");
     command.arg(format!("-max_len={MAX_LENGTH}"));
     run(&mut command)?;
     keep(&least, &corpus)
@@ -199,6 +235,7 @@ fn clear(folder: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn parsed(line: &str) -> Result<Arguments, clap::Error> {
         #[derive(clap::Parser)]
@@ -224,6 +261,18 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_does_not_survive_is_named_with_what_was_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let script = "#!/bin/sh\necho \"this is $BELLHOP_FUZZ_TARGET\" >&2\n\
+                      test $BELLHOP_FUZZ_TARGET != ring\n";
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let error = look_at_all(&Program::at(path)).unwrap_err();
+        assert_eq!(error, "ring does not survive:\nthis is ring\n");
+    }
+
+    #[test]
     fn short_and_long_inputs_are_kept_and_old_ones_are_not() {
         let folder = root().join("target/tmp/xtask-fuzz");
         // An earlier run may have left the folder.
@@ -240,16 +289,5 @@ mod tests {
         let mut kept: Vec<_> = files(&to).unwrap().into_iter().map(|(_, length)| length).collect();
         kept.sort();
         assert_eq!(kept, (0..2 * KEPT as u64).step_by(2).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn each_target_has_a_corpus_and_a_program() {
-        let targets = targets().unwrap();
-        assert!(!targets.is_empty());
-        for target in targets {
-            assert!(!files(&folder().join("corpus").join(&target)).unwrap().is_empty(), "{target}");
-            let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
-            assert!(manifest.contains(&format!("fuzz_targets/{target}.rs")), "{target}");
-        }
     }
 }

@@ -54,8 +54,8 @@ impl Desk {
             bitstream_size: bitstream,
             time,
         };
-        let answer = zerocopy::IntoBytes::as_bytes(&task).to_vec();
-        VideoAnswer::read(&self.video.task(&answer, &self.memory).unwrap()).unwrap()
+        let bytes = zerocopy::IntoBytes::as_bytes(&task);
+        VideoAnswer::read(&self.video.task(bytes, &self.memory).unwrap()).unwrap()
     }
 
     /// Decodes data, and returns the result and the time of what came out.
