@@ -29,8 +29,6 @@ pub struct Description {
     pub modes: Vec<Mode>,
     /// Width and height in millimetres; 0 if unknown, as those of a projector.
     pub size_mm: (u32, u32),
-    /// Whether it shows high dynamic range.
-    pub hdr: bool,
     /// The lowest rate in Hz that it can wait for a frame with; 0 if it cannot wait.
     pub variable_refresh: u32,
 }
@@ -70,7 +68,6 @@ impl Description {
             connector: self.connector,
             signals: &signals,
             size_mm: self.size_mm,
-            hdr: self.hdr,
             min_refresh: self.variable_refresh,
         };
         let edid = edid.encode()?;

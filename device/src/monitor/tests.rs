@@ -10,7 +10,6 @@ fn description(modes: &[&str]) -> Description {
         connector: ConnectorKind::VIRTUAL,
         modes: modes.iter().map(|mode| Mode::parse(mode).unwrap()).collect(),
         size_mm: (598, 336),
-        hdr: false,
         variable_refresh: 0,
     }
 }
@@ -81,6 +80,35 @@ fn a_damaged_edid_says_what_is_wrong() {
     assert_eq!(wrong(&|edid| edid[20] ^= 1), EdidError::Checksum(0));
 }
 
+/// What an EDID promises beyond 8 bits of sRGB, which is all that a display has.
+fn promised(edid: &[u8]) -> Option<&'static str> {
+    let (blocks, _) = edid.as_chunks::<BLOCK>();
+    let [base, extensions @ ..] = blocks else { return Some("no block") };
+    // E-EDID 1.4, table 3.11: bits 4 to 6 of a digital input. Earlier revisions say nothing there.
+    if base[19] >= 4 && base[20] >> 4 & 7 != 2 {
+        return Some("another depth than 8 bits");
+    }
+    for block in extensions {
+        // CTA-861-H, section 7.5: blocks of data, each with its length; the extended ones have a tag of their own.
+        let mut data = if block[0] == 2 { &block[4..usize::from(block[2])] } else { &[][..] };
+        while let [head, rest @ ..] = data {
+            let (own, next) = rest.split_at(usize::from(head & 0x1f));
+            match (head >> 5, own.first()) {
+                (7, Some(5)) => return Some("colorimetry"),
+                (7, Some(6)) => return Some("high dynamic range"),
+                _ => data = next,
+            }
+        }
+        // DisplayID 1.3, section 4.9: the depths that an interface has, of which bit 1 is 8 bits.
+        let interface =
+            block[5..].windows(13).find(|data| block[0] == 0x70 && data[..3] == [0x0f, 0, 10]);
+        if interface.is_some_and(|data| data[5] != 2) {
+            return Some("another depth than 8 bits of RGB");
+        }
+    }
+    None
+}
+
 /// Modes that a person could write.
 fn any_mode() -> impl Strategy<Value = Mode> {
     (16u32..=8192, 16u32..=8192, 23u32..=240)
@@ -91,13 +119,14 @@ proptest! {
     #[test]
     fn an_edid_tells_all_modes_to_the_precision_of_its_clock(
         modes in proptest::collection::vec(any_mode(), 1..=MAX_MODES),
-        hdmi: bool, hdr: bool, width in 0u32..5000, variable_refresh in 0u32..100, name: String,
+        hdmi: bool, width in 0u32..5000, variable_refresh in 0u32..100, name: String,
     ) {
         let connector = if hdmi { ConnectorKind::HDMI } else { ConnectorKind::DISPLAYPORT };
-        let description = Description { name, connector, modes, size_mm: (width, 300), hdr, variable_refresh };
+        let description = Description { name, connector, modes, size_mm: (width, 300), variable_refresh };
         let Ok(made) = description.make() else { return Ok(()) };
         let read = of_edid(&made.edid, variable_refresh).unwrap();
         prop_assert_eq!(made.edid.len() % BLOCK, 0);
+        prop_assert_eq!(promised(&made.edid), None);
         let sides = |mode: &TargetMode| (mode.width, mode.height, mode.total_width, mode.total_height);
         for mode in &made.modes {
             let rate = |mode: &TargetMode| f64::from(mode.refresh_numerator) / f64::from(mode.refresh_denominator);

@@ -41,8 +41,8 @@ pub fn encode(edid: &Edid<'_>, signals: &[&Signal], extensions: usize) -> Block 
     let is_hdmi = edid.connector == ConnectorKind::HDMI;
     block[16..18].copy_from_slice(if is_hdmi { &YEAR } else { &MODEL_YEAR });
     block[18..20].copy_from_slice(if is_hdmi { &[1, 3] } else { &[1, 4] });
-    // Digital; and since 1.4: 8 or 10 bits a colour, and the interface.
-    let depth = if edid.hdr { 0x30 } else { 0x20 };
+    // Digital; and since 1.4: 8 bits a colour, and the interface.
+    let depth = 0x20;
     let interface = if edid.connector == ConnectorKind::DISPLAYPORT { 5 } else { 0 };
     block[20] = 0x80 | if is_hdmi { 0 } else { depth | interface };
     let centimetres = |mm: u32| u8::try_from(mm.div_ceil(10)).unwrap_or(0);

@@ -18,7 +18,6 @@ pub struct Edid<'a> {
     /// The preferred one first.
     pub signals: &'a [Signal],
     pub size_mm: (u32, u32),
-    pub hdr: bool,
     /// In Hz; 0 if the rate is constant.
     pub min_refresh: u32,
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The extension block of CTA-861: what HDMI and high dynamic range need, and more timings.
+//! The extension block of CTA-861: what HDMI needs, and more timings. It promises neither wide colours nor high dynamic
+//! range: a display has 8 bits of sRGB, whatever the pixels of a source have.
 //!
 //! Source: CTA-861-H, section 7.
 
@@ -29,11 +30,6 @@ const TMDS: u64 = 34_000;
 const VIDEO_CAPABILITY: [u8; 3] = [EXTENDED | 2, 0, 0x4a];
 /// Nothing is cut off at the edges, and the first timing is the monitor's own.
 const FLAGS: u8 = 0x80 | 1;
-/// Colours of BT.2020 as RGB.
-const COLORIMETRY: [u8; 4] = [EXTENDED | 3, 5, 0x80, 0];
-/// Traditional gamma, and SMPTE ST 2084, with static metadata: 1000 cd/m2 at most, 400 on average, 0.05 at least. A
-/// luminance is `50 * 2^(byte / 32)`; the least is a fraction of the most.
-const HDR: [u8; 7] = [EXTENDED | 6, 6, 0x05, 0x01, 138, 96, 18];
 
 /// A code of each format that the monitor has, once.
 fn codes(edid: &Edid<'_>) -> Vec<u8> {
@@ -83,10 +79,6 @@ fn data_blocks(edid: &Edid<'_>) -> Vec<u8> {
         }
     }
     data.extend(VIDEO_CAPABILITY);
-    if edid.hdr {
-        data.extend(COLORIMETRY);
-        data.extend(HDR);
-    }
     data
 }
 

@@ -42,7 +42,7 @@ fn parameters(signal: &Signal, size_mm: (u32, u32)) -> [u8; 15] {
     [1, 0, 12, w0, w1, h0, h1, x0, x1, y0, y1, 0, 120, ratio, 0x77]
 }
 
-/// The interface: 10 bytes of its kind with one link, no version, 8 or 10 bits a colour of RGB, no other colours, no
+/// The interface: 10 bytes of its kind with one link, no version, 8 bits a colour of RGB, no other colours, no
 /// protection, and nothing more.
 fn interface(edid: &Edid<'_>) -> [u8; 13] {
     let kind = match edid.connector {
@@ -50,7 +50,7 @@ fn interface(edid: &Edid<'_>) -> [u8; 13] {
         ConnectorKind::DISPLAYPORT => 0xa1,
         _ => 0xb1,
     };
-    let depths = if edid.hdr { 0x06 } else { 0x02 };
+    let depths = 0x02;
     [0x0f, 0, 10, kind, 0, depths, 0, 0, 0, 0, 0, 0, 0]
 }
 

@@ -3,7 +3,7 @@
 //! EDID: what a monitor tells of itself.
 //!
 //! The base block is E-EDID 1.4. Signals that do not fit into it follow in a block of CTA-861, which also has what HDMI
-//! and high dynamic range need, and signals that are too fast for both in blocks of DisplayID.
+//! needs, and signals that are too fast for both in blocks of DisplayID.
 
 mod base;
 pub(super) mod content;
@@ -56,7 +56,7 @@ impl Edid<'_> {
             return Err(EdidError::TooMany(MAX_MODES));
         }
         let placement = self.place();
-        let needs_cta = self.connector == ConnectorKind::HDMI || self.hdr;
+        let needs_cta = self.connector == ConnectorKind::HDMI;
         let cta =
             (needs_cta || !placement.cta.is_empty()).then(|| cta::encode(self, &placement.cta));
         let display_id = placement.display_id.chunks(display_id::TIMINGS);

@@ -30,8 +30,6 @@ section! {
         modes: Vec<ModeSetting> = vec![ModeSetting(FULL_HD)];
         /// Width and height of what is visible, in millimetres, such as `"598x336"`; empty if unknown.
         size_mm: Size;
-        /// Whether the monitor says that it shows high dynamic range.
-        hdr: bool = false;
         /// The lowest rate in Hz that the monitor can wait for a frame with, in modes that are faster. 0 is a constant
         /// rate.
         variable_refresh: Count<0, 240> = at(0);
@@ -268,7 +266,6 @@ impl DisplaySettings {
                 connector: self.connector.kind(),
                 modes: self.modes.iter().map(|mode| mode.0).collect(),
                 size_mm: (self.size_mm.width, self.size_mm.height),
-                hdr: self.hdr,
                 variable_refresh,
             };
             description.make().map_err(wrong)?
