@@ -23,6 +23,9 @@ pub trait Intercept: Send + Sync {
         None
     }
 
+    /// Changes the body of a request on its way to the device.
+    fn change(&self, _code: RequestCode, _body: &mut [u8]) {}
+
     /// Alters the body of the device's answer to a request.
     fn alter(&self, _code: RequestCode, _body: &mut [u8]) {}
 
@@ -38,6 +41,17 @@ pub struct Intercepted<I, G: ?Sized = dyn Guest> {
     pub intercept: I,
     /// The guest.
     pub guest: Arc<G>,
+}
+
+impl<I: Intercept, G: ?Sized> Intercepted<I, G> {
+    /// A request as the device gets it.
+    fn changed(&self, request: &[u8], code: RequestCode) -> Vec<u8> {
+        let mut request = request.to_vec();
+        if let Some(body) = request.get_mut(size_of::<RequestHeader>()..) {
+            self.intercept.change(code, body);
+        }
+        request
+    }
 }
 
 impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
@@ -67,7 +81,7 @@ impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
             reply[..length].copy_from_slice(answer.as_bytes());
             return Ok(length);
         }
-        let length = self.guest.request(request, reply)?;
+        let length = self.guest.request(&self.changed(request, header.code), reply)?;
         if let Some(body) = reply.get_mut(size_of::<ReplyHeader>()..length) {
             self.intercept.alter(header.code, body);
         }
@@ -77,7 +91,8 @@ impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
     fn post(&self, request: &[u8]) -> Result<(), TransportError> {
         match RequestHeader::read_from_prefix(request) {
             Ok((header, body)) if self.intercept.answer(header.code, body).is_some() => Ok(()),
-            _ => self.guest.post(request),
+            Ok((header, _)) => self.guest.post(&self.changed(request, header.code)),
+            Err(_) => self.guest.post(request),
         }
     }
 

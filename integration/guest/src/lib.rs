@@ -24,6 +24,7 @@ pub mod intercepted;
 pub mod jobs;
 pub mod link;
 pub mod machine;
+pub mod onlooker;
 pub mod output;
 mod own_kernels;
 pub mod pictures;

@@ -34,7 +34,7 @@ use manual::Program;
 use screen::ScreenArguments;
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::TraceArguments;
 use vm::VmArguments;
@@ -402,6 +402,24 @@ impl RunArguments {
     }
 }
 
+/// Runs the conformance suite, with somebody who looks at the guest's monitors if this starts the bellhopd.
+fn selftest(
+    suite: bellhop_guest::cli::SelftestArguments,
+    host: &HostArguments,
+) -> anyhow::Result<ExitCode> {
+    if host.socket_path.is_some() {
+        return hosted(host, None, suite.to_command_line());
+    }
+    anyhow::ensure!(
+        suite.control_socket().is_none(),
+        "--control-socket is of a bellhopd that runs already: name its guest's --socket-path, too"
+    );
+    let folder = daemon::folder()?;
+    let control = folder.path().join("control.sock");
+    let work = suite.looked_at(control.clone()).to_command_line();
+    hosted_beside(host, None, Some(&control), work)
+}
+
 /// The command line, for man pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
@@ -419,9 +437,7 @@ pub fn main() -> ExitCode {
         Command::Selftest(SelftestArguments { suite, .. }) if suite.is_list() => {
             suite.print_list().map(|()| ExitCode::SUCCESS)
         }
-        Command::Selftest(SelftestArguments { suite, host }) => {
-            hosted(&host, None, suite.to_command_line())
-        }
+        Command::Selftest(SelftestArguments { suite, host }) => selftest(suite, &host),
         Command::Kernel(KernelArguments { kernel, host }) => {
             hosted(&host, None, kernel.to_command_line())
         }
@@ -474,6 +490,7 @@ pub fn main() -> ExitCode {
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),
+                Some(crate::screen::onlooker),
             );
         }
     };
@@ -527,6 +544,16 @@ fn hosted(
     apart: Option<Apart>,
     work: Vec<OsString>,
 ) -> anyhow::Result<ExitCode> {
+    hosted_beside(host, apart, None, work)
+}
+
+/// The same, and the bellhopd that this starts has a control socket.
+fn hosted_beside(
+    host: &HostArguments,
+    apart: Option<Apart>,
+    control: Option<&Path>,
+    work: Vec<OsString>,
+) -> anyhow::Result<ExitCode> {
     let mut guest = host.place.to_command_line();
     let outcome = match &host.socket_path {
         Some(path) => hosted::run_guest(path, &[guest, work].concat())?,
@@ -535,7 +562,8 @@ fn hosted(
             guest.extend(work);
             let worker = host.vulkan.worker(None)?;
             let config = host.config.as_deref();
-            let options = daemon::Options { config, worker: &worker, ..daemon::Options::default() };
+            let options =
+                daemon::Options { config, control, worker: &worker, ..daemon::Options::default() };
             hosted::run(options, apart, &guest)?
         }
     };

@@ -4,12 +4,14 @@
 
 mod animation;
 mod files;
+mod onlooker;
 mod record;
 mod serve;
 mod view;
 
 pub use animation::{Still, write_apng};
 pub use files::write_png;
+pub use onlooker::onlooker;
 pub use record::Recording;
 pub use serve::{Listen, serve};
 pub use view::{Event, View};
@@ -64,7 +66,9 @@ pub fn capture(
         }
         if let Some(Event::Frame(frame)) = view.next(Some(left)).context("cannot take a picture")? {
             if frame.torn_at == 0 {
-                return view.picture(frame.buffer);
+                let picture = view.picture(frame.buffer)?;
+                view.end().context("the daemon does not let go of a viewer")?;
+                return Ok(picture);
             }
             view.give_back(frame.buffer)?;
         }

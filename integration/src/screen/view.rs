@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSliceMut, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -21,6 +22,8 @@ use std::time::Duration;
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
 
+/// How long the daemon may take to notice that a viewer has gone.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest reply to the request.
 const MAX_REPLY: usize = 64 << 10;
 
@@ -161,6 +164,17 @@ impl View {
     /// If the process is out of file descriptors.
     pub fn sender(&self) -> anyhow::Result<Sender> {
         Ok(Sender(self.stream.try_clone()?))
+    }
+
+    /// Looks away. When this returns, the daemon has forgotten the viewer, who no longer counts as one.
+    ///
+    /// # Errors
+    /// If the connection fails, or the daemon goes on for longer than it may.
+    pub fn end(self) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        self.stream.shutdown(Shutdown::Write)?;
+        // What the daemon says until it has noticed. Frames' files that come with it are closed.
+        io::copy(&mut &self.stream, &mut io::sink()).map(drop)
     }
 
     fn send_line(&mut self, line: &str) -> anyhow::Result<()> {

@@ -3,19 +3,23 @@
 //! The conformance suite against devices that break a promise: each behaviour about the promise fails.
 //!
 //! An interceptor between device and driver breaks the device: it answers a request without carrying it out, or
-//! with another answer than the device's.
+//! with another answer than the device's, or carries out another request.
 
-use crate::support::{self, Daemon};
+use crate::support::{self, DISPLAYS, Daemon, LINK, quick};
 use bellhop_guest::conformance::{self, Outcome, Selection};
 use bellhop_guest::intercepted::{Intercept, Intercepted};
+use bellhop_guest_umd::display::{Rotation, Scaling};
 use bellhop_guest_umd::{PlacementPolicy, Placements};
-use bellhop_protocol::control::RequestCode;
+use bellhop_integration::screen::onlooker;
 use bellhop_protocol::control::adapter::{INTRA_GPU_FENCE_SUPPORTED, NativeFenceCaps};
+use bellhop_protocol::control::display::{CommitVidPn, VidPnPath};
 use bellhop_protocol::control::fence::{
     CreateNativeFence, FenceFlags, NOT_PUBLISHED, NativeFenceType, OpenedFence,
 };
+use bellhop_protocol::control::flip::{SetPointerPosition, SetVidPnSourceAddress};
+use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::status::Status;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A fault of a device.
@@ -29,6 +33,14 @@ enum Fault {
     HidesIntraGpuFences,
     /// It denies that CPUs read CurrentValues of monitored fences.
     HidesMonitoredFences,
+    /// It shows the picture that was flipped before the one that it was told to show.
+    ShowsTheOneBefore(&'static Mutex<Option<Handle>>),
+    /// It commits other paths than it was told to.
+    Commits(fn(usize, &mut VidPnPath)),
+    /// Its fences begin with all values that the suite waits for.
+    HoldsNobody,
+    /// It has the pointer a pixel further to the right.
+    MovesThePointer,
     /// No fault.
     None,
 }
@@ -42,6 +54,30 @@ impl Intercept for Fault {
                 refuses(&request).then_some(Status::NOT_SUPPORTED)
             }
             _ => None,
+        }
+    }
+
+    fn change(&self, code: RequestCode, body: &mut [u8]) {
+        match (self, code) {
+            (Self::ShowsTheOneBefore(before), RequestCode::SET_VIDPN_SOURCE_ADDRESS) => {
+                let (flip, _) = SetVidPnSourceAddress::mut_from_prefix(body).unwrap();
+                let before = before.lock().unwrap().replace(flip.allocation);
+                flip.allocation = before.unwrap_or(flip.allocation);
+            }
+            (Self::Commits(change), RequestCode::COMMIT_VIDPN) => {
+                let (_, paths) = CommitVidPn::mut_from_prefix(body).unwrap();
+                let paths = <[VidPnPath]>::mut_from_bytes(paths).unwrap();
+                paths.iter_mut().enumerate().for_each(|(at, path)| change(at, path));
+            }
+            (Self::HoldsNobody, RequestCode::CREATE_NATIVE_FENCE) => {
+                let (fence, _) = CreateNativeFence::mut_from_prefix(body).unwrap();
+                fence.initial_value = fence.initial_value.saturating_add(1000);
+            }
+            (Self::MovesThePointer, RequestCode::SET_POINTER_POSITION) => {
+                let (pointer, _) = SetPointerPosition::mut_from_prefix(body).unwrap();
+                pointer.x = pointer.x.saturating_add(1);
+            }
+            _ => {}
         }
     }
 
@@ -74,7 +110,8 @@ fn outcome(daemon: &Daemon, behaviour: &str, fault: Fault) -> Outcome {
     let broken = Arc::new(Intercepted { guest: Arc::clone(&guest), intercept: fault });
     let policy = PlacementPolicy::Fixed(Placements::BAR);
     let selection = Selection { filter: Some(behaviour), skip: &[] };
-    let report = conformance::run(broken, policy, selection, false).unwrap();
+    let onlooker = Some(onlooker(&daemon.control_socket(), &daemon.socket(0)));
+    let report = conformance::run(broken, policy, onlooker, selection, false).unwrap();
     let [check] = &report.checks[..] else { panic!("{behaviour} is not the name of one") };
     eprintln!("{behaviour}: {:?}: {}", check.outcome, check.detail);
     guest.kill();
@@ -120,4 +157,63 @@ fn a_device_without_the_fences_that_it_should_have_is_noticed() {
     ] {
         assert_noticed(&daemon, behaviour, fault);
     }
+}
+
+/// A guest cannot see what becomes of its pictures: all that it reads and is told is right on these devices.
+#[test]
+fn a_screen_that_shows_something_else_is_noticed() {
+    static BEFORE: Mutex<Option<Handle>> = Mutex::new(None);
+    let daemon = Daemon::start_with(1, &format!("{}{DISPLAYS}{LINK}", quick("", "")));
+    let the_one_before = Fault::ShowsTheOneBefore(&BEFORE);
+    let turned_wrongly = Fault::Commits(|_, path| {
+        path.rotation = match path.rotation {
+            Rotation::ROTATE_90 => Rotation::ROTATE_270,
+            Rotation::ROTATE_270 => Rotation::ROTATE_90,
+            other => other,
+        };
+    });
+    let stretched = Fault::Commits(|_, path| {
+        if path.scaling == Scaling::ASPECT_RATIO_CENTERED_MAX {
+            path.scaling = Scaling::STRETCHED;
+        }
+    });
+    let second_upside_down = Fault::Commits(|at, path| {
+        if at == 1 {
+            path.rotation = Rotation::ROTATE_180;
+        }
+    });
+    for (behaviour, fault) in [
+        ("display.flip.vsync", the_one_before),
+        ("display.exclusive", the_one_before),
+        ("display.independent-flip", the_one_before),
+        ("link.displays.flip", the_one_before),
+        ("link.displays.peer", the_one_before),
+        ("screen.flips", the_one_before),
+        ("screen.paths", turned_wrongly),
+        ("screen.paths", stretched),
+        ("screen.several", second_upside_down),
+        ("screen.pointer", turned_wrongly),
+        ("screen.pointer", Fault::MovesThePointer),
+        ("screen.blanked", Fault::Ignores(RequestCode::SET_VIDPN_SOURCE_VISIBILITY)),
+        ("screen.ended", Fault::Ignores(RequestCode::DESTROY_ALLOCATION)),
+        ("screen.ended", Fault::Ignores(RequestCode::DESTROY_PROCESS)),
+    ] {
+        *BEFORE.lock().unwrap() = None;
+        assert_noticed(&daemon, behaviour, fault);
+    }
+}
+
+#[test]
+fn a_device_that_loses_its_power_against_the_policy_is_noticed() {
+    let daemon = Daemon::start_with(1, &quick("device_idle = \"1s\"", ""));
+    let ignored = Fault::Ignores(RequestCode::SET_POWER_POLICY);
+    for behaviour in ["agent.power-policy.performance", "agent.power-policy.saving"] {
+        assert_noticed(&daemon, behaviour, ignored);
+    }
+}
+
+#[test]
+fn a_gpu_that_does_not_wait_for_another_is_noticed() {
+    let daemon = Daemon::start_with(1, &format!("{}{LINK}", quick("", "")));
+    assert_noticed(&daemon, "link.fence", Fault::HoldsNobody);
 }

@@ -59,9 +59,11 @@ fn every_behaviour_of_a_guest_s_own_kernels_is_seen() {
 fn every_behaviour_of_a_display_is_seen() {
     let daemon = Daemon::start_with(1, &format!("{DISPLAYS}[debug]\npower_control = true\n"));
     let before = daemon.resources();
-    let seen = daemon.selftest(&["display."]);
-    assert_every_behaviour_is_seen(&seen, &[]);
-    assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+    for area in ["display.", "screen."] {
+        let seen = daemon.selftest(&[area]);
+        assert_every_behaviour_is_seen(&seen, &[]);
+        assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+    }
     daemon.await_log("front end disconnected");
     daemon.await_resources(before);
 }

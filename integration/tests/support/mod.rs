@@ -109,16 +109,28 @@ pub const LINK: &str = "[adapters.second]\ncopy_nodes = 1\n\
      [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
 
 /// Areas of behaviours that a device may not offer, and how many of each are seen even then.
-const OPTIONAL: [(&str, usize); 5] =
-    [("kernel.", 1), ("display.", 0), ("video.", 1), ("link.", 0), ("security.", 0)];
+const OPTIONAL: [(&str, usize); 6] = [
+    ("kernel.", 1),
+    ("display.", 0),
+    ("screen.", 0),
+    ("video.", 1),
+    ("link.", 0),
+    ("security.", 0),
+];
 
 /// Behaviours that the device does not offer with [`quick`] alone.
-pub const NOT_OFFERED: &[&str] =
-    &["um.node.not-supported", "fence.cross.policy", "tdr.disabled.runs-on", "tdr.disabled.ends"];
+pub const NOT_OFFERED: &[&str] = &[
+    "um.node.not-supported",
+    "agent.power-policy.performance",
+    "fence.cross.policy",
+    "tdr.disabled.runs-on",
+    "tdr.disabled.ends",
+];
 
 /// Behaviours that the device does not offer with its default configuration.
 pub const DEFAULT_NOT_OFFERED: &[&str] = &[
     "um.node.not-supported",
+    "agent.power-policy.performance",
     "fence.cross.policy",
     "tdr.reset.engine",
     "tdr.disabled.runs-on",
@@ -132,6 +144,7 @@ pub const GLOBAL_NOT_OFFERED: &[&str] = &[
     "doorbell.victim.least-recently-rung",
     "context.suspend.victim",
     "process.termination.victim",
+    "agent.power-policy.performance",
     "fence.cross.policy",
     "tdr.disabled.runs-on",
     "tdr.disabled.ends",
@@ -438,10 +451,12 @@ impl Daemon {
         command
     }
 
-    /// The report of the conformance suite, with these options, in the first guest of this daemon.
+    /// The report of the conformance suite, with these options, in the first guest of this daemon. Somebody looks at its
+    /// monitors.
     #[track_caller]
     pub fn selftest(&self, options: &[&str]) -> Value {
-        conformance(self.work(&["selftest", "--json"]).args(options))
+        let mut work = self.work(&["selftest", "--json"]);
+        conformance(work.arg("--control-socket").arg(self.control_socket()).args(options))
     }
 
     /// The process's id.

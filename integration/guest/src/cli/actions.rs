@@ -15,6 +15,7 @@ use crate::hotplug;
 use crate::inspect;
 use crate::jobs;
 use crate::machine::Watch;
+use crate::onlooker::Onlooker;
 use crate::output::{note, put, put_line};
 use crate::own_kernels;
 use crate::present;
@@ -29,6 +30,7 @@ pub(super) fn work_on(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
     advice: Option<&str>,
+    onlooker: Option<&Arc<dyn Onlooker>>,
     work: &Work,
 ) -> anyhow::Result<Ending> {
     match work {
@@ -53,7 +55,8 @@ pub(super) fn work_on(
         }
         Work::Selftest(arguments @ SelftestArguments { junit, json, .. }) => {
             let junit = junit.as_deref().map(NewFile::create).transpose()?;
-            let report = conformance::run(guest, placement, arguments.selection(), !json)?;
+            let (selection, onlooker) = (arguments.selection(), onlooker.cloned());
+            let report = conformance::run(guest, placement, onlooker, selection, !json)?;
             if let Some(junit) = junit {
                 junit.finish_with(report.to_junit()?)?;
             }

@@ -134,6 +134,11 @@ pub struct SelftestArguments {
     /// Print the behaviours and do not run them
     #[arg(long)]
     pub(super) list: bool,
+    /// The control socket of the bellhopd at --socket-path: somebody looks there at what the guest's monitors show
+    ///
+    /// Without one, behaviours are tried as far as a guest can tell, and those of its monitors (screen.) are not.
+    #[arg(long, value_name = "PATH")]
+    pub(super) control_socket: Option<PathBuf>,
 }
 
 /// An option with its file in one word, so that the name may begin with a dash.
@@ -307,10 +312,25 @@ impl SelftestArguments {
         if let Some(junit) = &self.junit {
             line.push(in_one_word("--junit", junit));
         }
+        if let Some(control) = &self.control_socket {
+            line.push(in_one_word("--control-socket", control));
+        }
         if let Some(filter) = &self.filter {
             line.extend(["--".into(), filter.into()]);
         }
         line
+    }
+
+    /// The control socket on which somebody looks at the guest's monitors.
+    #[must_use]
+    pub fn control_socket(&self) -> Option<&Path> {
+        self.control_socket.as_deref()
+    }
+
+    /// The same, and somebody looks at the guest's monitors on this control socket.
+    #[must_use]
+    pub fn looked_at(self, control_socket: PathBuf) -> Self {
+        Self { control_socket: Some(control_socket), ..self }
     }
 
     pub(super) fn selection(&self) -> Selection<'_> {

@@ -27,15 +27,18 @@ pub use video::VideoArguments;
 use crate::bench;
 use crate::inspect;
 use crate::machine;
+use crate::onlooker::{FindOnlooker, Onlooker};
 use crate::output;
 use actions::work_on;
 use agent::AgentArguments;
+use anyhow::Context;
 use arguments::{ChurnArguments, HotplugArguments};
 use bellhop_guest_umd::KernelError;
 use clap::{CommandFactory, Parser, Subcommand};
 use place::DeviceArguments;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What a guest does with its Bellhop GPU.
 #[derive(Debug, Parser)]
@@ -104,16 +107,33 @@ enum Work {
     Selftest(SelftestArguments),
 }
 
+impl Cli {
+    /// Who looks at the guest's monitors, if somebody is asked to.
+    fn onlooker(&self, find: Option<FindOnlooker>) -> anyhow::Result<Option<Arc<dyn Onlooker>>> {
+        let Work::Selftest(SelftestArguments { control_socket: Some(control), .. }) = &self.work
+        else {
+            return Ok(None);
+        };
+        let guest = self.device.socket_path().context("--control-socket needs --socket-path")?;
+        let find = find.context("this program sees no monitors: use `bellhop selftest`")?;
+        Ok(Some(find(control, guest)))
+    }
+}
+
 /// The command, for man pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Runs `bellhop-guest`. Writes each error to standard error, in a line.
+/// Runs `bellhop-guest`. Writes each error to standard error, in a line. A program that knows how to look at a guest's
+/// monitors says how.
 #[must_use]
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match work(Cli::parse_from(arguments)) {
+pub fn main(
+    arguments: impl IntoIterator<Item = OsString>,
+    find_onlooker: Option<FindOnlooker>,
+) -> ExitCode {
+    match work(Cli::parse_from(arguments), find_onlooker) {
         Ok(Ending::Succeeded) => ExitCode::SUCCESS,
         Ok(Ending::Regressed) => bench::REGRESSED.into(),
         Ok(Ending::Failed) => ExitCode::FAILURE,
@@ -141,7 +161,7 @@ impl Ending {
 }
 
 /// How the work ended, at the worst of several devices.
-fn work(cli: Cli) -> anyhow::Result<Ending> {
+fn work(cli: Cli, find_onlooker: Option<FindOnlooker>) -> anyhow::Result<Ending> {
     match &cli.work {
         Work::Selftest(suite @ SelftestArguments { list: true, .. }) => {
             return suite.print_list().map(|()| Ending::Succeeded);
@@ -155,10 +175,11 @@ fn work(cli: Cli) -> anyhow::Result<Ending> {
         _ => {}
     }
     let (placement, advice) = (cli.device.place.policy(), cli.device.advice.as_deref());
+    let onlooker = cli.onlooker(find_onlooker)?;
     let mut ending = Ending::Succeeded;
     // Starts all devices before it uses the first.
     for guest in cli.device.guests()? {
-        let done = work_on(guest, placement, advice, &cli.work);
+        let done = work_on(guest, placement, advice, onlooker.as_ref(), &cli.work);
         ending = ending.max(done.map_err(|error| advised(error, advice))?);
     }
     Ok(ending)
@@ -229,7 +250,9 @@ mod tests {
         assert_eq!(format!("{bench:?}"), format!("{back:?}"));
         let filter = Some("-x".into());
         let (skip, junit) = (vec!["-y".into(), "z".into()], Some("-j.xml".into()));
-        let selftest = SelftestArguments { filter, skip, junit, json: true, list: false };
+        let control_socket = Some("-c.sock".into());
+        let selftest =
+            SelftestArguments { filter, skip, junit, json: true, list: false, control_socket };
         for line in [
             &["kernel", "--in=-a", "--in", "b", "--zeroes", "9", "--out", "-", "k.wgsl"][..],
             &["kernel", "--groups", "7,8", "--entry=e", "--pointers", "--push", "@0", "--", "-k"],

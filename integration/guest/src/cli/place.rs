@@ -72,6 +72,11 @@ impl From<PlacementArgument> for PlacementPolicy {
 }
 
 impl DeviceArguments {
+    /// The socket of the bellhopd, if the guest is one of a socket.
+    pub(super) fn socket_path(&self) -> Option<&Path> {
+        self.socket_path.as_deref()
+    }
+
     pub(super) fn guests(&self) -> anyhow::Result<Vec<Arc<dyn Guest>>> {
         if self.end_with_parent {
             let signal = rustix::process::Signal::TERM;

@@ -14,11 +14,13 @@ use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::control::agent::{
     AGENT_CODES, AnswerAgentRequest, QueryAgent, RegisterAgent, SetPowerPolicy, answer,
 };
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState, PowerInfo};
 use bellhop_protocol::control::{RequestCode, RequestHeader};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::features::Version;
 use bellhop_protocol::status::Status;
 use std::thread;
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour] = &[
@@ -41,9 +43,20 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .shows("escapes that there are not are refused and counted"),
     Behaviour::new("agent.power-policy", KMD_ESCAPE, power_policy)
         .shows("the agent sets the guest's power policy, which goes with the agent"),
+    Behaviour::new("agent.power-policy.saving", KMD_ESCAPE, saving).shows(
+        "with the policy SAVING the device is in D3 as soon as all engines are in F1, and not \
+         after the time that it usually waits",
+    ),
+    Behaviour::new("agent.power-policy.performance", KMD_ESCAPE, performance)
+        .shows("with the policy PERFORMANCE the device does not go to D3, as it else does"),
     Behaviour::new("agent.stop-start", KMD_ESCAPE, stop_start)
         .shows("a device that the agent stops is lost and takes nothing new until it is started"),
 ];
+
+/// From one look at what has no event to the next.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a guest looks again that may have had no processor, or no device for itself.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A process that is the agent.
 fn agent(scene: &Scene) -> Result<(Adapter, Agent), Mismatch> {
@@ -268,6 +281,84 @@ fn power_policy(scene: &Scene) -> Result<(), Mismatch> {
     drop(agent);
     require!(process.agent()?.policy == PowerPolicy::BALANCED, "it outlasts its agent");
     Ok(())
+}
+
+/// How long engines, and then the device, usually keep their power with nothing to do, if they lose it by themselves
+/// within this time.
+fn usual_idle(process: &Adapter, most: Duration) -> Result<[Duration; 2], Mismatch> {
+    let power = process.power(0)?;
+    let idle = [power.engine_idle_ms, power.device_idle_ms];
+    let idle = idle.map(|milliseconds| Duration::from_millis(milliseconds.into()));
+    if idle.contains(&Duration::ZERO) || idle[0] + idle[1] > most {
+        let long = "the device keeps its power for longer than this, or for ever";
+        return Err(Mismatch::NotOffered(long.into()));
+    }
+    Ok(idle)
+}
+
+/// Asks for the power of the first node until it is like this: no event tells of it.
+fn await_power(process: &Adapter, is_so: impl Fn(&PowerInfo) -> bool) -> Result<(), Mismatch> {
+    let begin = Instant::now();
+    loop {
+        let power = process.power(0)?;
+        if is_so(&power) {
+            return Ok(());
+        }
+        require!(begin.elapsed() < TIMEOUT, "the power stays {power:?}");
+        thread::sleep(PAUSE);
+    }
+}
+
+fn saving(scene: &Scene) -> Result<(), Mismatch> {
+    let (process, agent) = agent(scene)?;
+    let usual: Duration = usual_idle(&process, TIMEOUT)?.iter().sum();
+    let mut bench = scene.bench()?;
+    agent.set_power_policy(PowerPolicy::SAVING)?;
+    let begin = Instant::now();
+    loop {
+        let round = Instant::now();
+        bench.commands.nop()?;
+        bench.run()?;
+        await_power(&process, |power| power.device == DevicePowerState::D3)?;
+        // A guest that itself had no processor for that long learns nothing, and looks again.
+        if round.elapsed() < usual {
+            return Ok(());
+        }
+        if begin.elapsed() > PATIENCE + 3 * usual {
+            let why =
+                "D3 comes no sooner than without the policy: perhaps another guest has another one";
+            return Err(Mismatch::NotOffered(why.into()));
+        }
+    }
+}
+
+fn performance(scene: &Scene) -> Result<(), Mismatch> {
+    let (process, agent) = agent(scene)?;
+    let [_, device_idle] = usual_idle(&process, Duration::from_secs(2))?;
+    agent.set_power_policy(PowerPolicy::PERFORMANCE)?;
+    let mut bench = scene.bench()?;
+    bench.commands.nop()?;
+    bench.run()?;
+    let before = process.power(0)?;
+    require!(before.device == DevicePowerState::D0, "it works in {}", before.device);
+    for node in 0..process.nodes()?.len() as u32 {
+        let begin = Instant::now();
+        while process.power(node)?.engine != EnginePowerState::F1 {
+            if begin.elapsed() > PATIENCE + TIMEOUT / 4 {
+                return Err(Mismatch::NotOffered(format!("other guests keep node {node} in F0")));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+    // Longer than the device usually waits.
+    thread::sleep(2 * device_idle);
+    let after = process.power(0)?;
+    let is_same = (after.device, after.device_transitions)
+        == (DevicePowerState::D0, before.device_transitions);
+    require!(is_same, "{before:?} became {after:?}");
+    // It was the policy that kept it from that.
+    agent.set_power_policy(PowerPolicy::BALANCED)?;
+    await_power(&process, |power| power.device == DevicePowerState::D3)
 }
 
 fn stop_start(scene: &Scene) -> Result<(), Mismatch> {

@@ -36,6 +36,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         km::BEHAVIOURS,
         kernel::BEHAVIOURS,
         display::BEHAVIOURS,
+        display::seen::BEHAVIOURS,
         video::BEHAVIOURS,
         link::BEHAVIOURS,
         security::BEHAVIOURS,

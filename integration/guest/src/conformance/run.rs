@@ -7,6 +7,7 @@ use super::catalog::behaviours;
 use super::report::{Check, Outcome, Report};
 use super::scene::Scene;
 use crate::guest::Guest;
+use crate::onlooker::Onlooker;
 use crate::output::{put, put_line, wrapped};
 use anyhow::Context;
 use bellhop_guest_umd::PlacementPolicy;
@@ -67,7 +68,8 @@ pub fn list(selection: Selection<'_>, json: bool) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Tries these behaviours, and prints each for people when `verbose`.
+/// Tries these behaviours, and prints each for people when `verbose`. Where somebody looks at the guest's monitors, what
+/// they show is part of it.
 ///
 /// # Errors
 /// When the selection is empty, the device goes, or standard output cannot be written. The report has the
@@ -75,11 +77,12 @@ pub fn list(selection: Selection<'_>, json: bool) -> anyhow::Result<String> {
 pub fn run(
     guest: Arc<dyn Guest>,
     placement: PlacementPolicy,
+    onlooker: Option<Arc<dyn Onlooker>>,
     selection: Selection<'_>,
     verbose: bool,
 ) -> anyhow::Result<Report> {
     let selected = selection.behaviours()?;
-    let scene = Scene::new(guest, placement).context("cannot open the adapter")?;
+    let scene = Scene::new(guest, placement, onlooker).context("cannot open the adapter")?;
     let mut checks = Vec::new();
     for behaviour in &selected {
         let result = (behaviour.check)(&scene);

@@ -5,6 +5,7 @@
 use crate::client::Shape;
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::guest::Guest;
+use crate::onlooker::Onlooker;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, Error, PlacementPolicy, QueueFault};
 use bellhop_protocol::control::adapter::EngineType;
@@ -24,14 +25,19 @@ pub(super) const MEMORY: u64 = 256 << 10;
 pub(super) struct Scene {
     guest: Arc<dyn Guest>,
     adapter: Adapter,
+    onlooker: Option<Arc<dyn Onlooker>>,
     shown: Mutex<Option<String>>,
 }
 
 impl Scene {
-    pub(super) fn new(guest: Arc<dyn Guest>, placement: PlacementPolicy) -> Result<Self, Error> {
+    pub(super) fn new(
+        guest: Arc<dyn Guest>,
+        placement: PlacementPolicy,
+        onlooker: Option<Arc<dyn Onlooker>>,
+    ) -> Result<Self, Error> {
         let transport = Arc::clone(&guest) as Arc<dyn Transport>;
         let adapter = Adapter::open_with(transport, placement)?;
-        Ok(Self { guest, adapter, shown: Mutex::default() })
+        Ok(Self { guest, adapter, onlooker, shown: Mutex::default() })
     }
 
     pub(super) fn guest(&self) -> &dyn Guest {
@@ -44,6 +50,11 @@ impl Scene {
 
     pub(super) fn adapter(&self) -> &Adapter {
         &self.adapter
+    }
+
+    /// Who looks at the guest's monitors, if somebody does.
+    pub(super) fn onlooker(&self) -> Option<&Arc<dyn Onlooker>> {
+        self.onlooker.as_ref()
     }
 
     /// Shows a count beside the verdict, for people.

@@ -3,7 +3,7 @@
 //! The ways in which a program's picture comes to a screen without a copy, with a small compositor: full-screen exclusive,
 //! DirectFlip and IndependentFlip. Classic windowed is among what `PRESENT` draws.
 
-use super::lab::{Lab, expect_picture, pixels, refusal};
+use super::lab::{Lab, pixels, refusal};
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Scene, TIMEOUT};
 use bellhop_guest_umd::display::{
@@ -48,11 +48,12 @@ pub(super) fn exclusive(scene: &Scene) -> Result<(), Mismatch> {
         let ended = program.flip_to(&pictures[turn % 3])?;
         require!(ended.count > last, "VSYNC {} after VSYNC {last}", ended.count);
         last = ended.count;
+        program.expect_picture(&pictures[turn % 3], turn as u64 % 3)?;
     }
     program.display.commit(&Topology::new())?;
     compositor.show()?;
     compositor.flip_to(&desktop)?;
-    expect_picture(&desktop, 0)
+    compositor.expect_picture(&desktop, 0)
 }
 
 pub(super) fn direct_flip(scene: &Scene) -> Result<(), Mismatch> {
@@ -67,12 +68,13 @@ pub(super) fn direct_flip(scene: &Scene) -> Result<(), Mismatch> {
         let name = drawn.allocation().share()?;
         let opened = compositor.device.open_shared_primary(name, screen)?;
         compositor.flip_to(&opened)?;
-        expect_picture(&opened, number)?;
+        compositor.expect_picture(&opened, number)?;
         Desktop::expect_no_flips(&program, &drawn)?;
         // The program may end its own use of it while it is shown.
         drop(drawn);
         let shown = compositor.pass_vsyncs(2)?;
         require!(shown != 0, "the picture went with the program's handle");
+        compositor.expect_picture(&opened, number)?;
         compositor.flip_to(&desktop)?;
     }
     Ok(())
@@ -90,7 +92,7 @@ pub(super) fn independent_flip(scene: &Scene) -> Result<(), Mismatch> {
     for turn in 0..8 {
         program.flip_to(&pictures[turn % 2])?;
     }
-    expect_picture(&pictures[1], 1)?;
+    program.expect_picture(&pictures[1], 1)?;
     let theirs = program.display.set_visible(0, false);
     require!(theirs.is_err(), "whoever may flip a source may not blank it");
     compositor.display.lend(0, None)?;
@@ -101,6 +103,8 @@ pub(super) fn independent_flip(scene: &Scene) -> Result<(), Mismatch> {
     let flip = program.display.flip(0, Flip::to(&pictures[0]))?;
     let ended = program.display.wait_for_flip(0, flip, TIMEOUT)?;
     require!(ended.outcome == FlipOutcome::SHOWN, "it ended {}", ended.outcome);
+    compositor.expect_picture(&pictures[0], 0)?;
     drop((pictures, program));
-    compositor.flip_to(&desktop).map(|_| ())
+    compositor.flip_to(&desktop)?;
+    compositor.expect_picture(&desktop, 0)
 }

@@ -2,7 +2,7 @@
 
 //! Flips: when, in which order, and which are refused.
 
-use super::lab::{Lab, expect_picture};
+use super::lab::Lab;
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::raw;
 use crate::conformance::scene::{Scene, TIMEOUT};
@@ -26,7 +26,7 @@ pub(super) fn at_vsync(scene: &Scene) -> Result<(), Mismatch> {
         let ended = lab.flip_to(&pictures[picture])?;
         require!(ended.count > last, "VSYNC {} after VSYNC {last}", ended.count);
         last = ended.count;
-        expect_picture(&pictures[picture], turn % 3)?;
+        lab.expect_picture(&pictures[picture], turn % 3)?;
         // The VSYNC that showed it says so.
         let vsync = loop {
             let vsync = lab.display.wait_for_vsync(0, TIMEOUT)?;

@@ -2,14 +2,18 @@
 
 //! A process with a display to try behaviours with, and where there is none, why.
 
+use super::picture;
+use crate::canvas::Canvas;
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Scene, TIMEOUT};
+use crate::onlooker::{Onlooker, Seen};
 use bellhop_guest_umd::display::{
     Display, DisplayError, Flip, FlipOutcome, Flipped, Path, PixelFormat, Primary, Refusal,
     Surface, TargetMode, Topology,
 };
 use bellhop_guest_umd::{Adapter, Device};
 use bellhop_protocol::packet::dispatch::xor_stream;
+use std::sync::Arc;
 
 impl From<DisplayError> for Mismatch {
     fn from(error: DisplayError) -> Self {
@@ -27,6 +31,8 @@ pub(in crate::conformance) struct Lab {
     pub(in crate::conformance) device: Device,
     pub(in crate::conformance) display: Display,
     pub(in crate::conformance) process: Adapter,
+    /// Who looks at the monitors, if somebody does.
+    onlooker: Option<Arc<dyn Onlooker>>,
 }
 
 impl Lab {
@@ -34,7 +40,16 @@ impl Lab {
         let process = scene.adapter().open_process()?;
         let display = process.display()?;
         let device = process.create_device()?;
-        Ok(Self { device, display, process })
+        Ok(Self { device, display, process, onlooker: scene.onlooker().cloned() })
+    }
+
+    /// The same, for behaviours of which nothing can be said unless somebody looks at the monitors.
+    pub(in crate::conformance) fn looked_at(scene: &Scene) -> Result<Self, Mismatch> {
+        let lab = Self::new(scene)?;
+        if lab.onlooker.is_none() {
+            return Err(Mismatch::NotOffered("nobody looks at this guest's monitors".into()));
+        }
+        Ok(lab)
     }
 
     /// The connectors with a monitor: as many as a behaviour needs.
@@ -143,6 +158,67 @@ impl Lab {
         self.expect_on(source, flip, FlipOutcome::SHOWN)
     }
 
+    /// Asserts that a primary holds this picture; and that the first monitor, in whose size the picture is, shows it.
+    pub(in crate::conformance) fn expect_picture(
+        &self,
+        primary: &Primary,
+        number: u64,
+    ) -> Result<(), Mismatch> {
+        let child = self.monitors(1)?.first().copied().unwrap_or(0);
+        self.expect_picture_on(child, primary, number)
+    }
+
+    /// The same of another monitor.
+    pub(in crate::conformance) fn expect_picture_on(
+        &self,
+        child: u32,
+        primary: &Primary,
+        number: u64,
+    ) -> Result<(), Mismatch> {
+        let expected = pixels(primary.surface(), number)?;
+        require!(primary.pixels()? == expected, "the primary does not hold picture {number}");
+        self.expect_seen(child, &picture::colours(primary.surface(), number)?)
+    }
+
+    /// Asserts that a monitor shows this, if somebody looks at it.
+    pub(in crate::conformance) fn expect_seen(
+        &self,
+        child: u32,
+        expected: &Canvas,
+    ) -> Result<(), Mismatch> {
+        let Some(onlooker) = &self.onlooker else { return Ok(()) };
+        let seen = onlooker.look(child).map_err(|error| Mismatch::Seen(format!("{error:#}")))?;
+        let Some(Seen { width, height, pixels }) = seen else {
+            return Err(Mismatch::Seen(format!("monitor {child} shows nothing")));
+        };
+        let surface = expected.surface;
+        require!(
+            (width, height) == (surface.width, surface.height),
+            "monitor {child} shows {width}x{height} pixels of {}x{}",
+            surface.width,
+            surface.height
+        );
+        let wrong = pixels.iter().zip(&expected.pixels).position(|(one, other)| one != other);
+        match wrong {
+            None => Ok(()),
+            Some(at) => Err(Mismatch::Seen(format!(
+                "monitor {child}: pixel {}, {} is {:#08x}, not {:#08x}",
+                at % width as usize,
+                at / width as usize,
+                pixels[at],
+                expected.pixels[at]
+            ))),
+        }
+    }
+
+    /// Asserts that nothing is scanned out on a monitor, if somebody looks at it.
+    pub(in crate::conformance) fn expect_nothing_seen(&self, child: u32) -> Result<(), Mismatch> {
+        let Some(onlooker) = &self.onlooker else { return Ok(()) };
+        let seen = onlooker.look(child).map_err(|error| Mismatch::Seen(format!("{error:#}")))?;
+        require!(seen.is_none(), "monitor {child} shows something");
+        Ok(())
+    }
+
     /// Lets VSYNCs of source 0 pass, and returns the flip that the last of them showed.
     pub(in crate::conformance) fn pass_vsyncs(&self, count: u64) -> Result<u64, Mismatch> {
         self.pass_vsyncs_of(0, count)
@@ -172,16 +248,6 @@ pub(in crate::conformance) fn pixels(surface: Surface, number: u64) -> Result<Ve
     let mut pixels: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     pixels.truncate(bytes as usize);
     Ok(pixels)
-}
-
-/// Asserts that a primary has this picture.
-pub(in crate::conformance) fn expect_picture(
-    primary: &Primary,
-    number: u64,
-) -> Result<(), Mismatch> {
-    let expected = pixels(primary.surface(), number)?;
-    require!(primary.pixels()? == expected, "the primary does not hold picture {number}");
-    Ok(())
 }
 
 /// The refusal of a topology.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! `display.*`: monitors, topology, flips, VSYNC and the pointer. Where the guest has no display, none is offered.
+//! `screen.*`: what its monitors show. Where nobody looks at them from beside the host, none is offered.
 
 mod agent;
 mod compositor;
@@ -8,7 +9,9 @@ mod flips;
 pub(in crate::conformance) mod lab;
 mod lifetime;
 mod monitors;
+pub(in crate::conformance) mod picture;
 mod present;
+pub(in crate::conformance) mod seen;
 mod topology;
 mod vsync;
 

@@ -3,6 +3,7 @@
 //! `PRESENT`: what it draws, beside a rendering that the guest's processor makes from the definition.
 
 use super::lab::{Lab, pixels, surface};
+use super::picture::in_colours;
 use crate::canvas::{Canvas, bilinear, nearest};
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Scene, TIMEOUT};
@@ -233,6 +234,8 @@ pub(super) fn windowed(scene: &Scene) -> Result<(), Mismatch> {
         let flip = painter.lab.display.flip(0, Flip::to(to).after(&fences))?;
         painter.lab.expect(flip, FlipOutcome::SHOWN)?;
         require!(Canvas::of(to)? == expected, "frame {frame} is not the desktop with its window");
+        let child = painter.lab.monitors(1)?.first().copied().unwrap_or(0);
+        painter.lab.expect_seen(child, &in_colours(&expected))?;
     }
     Ok(())
 }

@@ -4,10 +4,13 @@
 
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::display::lab::{Lab, refusal};
+use crate::conformance::display::picture::colours;
 use crate::conformance::scene::{Scene, TIMEOUT};
+use bellhop_guest_umd::CommandBuffer;
 use bellhop_guest_umd::display::{
     Constraint, Flip, FlipOutcome, Path, Primary, Refusal, Surface, Topology,
 };
+use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::power::DevicePowerState;
 use std::collections::BTreeMap;
 
@@ -88,6 +91,7 @@ pub(super) fn flip(scene: &Scene) -> Result<(), Mismatch> {
                 }
             };
             require!(vsync.flip == ended.flip, "source {source} shows flip {}", vsync.flip);
+            screens.lab.expect_picture_on(source, &pictures[turn % 2], turn as u64 % 2)?;
         }
         let line = display.scan_line(source)?.line;
         require!(line < 2 * surface.height, "source {source} scans line {line}");
@@ -101,14 +105,26 @@ pub(super) fn flip(scene: &Scene) -> Result<(), Mismatch> {
 pub(super) fn peer(scene: &Scene) -> Result<(), Mismatch> {
     let screens = Screens::new(scene)?;
     let device = &screens.lab.device;
+    let copies = scene.node(EngineType::COPY)?;
     for (source, surface) in screens.shown()? {
         let in_memory_of: Vec<Primary> = [0, screens.slave]
             .into_iter()
             .map(|gpu| device.create_primary_on(surface, gpu))
             .collect::<Result<_, _>>()?;
+        // No processor of the guest's reaches those, so a copy engine draws there what the guest drew elsewhere.
+        let mut queue = device.create_context(copies)?.create_user_mode_queue(4096)?;
+        for (primary, number) in in_memory_of.iter().zip(2..) {
+            let drawn = screens.lab.picture(surface, number)?;
+            let mut commands = CommandBuffer::new(device, 256)?;
+            commands.copy(drawn.gpu_va(), primary.gpu_va(), surface.size()?)?;
+            let value = queue.submit(&mut commands)?;
+            queue.progress_fence().poll(value, TIMEOUT)?;
+        }
         let visible = screens.lab.picture(surface, 1)?;
-        for primary in in_memory_of.iter().chain([&visible]).chain(&in_memory_of) {
+        let all = in_memory_of.iter().zip(2..);
+        for (primary, number) in all.clone().chain([(&visible, 1)]).chain(all) {
             screens.lab.flip_on(source, primary)?;
+            screens.lab.expect_seen(source, &colours(surface, number)?)?;
         }
         for (primary, gpu) in in_memory_of.iter().zip([0, screens.slave]) {
             let used = device.video_memory_info_on(gpu)?.usage;
@@ -186,6 +202,7 @@ pub(super) fn power(scene: &Scene) -> Result<(), Mismatch> {
         let flip = lab.display.flip(*source, Flip::to(picture))?;
         let after = lab.expect_on(*source, flip, FlipOutcome::SHOWN)?;
         require!(after.count > before.count, "VSYNC {} after {}", after.count, before.count);
+        lab.expect_picture_on(*source, picture, u64::from(*source != sources[0]))?;
     }
     Ok(())
 }

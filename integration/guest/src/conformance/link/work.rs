@@ -3,11 +3,13 @@
 //! Nodes of several GPUs, and queues on them that wait for each other.
 
 use super::pair::{Pair, node_of, nodes};
+use crate::client::Client;
 use crate::conformance::behaviour::{Mismatch, require};
 use crate::conformance::scene::{Scene, TIMEOUT};
 use bellhop_guest_umd::CommandBuffer;
 use bellhop_protocol::control::adapter::EngineType;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 pub(super) fn numbered(scene: &Scene) -> Result<(), Mismatch> {
     let nodes = nodes(scene)?;
@@ -51,6 +53,21 @@ pub(super) fn on_each(scene: &Scene) -> Result<(), Mismatch> {
     Ok(())
 }
 
+/// Waits until a client's engine is where the last submission waits for a fence: it has stored this word, which precedes
+/// the wait, and has executed another queue since. An engine serves another queue when the one before waits or has
+/// nothing left, so a wait that does not hold has let its whole submission through by then.
+fn reach_the_wait(client: &mut Client, word: u64) -> Result<(), Mismatch> {
+    let begin = Instant::now();
+    while client.word(8)? != word {
+        require!(begin.elapsed() < TIMEOUT, "the engine does not begin the submission");
+        std::thread::yield_now();
+    }
+    let mut beside = client.context.create_user_mode_queue(4096)?;
+    let mut nothing = CommandBuffer::new(&client.device, 64)?;
+    let value = beside.submit(nothing.nop()?)?;
+    Ok(beside.progress_fence().poll(value, TIMEOUT)?)
+}
+
 pub(super) fn fence(scene: &Scene) -> Result<(), Mismatch> {
     let mut pair = Pair::new(scene, EngineType::THREE_D)?;
     let fence = pair.device().create_fence(0)?;
@@ -58,9 +75,11 @@ pub(super) fn fence(scene: &Scene) -> Result<(), Mismatch> {
         let [one, other] = pair.both();
         let (waits, signals) = if round % 2 == 0 { (one, other) } else { (other, one) };
         waits.write(0, &[0; 8])?;
+        waits.commands.write_data(waits.va(8), &round.to_le_bytes())?;
         waits.commands.wait_fence(&fence, round)?;
         waits.commands.write_data(waits.va(0), &round.to_le_bytes())?;
         let waiting = waits.submit()?;
+        reach_the_wait(waits, round)?;
         let early = waits.word(0)?;
         require!(early == 0, "it did not wait for {round}");
         signals.commands.signal_fence(&fence, round)?;
