@@ -164,5 +164,85 @@ pub enum Input {
     },
 }
 
+/// Most keys that somebody holds at once.
+pub const MAX_HELD_KEYS: usize = 64;
+
+/// The keys and buttons that somebody who watches a screen holds down. When they leave, nobody else can let go of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    keys: Vec<u32>,
+    /// Where the pointer was last, with buttons that are pressed.
+    pressed_at: Option<(u32, u32)>,
+}
+
+impl Held {
+    /// Whether this key is down.
+    #[must_use]
+    pub fn has(&self, keysym: u32) -> bool {
+        self.keys.contains(&keysym)
+    }
+
+    /// Follows what is done. Returns false for what has no effect: a key comes up that is not down, or one more is pressed
+    /// than anybody holds.
+    pub fn follow(&mut self, input: Input) -> bool {
+        match input {
+            Input::Key { keysym, down: true } => {
+                let fits = self.has(keysym) || self.keys.len() < MAX_HELD_KEYS;
+                if fits && !self.has(keysym) {
+                    self.keys.push(keysym);
+                }
+                fits
+            }
+            Input::Key { keysym, down: false } => {
+                let was_down = self.has(keysym);
+                self.keys.retain(|key| *key != keysym);
+                was_down
+            }
+            Input::Pointer { x, y, buttons } => {
+                self.pressed_at = (buttons != 0).then_some((x, y));
+                true
+            }
+        }
+    }
+
+    /// Lets go of everything. Returns what that is, as input.
+    pub fn let_go(&mut self) -> Vec<Input> {
+        let keys = core::mem::take(&mut self.keys).into_iter();
+        let ups = keys.map(|keysym| Input::Key { keysym, down: false });
+        let at = self.pressed_at.take();
+        ups.chain(at.map(|(x, y)| Input::Pointer { x, y, buttons: 0 })).collect()
+    }
+}
+
 /// Most bytes of a line of [`Viewed`] or [`Shown`].
 pub const MAX_VIEW_LINE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(keysym: u32, down: bool) -> Input {
+        Input::Key { keysym, down }
+    }
+
+    #[test]
+    fn who_leaves_lets_go_of_what_is_held_and_of_nothing_else() {
+        let mut held = Held::default();
+        let pressed = Input::Pointer { x: 3, y: 4, buttons: 1 };
+        for input in [key(1, true), key(2, true), key(1, true), key(2, false), pressed] {
+            assert!(held.follow(input), "{input:?}");
+        }
+        assert!(!held.follow(key(2, false)), "it is up already");
+        assert_eq!(held.let_go(), [key(1, false), Input::Pointer { x: 3, y: 4, buttons: 0 }]);
+        assert_eq!(held.let_go(), []);
+        assert!(held.follow(pressed) && held.follow(Input::Pointer { x: 9, y: 9, buttons: 0 }));
+        assert_eq!(held.let_go(), []);
+    }
+
+    #[test]
+    fn nobody_holds_more_keys_than_are_remembered() {
+        let mut held = Held::default();
+        let taken = (0..1000).filter(|keysym| held.follow(key(*keysym, true))).count();
+        assert_eq!((taken, held.let_go().len()), (MAX_HELD_KEYS, MAX_HELD_KEYS));
+    }
+}

@@ -405,7 +405,7 @@ impl GuestDisplay {
             }
             state.add_viewer(target, Arc::clone(&told)).ok_or(ScreenError::Full)
         })?;
-        Ok(Viewer { display: Arc::clone(self), id, target, told })
+        Ok(Viewer { display: Arc::clone(self), id, told })
     }
 }
 
@@ -414,7 +414,6 @@ impl GuestDisplay {
 pub struct Viewer {
     display: Arc<GuestDisplay>,
     id: ViewerId,
-    target: u32,
     told: Arc<Event>,
 }
 
@@ -444,7 +443,7 @@ impl Viewer {
 
     /// A person's input. Returns false if it was dropped: nothing is shown there, or the guest is too slow for it.
     pub fn input(&self, input: Input) -> bool {
-        let taken = self.display.lock().input(self.target, input);
+        let taken = self.display.lock().input(self.id, input);
         self.display.tell();
         taken
     }
@@ -459,5 +458,7 @@ impl AsFd for Viewer {
 impl Drop for Viewer {
     fn drop(&mut self) {
         self.display.lock().remove_viewer(self.id);
+        // What it let go of.
+        self.display.tell();
     }
 }

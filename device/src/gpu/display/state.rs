@@ -228,9 +228,13 @@ impl State {
         Some(id)
     }
 
-    /// Removes a viewer.
+    /// Removes a viewer, who lets go of all keys and buttons.
     pub fn remove_viewer(&mut self, id: ViewerId) {
-        self.viewers.retain(|viewer| viewer.id != id);
+        let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
+        let Viewing { target, mut held_down, .. } = self.viewers.remove(at);
+        for input in held_down.let_go() {
+            self.report_input(target, input);
+        }
     }
 
     /// The viewer with this number.
@@ -265,8 +269,23 @@ impl State {
         }
     }
 
-    /// Adds what a viewer did, if its target shows something. Returns false if it was dropped.
-    pub fn input(&mut self, target: u32, input: Input) -> bool {
+    /// Adds what a viewer did, if its target shows something. Returns false if it was dropped. What it lets go of is not
+    /// dropped, if it was told of before.
+    pub fn input(&mut self, id: ViewerId, input: Input) -> bool {
+        let Some(viewer) = self.viewers.iter_mut().find(|viewer| viewer.id == id) else {
+            return false;
+        };
+        let (target, mut held) = (viewer.target, viewer.held_down.clone());
+        // A press that is dropped is not held, so that it does not come up either.
+        let is_taken = held.follow(input) && self.report_input(target, input);
+        let has_ended = matches!(input, Input::Key { down: false, .. });
+        if is_taken || has_ended {
+            self.viewer(id).into_iter().for_each(|viewer| viewer.held_down = held.clone());
+        }
+        is_taken
+    }
+
+    fn report_input(&mut self, target: u32, input: Input) -> bool {
         let Some(path) = self.paths.iter().find(|path| path.target == target) else { return false };
         let (kind, value) = match input {
             Input::Key { keysym, down } => {

@@ -8,6 +8,7 @@
 use super::compose::Geometry;
 use super::frame_buffer::FrameBuffer;
 use crate::gpu::shared::event::Event;
+use bellhop_protocol::screen::Held;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct Viewing {
     pub told: Arc<Event>,
     /// Of the target's present size.
     buffers: Option<Buffers>,
+    /// The keys and buttons that it holds down, as the guest was told.
+    pub held_down: Held,
     /// Buffers that the viewer or a composition holds.
     held: [bool; 2],
     updates: VecDeque<Update>,
@@ -102,6 +105,7 @@ impl Viewing {
             target,
             told,
             buffers: None,
+            held_down: Held::default(),
             held: [false; 2],
             updates: VecDeque::new(),
             epoch: 0,
