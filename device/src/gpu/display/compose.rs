@@ -2,8 +2,6 @@
 
 //! What a monitor shows: a source's picture with the pointer over it, rotated, scaled, on black.
 
-use super::surface::{Rows, Surface};
-use crate::gpu::memory::address_map::AddressMap;
 use bellhop_protocol::control::display::{Rotation, Scaling};
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +32,7 @@ pub struct Pointer {
 
 impl Pointer {
     /// Puts the pointer over a row of the source.
-    fn put(&self, row: u32, words: &mut [u32]) {
+    pub fn put(&self, row: u32, words: &mut [u32]) {
         let (left, top) = self.at;
         let Ok(own) = usize::try_from(i64::from(row) - top) else { return };
         let Some(own) = self.words.chunks_exact(self.width.max(1)).nth(own) else { return };
@@ -57,25 +55,14 @@ fn blend(over: u32, under: u32) -> u32 {
     channel(16) | channel(8) | channel(0)
 }
 
-/// A source's picture, as it is read row by row.
-struct Source<'m> {
-    rows: Option<Rows<'m>>,
-    pointer: Option<&'m Pointer>,
-}
+/// Most pixels that are read of a source at once, a row if that has more: a flip waits for as many at most.
+pub const SLICE: usize = 16_384;
 
-impl Source<'_> {
-    fn read(&self, row: u32, words: &mut [u32]) {
-        match &self.rows {
-            Some(rows) => {
-                rows.read(row, words);
-                words.iter_mut().for_each(|word| *word &= 0x00ff_ffff);
-            }
-            None => words.fill(0),
-        }
-        if let Some(pointer) = self.pointer {
-            pointer.put(row, words);
-        }
-    }
+/// A source's picture, as it is read in slices.
+pub trait Picture {
+    /// Reads rows, one after another, as words `0x00RRGGBB`. They are for the screen from this row on. Returns false if
+    /// the picture is gone.
+    fn read(&mut self, rows: Range<u32>, onto: u32, words: &mut [u32]) -> bool;
 }
 
 /// A rectangle of the target's screen.
@@ -131,28 +118,94 @@ impl Geometry {
         self.of_turned((x, y))
     }
 
-    /// Composes rows of the target's screen. `write` takes a row and its pixels, `0x00RRGGBB`. Without a surface, or
-    /// where the surface's memory has gone, the source is black.
-    pub fn compose<'m>(
+    /// Composes rows of the target's screen. `write` takes a row and its pixels, `0x00RRGGBB`. Returns false if the
+    /// picture was gone before all of it was read.
+    pub fn compose(
         &self,
-        memory: &'m AddressMap,
-        surface: Option<&Surface>,
-        pointer: Option<&'m Pointer>,
+        picture: &mut impl Picture,
+        rows: Range<u32>,
+        write: impl FnMut(u32, &[u32]),
+    ) -> bool {
+        if self.rotation.swaps_sides() {
+            self.compose_turned(picture, rows, write)
+        } else if self.rotation == Rotation::IDENTITY && self.source == self.target {
+            self.copy(picture, rows, write)
+        } else {
+            self.compose_by_rows(picture, rows, write)
+        }
+    }
+
+    /// Rows of the source that are read at once.
+    fn rows_at_once(&self) -> usize {
+        (SLICE / (self.source.0 as usize).max(1)).max(1)
+    }
+
+    /// The screen is the picture.
+    fn copy(
+        &self,
+        picture: &mut impl Picture,
         rows: Range<u32>,
         mut write: impl FnMut(u32, &[u32]),
-    ) {
-        let source = Source { rows: surface.and_then(|surface| surface.rows(memory)), pointer };
-        let is_copied = self.rotation == Rotation::IDENTITY && self.source == self.target;
-        let mut row = vec![0; self.target.0 as usize];
-        if is_copied {
-            for at in rows {
-                source.read(at, &mut row);
-                write(at, &row);
+    ) -> bool {
+        let width = (self.source.0 as usize).max(1);
+        let mut words = vec![0; self.rows_at_once() * width];
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let end = rest.end.min(rest.start.saturating_add((words.len() / width) as u32));
+            let slice = rest.start..end;
+            let words = words.get_mut(..slice.len() * width).unwrap_or_default();
+            if !picture.read(slice.clone(), slice.start, words) {
+                return false;
             }
-            return;
+            for (row, words) in slice.zip(words.chunks_exact(width)) {
+                write(row, words);
+            }
+            rest.start = end;
         }
-        let picture = self.read_all(&source);
+        true
+    }
+
+    /// A row of the screen is of one row of the picture.
+    fn compose_by_rows(
+        &self,
+        picture: &mut impl Picture,
+        rows: Range<u32>,
+        mut write: impl FnMut(u32, &[u32]),
+    ) -> bool {
         let columns = self.columns();
+        let mut row = vec![0; self.target.0 as usize];
+        let mut read = vec![0; self.source.0 as usize];
+        let mut has_read = None;
+        for at in rows {
+            row.fill(0);
+            if let Some(y) = self.row_of_turned(at) {
+                let (_, of_source) = self.of_turned((0, y));
+                if has_read != Some(of_source) {
+                    if !picture.read(of_source..of_source.saturating_add(1), at, &mut read) {
+                        return false;
+                    }
+                    has_read = Some(of_source);
+                }
+                for (word, x) in row.iter_mut().zip(&columns) {
+                    let x = x.map(|x| self.of_turned((x, y)).0 as usize);
+                    *word = x.and_then(|x| read.get(x)).copied().unwrap_or(0);
+                }
+            }
+            write(at, &row);
+        }
+        true
+    }
+
+    /// A row of the screen is of a column of the picture, which is read whole before.
+    fn compose_turned(
+        &self,
+        picture: &mut impl Picture,
+        rows: Range<u32>,
+        mut write: impl FnMut(u32, &[u32]),
+    ) -> bool {
+        let Some(picture) = self.read_all(picture) else { return false };
+        let columns = self.columns();
+        let mut row = vec![0; self.target.0 as usize];
         for at in rows {
             row.fill(0);
             if let Some(y) = self.row_of_turned(at) {
@@ -164,15 +217,22 @@ impl Geometry {
             }
             write(at, &row);
         }
+        true
     }
 
-    fn read_all(&self, source: &Source<'_>) -> Vec<u32> {
-        let (width, height) = (self.source.0 as usize, self.source.1 as usize);
-        let mut picture = vec![0; width.saturating_mul(height)];
-        for (words, row) in picture.chunks_exact_mut(width.max(1)).zip(0..) {
-            source.read(row, words);
+    fn read_all(&self, picture: &mut impl Picture) -> Option<Vec<u32>> {
+        let (width, height) = ((self.source.0 as usize).max(1), self.source.1 as usize);
+        let mut words = vec![0; width.saturating_mul(height)];
+        let mut first = 0;
+        for words in words.chunks_mut(self.rows_at_once().saturating_mul(width)) {
+            let end = first + (words.len() / width) as u32;
+            // A flip amid this is seen in columns: the screen is of two pictures from its second row on.
+            if !picture.read(first..end, u32::from(first > 0), words) {
+                return None;
+            }
+            first = end;
         }
-        picture
+        Some(words)
     }
 
     /// For each column of the screen, the column of the turned picture; `None` beside the picture.
@@ -211,6 +271,8 @@ fn fit(size: (u32, u32), target: (u32, u32)) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::display::surface::Surface;
+    use crate::gpu::memory::address_map::AddressMap;
     use crate::gpu::memory::address_map::tests::shared_map;
     use bellhop_host_kmd::hardware::{PhysicalAddress, Segment};
     use bellhop_protocol::pixel_format::PixelFormat;
@@ -231,6 +293,40 @@ mod tests {
         (map, surface)
     }
 
+    /// A picture in memory, black where that is not there.
+    struct InMemory<'m> {
+        memory: &'m AddressMap,
+        surface: Option<Surface>,
+        pointer: Option<&'m Pointer>,
+        /// Slices that are left until the picture is gone.
+        left: usize,
+        /// The most pixels that were read at once.
+        most: usize,
+    }
+
+    impl<'m> InMemory<'m> {
+        fn new(memory: &'m AddressMap, surface: Option<Surface>) -> Self {
+            Self { memory, surface, pointer: None, left: usize::MAX, most: 0 }
+        }
+    }
+
+    impl Picture for InMemory<'_> {
+        fn read(&mut self, rows: Range<u32>, _onto: u32, words: &mut [u32]) -> bool {
+            self.most = self.most.max(words.len());
+            let picture = self.surface.as_ref().and_then(|surface| surface.rows(self.memory));
+            let width = words.len() / rows.len();
+            for (row, words) in rows.zip(words.chunks_exact_mut(width)) {
+                match &picture {
+                    Some(picture) => picture.read(row, words),
+                    None => words.fill(0),
+                }
+                self.pointer.into_iter().for_each(|pointer| pointer.put(row, words));
+            }
+            self.left -= 1;
+            self.left > 0
+        }
+    }
+
     fn compose(
         target: (u32, u32),
         scaling: Scaling,
@@ -240,11 +336,49 @@ mod tests {
         let (memory, surface) = picture();
         let geometry = Geometry { source: (3, 2), target, scaling, rotation };
         let mut screen = Vec::new();
-        geometry.compose(&memory, Some(&surface), pointer, 0..target.1, |row, words| {
+        let mut picture = InMemory { pointer, ..InMemory::new(&memory, Some(surface)) };
+        let is_whole = geometry.compose(&mut picture, 0..target.1, |row, words| {
             assert_eq!(row as usize, screen.len());
             screen.push(words.to_vec());
         });
+        assert!(is_whole);
         screen
+    }
+
+    const ROTATIONS: [Rotation; 4] =
+        [Rotation::IDENTITY, Rotation::ROTATE_90, Rotation::ROTATE_180, Rotation::ROTATE_270];
+
+    #[test]
+    fn no_picture_is_read_in_larger_pieces_than_a_flip_may_wait_for() {
+        let memory = shared_map();
+        for source in [(16_384, 40), (4096, 50), (1000, 300), (1, 40_000), (20_000, 3)] {
+            for rotation in ROTATIONS {
+                for target in [source, (source.1, source.0), (50, 70)] {
+                    let geometry =
+                        Geometry { source, target, scaling: Scaling::STRETCHED, rotation };
+                    let (mut picture, mut rows) = (InMemory::new(&memory, None), 0);
+                    assert!(geometry.compose(&mut picture, 0..target.1, |_, _| rows += 1));
+                    let most = SLICE.max(source.0 as usize);
+                    assert!(picture.most <= most && rows == target.1, "{geometry:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_picture_that_goes_meanwhile_is_read_no_more() {
+        let memory = shared_map();
+        for rotation in ROTATIONS {
+            let geometry = Geometry {
+                source: (4096, 50),
+                target: (50, 70),
+                scaling: Scaling::STRETCHED,
+                rotation,
+            };
+            let mut picture = InMemory { left: 3, ..InMemory::new(&memory, None) };
+            assert!(!geometry.compose(&mut picture, 0..70, |_, _| {}));
+            assert_eq!(picture.left, 0);
+        }
     }
 
     #[test]
@@ -331,9 +465,10 @@ mod tests {
             Surface { height: u32::MAX, ..surface },
             Surface { format: PixelFormat(0), ..surface },
         ] {
-            geometry
-                .compose(&memory, Some(&surface), None, 0..2, |_, words| assert_eq!(words, [0; 3]));
+            let mut picture = InMemory::new(&memory, Some(surface));
+            geometry.compose(&mut picture, 0..2, |_, words| assert_eq!(words, [0; 3]));
         }
-        geometry.compose(&memory, None, None, 0..2, |_, words| assert_eq!(words, [0; 3]));
+        let mut picture = InMemory::new(&memory, None);
+        geometry.compose(&mut picture, 0..2, |_, words| assert_eq!(words, [0; 3]));
     }
 }

@@ -51,6 +51,15 @@ impl FrameBuffer {
         }
     }
 
+    /// Copies the rows before one of another frame of this size.
+    pub fn copy_rows(&self, other: &Self, before: u32) {
+        let bytes = before.min(self.height) as usize * self.width as usize * size_of::<u32>();
+        let parts = (self.region.get_slice(0, bytes), other.region.get_slice(0, bytes));
+        if let (Ok(here), Ok(there)) = parts {
+            there.copy_to_volatile_slice(here);
+        }
+    }
+
     /// Whether a row has these words.
     pub fn has_row(&self, row: u32, words: &[u32]) -> bool {
         let start = row as usize * self.width as usize * size_of::<u32>();

@@ -9,7 +9,6 @@
 //! longer rest, so that a still screen costs next to nothing whatever its size.
 
 use super::surface::Surface;
-use crate::gpu::memory::address_map::AddressMap;
 use xxhash_rust::xxh64::xxh64;
 
 /// Looks that see all rows.
@@ -43,7 +42,8 @@ pub struct Look {
     /// The source.
     pub source: u32,
     version: u64,
-    surface: Surface,
+    /// What is looked at.
+    pub surface: Surface,
     first: u32,
     rows: Vec<u64>,
     has_changed: bool,
@@ -91,21 +91,20 @@ impl Looks {
 }
 
 impl Look {
-    /// Looks.
-    pub fn make(&mut self, memory: &AddressMap) {
-        let Some(rows) = self.surface.rows(memory) else { return };
+    /// Looks. `read` reads a row, and returns false if the picture is gone: then nothing was seen.
+    pub fn make(&mut self, mut read: impl FnMut(u32, &mut Vec<u8>) -> bool) {
         let mut bytes = Vec::new();
-        let mut hash = |row| {
-            rows.bytes(row, &mut bytes);
-            xxh64(&bytes, 0)
-        };
+        let mut hash = |row| read(row, &mut bytes).then(|| xxh64(&bytes, 0));
         let all = 0..self.surface.height;
         let of_round = all.clone().zip(&self.rows).skip(self.first as usize);
         let mut some = of_round.step_by(ROUND as usize);
-        self.has_changed = self.rows.is_empty() || some.any(|(row, before)| hash(row) != *before);
-        if self.has_changed {
+        let has_changed = self.rows.is_empty()
+            || some.any(|(row, before)| hash(row).is_some_and(|now| now != *before));
+        if has_changed {
             // What is drawn from here on is a change again; what was drawn before is in the frame that follows.
-            self.rows = all.map(hash).collect();
+            let rows: Option<Vec<u64>> = all.map(hash).collect();
+            self.has_changed = rows.is_some();
+            self.rows = rows.unwrap_or_default();
         }
     }
 }
@@ -113,6 +112,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::memory::address_map::AddressMap;
     use crate::gpu::memory::address_map::tests::shared_map;
     use bellhop_host_kmd::hardware::{PhysicalAddress, Segment};
     use bellhop_protocol::pixel_format::PixelFormat;
@@ -135,11 +135,16 @@ mod tests {
         slice.subslice((row * PITCH + 39) as usize, 1).unwrap().copy_from(&[byte]);
     }
 
+    fn make(look: &mut Look, memory: &AddressMap) {
+        let surface = look.surface;
+        look.make(|row, bytes| surface.rows(memory).map(|rows| rows.bytes(row, bytes)).is_some());
+    }
+
     /// Looks when it is time to, and says what came of it.
     fn look(looks: &mut Looks, memory: &AddressMap, now: &mut u64) -> bool {
         *now = looks.next().max(*now);
         let mut look = looks.due(0, picture(), *now).expect("it is time to look");
-        look.make(memory);
+        make(&mut look, memory);
         looks.made(look, (*now, *now))
     }
 
@@ -203,7 +208,7 @@ mod tests {
         assert_eq!((0..4).map(|_| pause(&mut looks)).max(), Some(SOON));
         assert_eq!((0..100).map(|_| pause(&mut looks)).max(), Some(LATER));
         let mut made = looks.due(0, picture(), looks.next()).unwrap();
-        made.make(&memory);
+        make(&mut made, &memory);
         let from = looks.next();
         looks.made(made, (from, from + 1_000_000));
         assert_eq!(looks.next(), from + 401_000_000);
@@ -217,7 +222,7 @@ mod tests {
         let mut looks = Looks::default();
         looks.due(0, (version, gone), 0);
         let mut look = looks.due(0, (version, gone), SETTLED).unwrap();
-        look.make(&memory);
+        make(&mut look, &memory);
         assert!(!looks.made(look, (SETTLED, SETTLED)));
     }
 }

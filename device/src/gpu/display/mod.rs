@@ -3,13 +3,15 @@
 //! Displays: each guest has all connectors of its adapter for itself.
 //!
 //! A guest that shows nothing has no thread and no timer. Once a VidPN is committed, one thread scans all of the guest's
-//! sources out (`scan_out`). The control plane, viewers and that thread share one `State` under one lock, which
-//! nobody holds while frames are copied. Whoever changes the state signals the thread's event after it; the thread
-//! clears the event before it looks. None of this is on the way from a doorbell to a fence.
+//! sources out (`scan_out`); once somebody views them, another composes their frames (`composer`). The control plane,
+//! viewers and those threads share one `State` under one lock, which nobody holds while memory of the guest is read.
+//! Whoever changes the state signals the thread's event after it; the thread clears the event before it looks. None of
+//! this is on the way from a doorbell to a fence.
 //!
 //! Source: Windows KMD overview, "Display" and "Flip/Present".
 
 mod compose;
+mod composer;
 pub mod config;
 mod crtc;
 mod frame_buffer;
@@ -28,9 +30,11 @@ use bellhop_host_kmd::hardware::{
     ConnectorCaps, ConnectorUse, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Interrupt,
     Monitor, PointerShape, SourceAddress,
 };
+use bellhop_protocol::control::display::SourceMode;
 use bellhop_protocol::control::flip::ScanLine;
 use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::screen::Input;
+use composer::Turns;
 use config::DisplayConfig;
 pub use frame_buffer::FrameBuffer;
 use scan_out::Timer;
@@ -71,6 +75,8 @@ pub struct GuestDisplay {
     state: Mutex<State>,
     /// Wakes the thread.
     event: Event,
+    /// Turns at the pictures that are read for viewers.
+    turns: Turns,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// How often the thread was woken.
     wakeups: AtomicU64,
@@ -153,6 +159,7 @@ impl Displays {
             partition: Arc::clone(partition),
             state: Mutex::new(State::new(guest, &self.config)),
             event: Event::new()?,
+            turns: Turns::default(),
             thread: Mutex::default(),
             wakeups: AtomicU64::new(0),
         };
@@ -232,6 +239,20 @@ impl GuestDisplay {
                 change(source, now);
             }
         });
+    }
+
+    /// See [`State::shown`].
+    fn shown(&self, source: u32, mode: &SourceMode) -> Option<(u64, Option<Surface>)> {
+        let shown = self.lock().shown(source, mode);
+        self.tell();
+        shown
+    }
+
+    /// See [`State::shows`].
+    fn shows(&self, source: u32, surface: &Surface) -> bool {
+        let shows = self.lock().shows(source, surface);
+        self.tell();
+        shows
     }
 
     /// Tells the control plane if there is something to report.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The thread that scans a guest's sources out: it sleeps until a VSYNC that somebody wants, or until the control plane
-//! or a viewer has something for it.
+//! or a viewer has something for it. It reads no pixel, so that no picture is too large for it.
 
 use super::GuestDisplay;
-use super::state::Job;
+use super::composer::Composer;
+use super::state::Work;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read};
 use rustix::time::{
@@ -66,11 +67,13 @@ impl Timer {
 /// Scans out until nothing is committed any more, or the guest is gone.
 pub fn run(display: &Arc<GuestDisplay>, timer: &Timer) {
     let now = || display.chip.now();
+    // Starts with the first frame that a viewer wants, and ends with this thread.
+    let mut composer = None;
     loop {
         // Before the state is looked at: what changes afterwards makes it readable again.
         display.event.clear();
         timer.clear();
-        let mut step = {
+        let step = {
             let mut state = display.lock();
             if state.is_closed || state.paths().is_empty() {
                 // Under the lock: who commits next sees that no thread runs, and starts one.
@@ -83,23 +86,16 @@ pub fn run(display: &Arc<GuestDisplay>, timer: &Timer) {
             step
         };
         display.tell();
-        let from = now();
-        for job in &mut step.jobs {
-            compose(display, job);
-        }
-        for look in &mut step.looks {
-            look.make(&display.partition.memory());
-        }
-        let (wakes_at, has_looked) = (step.wakes_at, !step.looks.is_empty());
-        if !step.jobs.is_empty() || !step.after.is_empty() || has_looked {
-            display.lock().composed(step, (from, now()));
+        if !step.after.is_empty() {
+            // A picture that is not shown any more may be drawn to from then on.
+            display.turns.pass();
+            display.lock().flipped(step.after);
             display.tell();
         }
-        if has_looked {
-            // What it saw may be for viewers.
-            continue;
+        if !step.work.is_empty() {
+            compose(display, &mut composer, step.work);
         }
-        if let Err(error) = timer.set(wakes_at).and_then(|()| wait(display, timer)) {
+        if let Err(error) = timer.set(step.wakes_at).and_then(|()| wait(display, timer)) {
             let guest = display.guest().0;
             tracing::error!(%error, guest, "a display cannot wait for its next VSYNC");
             display.lock().is_running = false;
@@ -121,15 +117,22 @@ fn wait(display: &GuestDisplay, timer: &Timer) -> io::Result<()> {
     }
 }
 
-fn compose(display: &GuestDisplay, job: &mut Job) {
-    let memory = display.partition.memory();
-    for part in &job.parts {
-        let write = |row, words: &[u32]| {
-            let before = job.filling.unless.as_ref();
-            job.is_same &= before.is_none_or(|before| before.has_row(row, words));
-            job.filling.into.write_row(row, words);
-        };
-        let (surface, pointer) = (part.surface.as_ref(), job.pointer.as_ref());
-        job.geometry.compose(&memory, surface, pointer, part.rows.clone(), write);
+/// Has the work done on the thread for that.
+fn compose(display: &Arc<GuestDisplay>, composer: &mut Option<Composer>, work: Work) {
+    let started = match composer.take() {
+        Some(running) => Ok(running),
+        None => Composer::start(display),
+    };
+    let undone = match started {
+        Ok(running) => composer.insert(running).give(work).err(),
+        Err(error) => {
+            let guest = display.guest().0;
+            tracing::warn!(%error, guest, "no viewer can be shown a frame");
+            Some(work)
+        }
+    };
+    if let Some(work) = undone {
+        display.lock().undone(work, display.chip.now());
+        display.event.signal();
     }
 }

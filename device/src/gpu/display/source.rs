@@ -69,8 +69,6 @@ pub struct Passed {
 pub struct Immediate {
     pub flip: u64,
     pub vsync: Vsync,
-    /// What was shown before it.
-    pub before: Option<Surface>,
     /// The line of the preferred target from which on it is seen in this frame; 0 in the blank.
     pub line: u32,
 }
@@ -108,9 +106,14 @@ impl Source {
         }
     }
 
+    /// Whether it has this mode.
+    pub fn has_mode(&self, mode: &SourceMode) -> bool {
+        self.mode == *mode
+    }
+
     /// Whether it stays with this path, its first: if its own mode does.
     pub fn stays(&self, path: &DisplayPath) -> bool {
-        self.mode == path.source_mode
+        self.has_mode(&path.source_mode)
     }
 
     /// This is its first path from now on. If its target has another mode, frames begin anew; what is shown and what
@@ -259,7 +262,6 @@ impl Source {
     pub fn flip_at_once(&mut self, now: u64) -> Option<Immediate> {
         let is_at_once = |pending: &Pending| pending.address.immediate || !self.visible;
         let address = self.pending.take_if(|pending| is_at_once(pending))?.address;
-        let before = self.surface();
         let (line, last) = (self.line(now), self.crtc.last(now));
         self.shown = Some(address);
         self.version += 1;
@@ -267,7 +269,6 @@ impl Source {
         Some(Immediate {
             flip: address.flip,
             vsync: Vsync { time: now, ..last },
-            before,
             line: if line.in_vertical_blank { 0 } else { line.line },
         })
     }

@@ -13,10 +13,10 @@ use super::surface::Surface;
 use super::viewer::{Filling, Frame, Refresh, ViewerId, Viewing};
 use crate::gpu::shared::event::Event as Signal;
 use bellhop_host_kmd::hardware::{DisplayPath, DisplayTicket, GuestId, Interrupt};
+use bellhop_protocol::control::display::SourceMode;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
 use bellhop_protocol::screen::Input;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::FromZeros;
 
@@ -44,7 +44,7 @@ pub struct State {
     pub reports: Reports,
     /// The last ticket, and the last one that was reported.
     tickets: (u64, u64),
-    /// Whether the thread reads surfaces that an earlier step gave it.
+    /// Whether there is work for viewers that is not done.
     is_composing: bool,
     /// Whether a thread runs.
     pub is_running: bool,
@@ -54,35 +54,48 @@ pub struct State {
     pub is_closed: bool,
 }
 
-/// Rows of a frame, and where they come from.
-#[derive(Debug)]
-pub struct Part {
-    pub rows: Range<u32>,
-    pub surface: Option<Surface>,
-}
-
 /// A frame to compose.
 #[derive(Debug)]
 pub struct Job {
+    pub source: u32,
+    /// The source's mode. While it has this one, the frame is of what it shows.
+    pub mode: SourceMode,
     pub geometry: Geometry,
-    pub parts: Vec<Part>,
+    /// The row from which on the screen is read from the source. Above it, it is as the viewer has seen it.
+    pub torn_at: u32,
     pub pointer: Option<Pointer>,
     pub filling: Filling,
     pub frame: Frame,
     /// Whether it is the same as the frame that [`Filling::unless`] names, as far as it is composed.
     pub is_same: bool,
+    /// Whether the source was gone before all of it was read.
+    pub is_gone: bool,
+}
+
+/// What is done for viewers, beside the thread that scans out.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Frames to compose.
+    pub jobs: Vec<Job>,
+    /// Looks at what is shown.
+    pub looks: Vec<Look>,
+}
+
+impl Work {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.looks.is_empty()
+    }
 }
 
 /// What the thread does next.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// Frames to compose.
-    pub jobs: Vec<Job>,
-    /// Looks at what is shown. After them there is another step.
-    pub looks: Vec<Look>,
+    /// What viewers wait for. [`State::composed`] follows; until then there is no more of it.
+    pub work: Work,
     /// VSYNCs that the guest is told of at once.
     pub events: Vec<Event>,
-    /// Reports of flips that wait until the frames are composed.
+    /// Reports of flips, which wait until nothing is read that was shown before: [`State::flipped`].
     pub after: Vec<Interrupt>,
     /// When to look again, in ticks; `None`: when something happens.
     pub wakes_at: Option<u64>,
@@ -301,13 +314,31 @@ impl State {
         self.reports.add(Interrupt::DisplayInput { guest, source, kind, value })
     }
 
-    /// Thread: does what is due, and says what to compose. [`Self::composed`] follows.
+    /// Whoever composes: the flip that a source shows, and its picture; `None` if the source is not what it was. What was
+    /// taken away before this call is read no more.
+    pub fn shown(&mut self, source: u32, mode: &SourceMode) -> Option<(u64, Option<Surface>)> {
+        self.report_ticket();
+        let is_lit = self.is_powered && !self.is_closed;
+        let source = self.sources.get(&source).filter(|source| is_lit && source.has_mode(mode))?;
+        Some((source.flip(), source.surface()))
+    }
+
+    /// Whoever looks: whether a source shows this. As [`Self::shown`].
+    pub fn shows(&mut self, source: u32, surface: &Surface) -> bool {
+        self.report_ticket();
+        let shown = self.sources.get(&source).and_then(Source::surface);
+        self.is_powered && !self.is_closed && shown.as_ref() == Some(surface)
+    }
+
+    /// Thread: does what is due, and says what to compose. [`Self::flipped`] and [`Self::composed`] follow.
     pub fn step(&mut self, now: u64) -> Step {
         let mut step = Step::default();
         if !self.is_powered {
             return step;
         }
         let (guest, paths) = (self.guest, &self.paths);
+        // One thing after another: who composes says when it is done, and then there is another step.
+        let is_free = !self.is_composing;
         for (&number, source) in &mut self.sources {
             let target = source.target;
             if let Some(flipped) = source.flip_at_once(now) {
@@ -315,24 +346,13 @@ impl State {
                 let (count, time) = (vsync.count, vsync.time);
                 let flipped_at = flipped.line;
                 step.after.push(Interrupt::Flipped { guest, source: number, flip, count, time });
-                if flipped_at > 0 {
+                if flipped_at > 0 && is_free {
                     let of_source = paths.iter().filter(|path| path.source == number);
                     for path in of_source {
                         let torn_at = flipped_at.min(path.target_mode.height);
                         let frame = Frame { buffer: 0, flip, vsync: count, time, torn_at };
-                        let parts = [
-                            (0..torn_at, flipped.before),
-                            (torn_at..path.target_mode.height, source.surface()),
-                        ];
-                        frames(
-                            &mut self.viewers,
-                            path,
-                            source,
-                            frame,
-                            &parts,
-                            &mut step.jobs,
-                            |_| true,
-                        );
+                        let jobs = &mut step.work.jobs;
+                        frames(&mut self.viewers, path, source, frame, jobs, |_| true);
                     }
                 }
             }
@@ -341,7 +361,7 @@ impl State {
                 if let Some(flip) = passed.flip {
                     let vsync =
                         Interrupt::CrtcVsync { guest, source: number, target, flip, count, time };
-                    self.reports.add(vsync);
+                    step.after.push(vsync);
                 }
                 if passed.is_new {
                     let (told, known_as) = source.wanted_by();
@@ -358,7 +378,7 @@ impl State {
             }
             step.wakes_at = earliest(step.wakes_at, source.wakes_at(now));
         }
-        for path in paths {
+        for path in paths.iter().filter(|_| is_free) {
             let Some(source) = self.sources.get(&path.source) else { continue };
             let vsync = source.last_vsync(now);
             let frame = Frame {
@@ -368,12 +388,11 @@ impl State {
                 time: vsync.time,
                 torn_at: 0,
             };
-            let parts = [(0..path.target_mode.height, source.surface())];
             let is_due = |viewer: &Viewing| {
                 viewer.wants_refresh(vsync.count)
                     || viewer.seen != source.version && source.seen_from <= vsync.count
             };
-            frames(&mut self.viewers, path, source, frame, &parts, &mut step.jobs, is_due);
+            frames(&mut self.viewers, path, source, frame, &mut step.work.jobs, is_due);
             let waits = |viewer: &Viewing| {
                 viewer.target == path.target
                     && viewer.has_room()
@@ -383,7 +402,7 @@ impl State {
                 step.wakes_at = earliest(step.wakes_at, Some(source.next_vsync(now).time));
             }
         }
-        for (&number, source) in &mut self.sources {
+        for (&number, source) in self.sources.iter_mut().filter(|_| is_free) {
             let shows = |viewer: &Viewing| {
                 let is_it =
                     |path: &&DisplayPath| (path.source, path.target) == (number, viewer.target);
@@ -391,25 +410,46 @@ impl State {
             };
             if self.viewers.iter().any(shows) {
                 let (look, next) = source.look(number, now);
-                step.looks.extend(look);
+                step.work.looks.extend(look);
                 step.wakes_at = earliest(step.wakes_at, next);
             }
         }
-        self.is_composing = !step.jobs.is_empty() || !step.looks.is_empty();
+        self.is_composing |= !step.work.is_empty();
         step
     }
 
-    /// Thread: the frames of a step are composed, and its looks are made, from one time to another.
-    pub fn composed(&mut self, step: Step, (from, now): (u64, u64)) {
-        self.is_composing = false;
-        for job in step.jobs {
-            let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == job.filling.viewer);
-            if let Some(viewer) = viewer {
-                let frame = (job.filling.unless.is_none() || !job.is_same).then_some(job.frame);
-                viewer.filled(&job.filling, frame);
+    /// Thread: nothing is read any more that was shown before these flips.
+    pub fn flipped(&mut self, after: Vec<Interrupt>) {
+        for report in after {
+            self.reports.add(report);
+        }
+    }
+
+    /// Thread: nobody can do this work. Viewers are shown the next change instead.
+    pub fn undone(&mut self, Work { jobs, looks }: Work, now: u64) {
+        for job in jobs {
+            if let Some(viewer) = self.viewer(job.filling.viewer) {
+                viewer.filled(&job.filling, None);
             }
         }
-        for look in step.looks {
+        self.composed(Work { jobs: Vec::new(), looks }, (now, now));
+    }
+
+    /// Whoever composes: the frames of a step are composed, and its looks are made, from one time to another.
+    pub fn composed(&mut self, work: Work, (from, now): (u64, u64)) {
+        self.is_composing = false;
+        for job in work.jobs {
+            let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == job.filling.viewer);
+            if let Some(viewer) = viewer {
+                let is_news = job.filling.unless.is_none() || !job.is_same;
+                viewer.filled(&job.filling, (is_news && !job.is_gone).then_some(job.frame));
+                if job.is_gone {
+                    // There may be another one in its place.
+                    viewer.refresh = Some(Refresh { from: 0, unless_same: false });
+                }
+            }
+        }
+        for look in work.looks {
             let number = look.source;
             let Some(source) = self.sources.get_mut(&number) else { continue };
             if source.looks.made(look, (from, now)) {
@@ -421,9 +461,6 @@ impl State {
                     }
                 }
             }
-        }
-        for report in step.after {
-            self.reports.add(report);
         }
         self.report_ticket();
     }
@@ -439,7 +476,6 @@ fn frames(
     path: &DisplayPath,
     source: &Source,
     frame: Frame,
-    parts: &[(Range<u32>, Option<Surface>)],
     jobs: &mut Vec<Job>,
     is_due: impl Fn(&Viewing) -> bool,
 ) {
@@ -461,15 +497,15 @@ fn frames(
             (viewer.seen, viewer.refresh) = (source.version, None);
         }
         jobs.push(Job {
+            source: path.source,
+            mode: path.source_mode,
             geometry,
-            parts: parts
-                .iter()
-                .map(|(rows, surface)| Part { rows: rows.clone(), surface: *surface })
-                .collect(),
+            torn_at: frame.torn_at,
             pointer: source.pointer(),
             frame: Frame { buffer: filling.buffer, ..frame },
             filling,
             is_same: true,
+            is_gone: false,
         });
     }
 }

@@ -92,6 +92,8 @@ pub struct Filling {
     pub viewer: ViewerId,
     pub buffer: u32,
     pub into: Arc<FrameBuffer>,
+    /// The latest frame, if it is in the other buffer.
+    pub latest: Option<Arc<FrameBuffer>>,
     /// The latest frame, if this one is not worth telling of when it is the same.
     pub unless: Option<Arc<FrameBuffer>>,
     epoch: u64,
@@ -189,8 +191,7 @@ impl Viewing {
         }
         let Some(buffers) = &self.buffers else { return Ok(None) };
         let unless_same = is_same && self.refresh.is_none_or(|refresh| refresh.unless_same);
-        let latest = self.latest.filter(|_| unless_same);
-        let latest = latest.and_then(|buffer| buffers.get(buffer as usize)).cloned();
+        let latest = self.latest.and_then(|buffer| buffers.get(buffer as usize)).cloned();
         // The latest frame stays there to compare with, if it can.
         let is_free = |buffer: &usize| self.held.get(*buffer) == Some(&false);
         let spared = usize::from(self.latest == Some(0));
@@ -199,9 +200,10 @@ impl Viewing {
             return Ok(None);
         };
         *held = true;
-        let unless = latest.filter(|latest| !Arc::ptr_eq(latest, into));
+        let latest = latest.filter(|latest| !Arc::ptr_eq(latest, into));
+        let unless = latest.clone().filter(|_| unless_same);
         let (viewer, into, epoch) = (self.id, Arc::clone(into), self.epoch);
-        Ok(Some(Filling { viewer, buffer: buffer as u32, into, unless, epoch }))
+        Ok(Some(Filling { viewer, buffer: buffer as u32, into, latest, unless, epoch }))
     }
 
     /// The buffer is filled, unless it has gone meanwhile; with a frame that is not worth telling of, if there is none.

@@ -5,8 +5,10 @@
 use super::{ONE, Shows, captured, colours};
 use crate::support::{Daemon, TIMEOUT, adapter_of, client, guest, skip};
 use bellhop_guest_umd::display::{Flip, FlipOutcome, Surface};
+use bellhop_integration::screen::{Event, View};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::screen::Connector;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
@@ -121,4 +123,45 @@ fn a_display_that_stands_still_is_reset_and_its_picture_is_there_again() {
     assert!(shown() == drawn(surface), "what was shown before is not back");
     shows.show(&next);
     assert!(shown().1.into_iter().eq(0..surface.width * surface.height));
+}
+
+/// The buffer of the next frame.
+fn next_frame(view: &mut View) -> u32 {
+    loop {
+        if let Some(Event::Frame(frame)) = view.next(Some(TIMEOUT)).unwrap() {
+            return frame.buffer;
+        }
+    }
+}
+
+/// As if each frame of a viewer took for ever: no flip is late, none is lost, and the viewer sees the last one.
+#[test]
+fn frames_that_take_long_to_compose_delay_no_flip() {
+    let daemon = Daemon::start_with(1, &format!("[adapter]\ntimeout = \"400ms\"\n{ONE}"));
+    let shows = Shows::new(&daemon);
+    let surface = shows.commit();
+    let pictures = [shows.primary(surface, colours), shows.primary(surface, |at| at)];
+    let mut view = View::open(&daemon.control_socket(), &Connector::default()).unwrap();
+    let first = next_frame(&mut view);
+    shows.show(&pictures[0]);
+    // The viewer holds both frames, so the thread that composes has nothing to do.
+    let second = next_frame(&mut view);
+    let Some(stopped) = Stopped::stop(daemon.id(), "viewers") else {
+        return skip("threads cannot be traced here", "no frame takes long");
+    };
+    view.give_back(first).unwrap();
+    view.give_back(second).unwrap();
+    for turn in 0..40 {
+        shows.show(&pictures[turn % 2]);
+    }
+    drop(stopped);
+    let pixels: Vec<_> = (0..surface.width * surface.height).collect();
+    loop {
+        let buffer = next_frame(&mut view);
+        if view.picture(buffer).unwrap().pixels == pixels {
+            break;
+        }
+        view.give_back(buffer).unwrap();
+    }
+    assert!(daemon.logged().iter().all(|line| !line.contains("did not happen in time")));
 }

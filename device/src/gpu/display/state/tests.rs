@@ -59,6 +59,12 @@ fn reports(state: &mut State) -> Vec<Interrupt> {
     state.reports.take().collect()
 }
 
+/// A step has done what it says.
+fn finish(state: &mut State, step: Step, now: u64) {
+    state.flipped(step.after);
+    state.composed(step.work, (now, now));
+}
+
 /// The VSYNCs that process 9 is told of in a step: their counts, and the flips that are shown, by the driver's numbers.
 fn told(state: &mut State, now: u64) -> Vec<(u64, u64)> {
     let step = state.step(now);
@@ -68,7 +74,7 @@ fn told(state: &mut State, now: u64) -> Vec<(u64, u64)> {
         (event.cookie, event.value)
     });
     let told = told.collect();
-    state.composed(step, (now, now));
+    finish(state, step, now);
     told
 }
 
@@ -76,7 +82,7 @@ fn told(state: &mut State, now: u64) -> Vec<(u64, u64)> {
 fn step(state: &mut State, now: u64) -> Option<u64> {
     let step = state.step(now);
     let wakes_at = step.wakes_at;
-    state.composed(step, (now, now));
+    finish(state, step, now);
     wakes_at
 }
 
@@ -131,7 +137,7 @@ fn a_flip_happens_at_the_vsync_after_it_was_asked_for_and_the_latest_one_counts(
 }
 
 #[test]
-fn an_immediate_flip_happens_at_once_and_is_reported_when_the_lines_before_it_are_copied() {
+fn an_immediate_flip_happens_at_once_and_is_reported_when_nothing_is_read_that_was_before_it() {
     let mut state = state();
     state.commit(&[path(0, 0)], 0);
     state.source(0).unwrap().set_address(flip(1, true), 5 * MS);
@@ -140,7 +146,7 @@ fn an_immediate_flip_happens_at_once_and_is_reported_when_the_lines_before_it_ar
         |flip, count, time| Interrupt::Flipped { guest: GUEST, source: 0, flip, count, time };
     assert_eq!(step.after, [flipped(1, 0, 5 * MS)]);
     assert_eq!(reports(&mut state), []);
-    state.composed(step, (5 * MS, 5 * MS));
+    state.flipped(step.after);
     assert_eq!(reports(&mut state), [flipped(1, 0, 5 * MS)]);
 }
 
@@ -302,15 +308,14 @@ fn a_torn_frame_has_the_lines_before_it_and_a_whole_one_follows() {
     // 16 ms: 6 ms after the VSYNC, of which the blank took 2: line 4 is scanned.
     state.source(0).unwrap().set_address(flip(2, true), 16 * MS);
     let torn = state.step(16 * MS);
-    let [job] = &*torn.jobs else { panic!("{torn:?}") };
-    let parts: Vec<_> = job
-        .parts
-        .iter()
-        .map(|part| (part.rows.clone(), part.surface.unwrap().address.address))
-        .collect();
-    assert_eq!(parts, [(0..4, 0x1000), (4..8, 0x2000)]);
+    let [job] = &*torn.work.jobs else { panic!("{torn:?}") };
+    // Above line 4 the screen is as the viewer has seen it, which is in its other buffer.
+    assert_eq!((job.torn_at, job.filling.latest.is_some()), (4, true));
+    let mode = job.mode;
+    let below = state.shown(0, &mode).unwrap();
+    assert_eq!((below.0, below.1.unwrap().address.address), (2, 0x2000));
     assert_eq!(torn.wakes_at, Some(20 * MS));
-    state.composed(torn, (0, 0));
+    finish(&mut state, torn, 0);
     assert_eq!(seen(&mut state, viewer), "2t4");
     step(&mut state, 20 * MS);
     assert_eq!(seen(&mut state, viewer), "2");
@@ -331,9 +336,9 @@ fn clones_show_one_source_each_in_its_own_way() {
     clone.scaling = Scaling::CENTERED;
     state.commit(&[path(0, 0), clone], 0);
     let first = state.step(0);
-    let sizes: Vec<_> = first.jobs.iter().map(|job| job.filling.into.size()).collect();
+    let sizes: Vec<_> = first.work.jobs.iter().map(|job| job.filling.into.size()).collect();
     assert_eq!(sizes, [(4, 8), (8, 8)]);
-    state.composed(first, (0, 0));
+    finish(&mut state, first, 0);
     state.source(0).unwrap().set_address(flip(1, false), MS);
     step(&mut state, 10 * MS);
     assert_eq!(viewers.map(|viewer| seen(&mut state, viewer)), ["B01", "B01"]);
@@ -351,12 +356,66 @@ fn a_ticket_passes_when_no_surface_is_read_any_more() {
     view(&mut state, 0);
     state.commit(&[path(0, 0)], 0);
     let composing = state.step(0);
-    assert_eq!(composing.jobs.len(), 1);
+    assert_eq!(composing.work.jobs.len(), 1);
     state.commit(&[], 0);
     assert_eq!([state.quiesce(), state.quiesce()], [DisplayTicket(2), DisplayTicket(3)]);
     assert_eq!(reports(&mut state), []);
-    state.composed(composing, (0, 0));
+    finish(&mut state, composing, 0);
     assert_eq!(reports(&mut state), [passed(3)]);
+}
+
+#[test]
+fn flips_happen_while_frames_are_composed_and_those_are_of_what_is_shown_then() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    let composing = state.step(0);
+    assert_eq!(composing.work.jobs.len(), 1);
+    let mode = composing.work.jobs[0].mode;
+    for number in 1..=3 {
+        let now = number * 10 * MS;
+        state.source(0).unwrap().set_address(flip(number, false), now - MS);
+        let at_vsync = state.step(now);
+        assert_eq!(at_vsync.after, [vsync(0, 0, number, number)]);
+        assert!(at_vsync.work.is_empty(), "there is one work at a time");
+        state.flipped(at_vsync.after);
+        assert_eq!(reports(&mut state), [vsync(0, 0, number, number)]);
+        assert_eq!(state.shown(0, &mode).unwrap().0, number);
+    }
+    state.composed(composing.work, (0, 31 * MS));
+    assert_eq!(seen(&mut state, viewer), "B0");
+    step(&mut state, 31 * MS);
+    assert_eq!(seen(&mut state, viewer), "3", "the newest follows");
+}
+
+#[test]
+fn what_is_taken_away_is_let_go_amid_a_frame() {
+    let mut state = state();
+    let viewer = view(&mut state, 0);
+    state.commit(&[path(0, 0)], 0);
+    state.source(0).unwrap().set_address(flip(1, false), 0);
+    step(&mut state, 10 * MS);
+    seen(&mut state, viewer);
+    state.source(0).unwrap().set_address(flip(2, false), 10 * MS);
+    let composing = state.step(20 * MS);
+    let mode = composing.work.jobs[0].mode;
+    reports(&mut state);
+    state.source(0).unwrap().set_address(None, 21 * MS);
+    let ticket = state.quiesce();
+    assert_eq!(reports(&mut state), [], "a slice may be read");
+    assert_eq!(state.shown(0, &mode), Some((0, None)));
+    assert_eq!(reports(&mut state), [Interrupt::DisplayQuiesced { guest: GUEST, ticket }]);
+    // Without its mode, or without power, it is not this picture.
+    let mut smaller = path(0, 0);
+    smaller.source_mode.width = 3;
+    state.commit(&[smaller], 22 * MS);
+    assert_eq!(state.shown(0, &mode), None);
+    let mut work = composing.work;
+    work.jobs[0].is_gone = true;
+    state.composed(work, (0, 23 * MS));
+    assert_eq!(seen(&mut state, viewer), "");
+    step(&mut state, 24 * MS);
+    assert_eq!(seen(&mut state, viewer), "0", "what there is in its place follows at once");
 }
 
 #[test]
@@ -366,7 +425,7 @@ fn a_frame_that_was_composed_for_another_mode_is_dropped() {
     state.commit(&[path(0, 0)], 0);
     let composing = state.step(0);
     state.commit(&[], 0);
-    state.composed(composing, (0, 0));
+    finish(&mut state, composing, 0);
     assert_eq!(seen(&mut state, viewer), "-");
 }
 
