@@ -4,30 +4,40 @@
 //!
 //! One thread takes frames from the daemon, as fast as they come, and keeps the latest. Each viewer has two threads:
 //! one reads what the viewer sends, one compares the latest frame with what the viewer has and sends what differs. So a
-//! viewer that is slow gets fewer frames, and neither the guest nor another viewer waits for it.
+//! viewer that is slow gets fewer frames, and neither the guest nor another viewer waits for it. A connection is no viewer
+//! before it has logged in: it costs a thread for a while, and the daemon nothing (see [`door`]).
+
+mod connection;
+mod door;
 
 use super::view::Sender;
 use super::{Event, View};
 use anyhow::{Context, bail};
 use bellhop_device::service::bind_privately;
-use bellhop_protocol::screen::{Connector, Input, Viewed};
+use bellhop_guest::output::note;
+use bellhop_protocol::screen::{Connector, Held, Input, Viewed};
 use bellhop_rfb::{
     Encoder, Hello, Message, Password, Picture, RfbError, Wanted, read_message, shake_hands,
 };
+use connection::{Connection, Ends, Patient};
+use door::{Door, Place};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most viewers at once.
 const MAX_VIEWERS: usize = 16;
-/// How long a viewer may take to say hello, and to take an update.
+/// How long a connection may be at the door: a person types the password meanwhile.
+const LOGIN: Duration = Duration::from_secs(60);
+/// How long a viewer may take to take an update.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long no connection is accepted, when there was no descriptor for one and none of this process has ended.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Without viewers the daemon need not copy frames, nor look for changes. Told with the state locked, so that a viewer who
 /// comes meanwhile is told of after it.
 const LOOK_AWAY: Viewed = Viewed::Watch(false);
@@ -50,6 +60,7 @@ struct Shared {
     changed: Condvar,
     name: String,
     password: Option<Password>,
+    began: Instant,
 }
 
 #[derive(Default)]
@@ -57,8 +68,11 @@ struct State {
     picture: Arc<Picture>,
     /// Grows with each frame.
     generation: u64,
+    /// Who has not logged in.
+    door: Door<Box<dyn Ends>>,
     viewers: BTreeMap<u64, Viewer>,
-    last_viewer: u64,
+    /// The number of the last connection.
+    last: u64,
     /// The daemon has ended.
     is_over: bool,
 }
@@ -75,39 +89,28 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time of the door.
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Says what a connection that has not logged in did, unless many such lines were written lately.
+    fn say(&self, what: &str) {
+        let line = self.lock().door.line(self.now());
+        match line {
+            Some(0) => note(format_args!("bellhop: {what}")),
+            Some(left_out) => {
+                let before = format!("{left_out} lines like this were left out before");
+                note(format_args!("bellhop: {what}; {before}"));
+            }
+            None => {}
+        }
+    }
+
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// A viewer's connection.
-trait Connection: Read + Write + Send + Sized + 'static {
-    fn duplicate(&self) -> io::Result<Self>;
-    fn be_patient(&self, reading: Option<Duration>, writing: Duration) -> io::Result<()>;
-    fn end(&self);
-}
-
-macro_rules! connection {
-    ($($stream:ty)*) => {$(
-        impl Connection for $stream {
-            fn duplicate(&self) -> io::Result<Self> {
-                self.try_clone()
-            }
-
-            fn be_patient(&self, reading: Option<Duration>, writing: Duration) -> io::Result<()> {
-                self.set_read_timeout(reading)?;
-                self.set_write_timeout(Some(writing))
-            }
-
-            fn end(&self) {
-                // It may have ended by itself.
-                let _ = self.shutdown(Shutdown::Both);
-            }
-        }
-    )*};
-}
-
-connection!(TcpStream UnixStream);
 
 /// Serves a connector to viewers, until the daemon ends. `ready` is called with a description of the place when viewers
 /// can connect.
@@ -126,7 +129,8 @@ pub fn serve(
         if connector.name.is_empty() { "bellhop".to_owned() } else { connector.name.clone() };
     let picture = Arc::new(Picture::black(UNKNOWN.0, UNKNOWN.1));
     let state = Mutex::new(State { picture, ..State::default() });
-    let shared = Arc::new(Shared { state, changed: Condvar::new(), name, password });
+    let shared =
+        Arc::new(Shared { state, changed: Condvar::new(), name, password, began: Instant::now() });
     match listen {
         Listen::Unix(path) => {
             let listener = bind_privately(path)
@@ -207,37 +211,101 @@ fn accept<C: Connection>(
 ) {
     for connection in incoming {
         let Ok(connection) = connection else {
-            // No descriptor is free until a viewer leaves.
-            let state = shared.lock();
-            drop(shared.wait(state));
+            // No descriptor is free until a connection ends, of this process or another.
+            let _ = shared.changed.wait_timeout(shared.lock(), PAUSE);
             continue;
         };
-        let viewer = {
+        let Ok((place, end)) =
+            connection.place().and_then(|place| Ok((place, Box::new(connection.duplicate()?))))
+        else {
+            // It has gone already, or no descriptor is free for it.
+            continue;
+        };
+        let (number, arrived) = {
             let mut state = shared.lock();
-            if state.viewers.len() >= MAX_VIEWERS {
+            state.last += 1;
+            let number = state.last;
+            (number, state.door.arrive(number, place, end, shared.now()))
+        };
+        match arrived {
+            Ok(Some(expelled)) => expelled.end(),
+            Ok(None) => {}
+            Err(wait) => {
+                let seconds = wait.as_secs() + 1;
+                let so = format!("{place} is turned away for {seconds} s: wrong passwords");
+                shared.say(&so);
                 continue;
             }
-            state.last_viewer += 1;
-            let viewer = state.last_viewer;
-            state.viewers.insert(viewer, Viewer::default());
-            viewer
-        };
-        shared.changed.notify_all();
-        tell(sender, Viewed::Watch(true));
+        }
         let (shared, sender) = (Arc::clone(shared), Arc::clone(sender));
-        thread::spawn(move || {
-            if let Err(error) = converse(&shared, viewer, connection, &sender) {
-                eprintln!("bellhop: a viewer {error}");
-            }
-            let mut state = shared.lock();
-            state.viewers.remove(&viewer);
-            if state.viewers.is_empty() {
-                tell(&sender, LOOK_AWAY);
-            }
-            drop(state);
-            shared.changed.notify_all();
-        });
+        thread::spawn(move || serve_one(&shared, (number, place), connection, &sender));
     }
+}
+
+/// Lets a connection log in, and serves it until it goes.
+fn serve_one<C: Connection>(
+    shared: &Arc<Shared>,
+    (number, place): (u64, Place),
+    mut connection: C,
+    sender: &Arc<Mutex<Sender>>,
+) {
+    let said = log_in(shared, number, &mut connection);
+    let has_left = {
+        let mut state = shared.lock();
+        match said {
+            Err(RfbError::Password) => state.door.wrong_password(place, shared.now()),
+            Ok(_) if shared.password.is_some() => state.door.right_password(place),
+            _ => {}
+        }
+        state.door.leave(number)
+    };
+    shared.changed.notify_all();
+    let size = match said {
+        // Who made room for another was told so by the end of its connection.
+        _ if !has_left => return,
+        Ok(size) => size,
+        // It just left.
+        Err(RfbError::Io(_)) => return,
+        Err(error) => return shared.say(&format!("a connection of {place} {error}")),
+    };
+    {
+        let mut state = shared.lock();
+        if state.viewers.len() >= MAX_VIEWERS {
+            drop(state);
+            return shared.say(&format!("{place} has to wait: there are {MAX_VIEWERS} viewers"));
+        }
+        state.viewers.insert(number, Viewer::default());
+        // Under the lock, as `LOOK_AWAY`.
+        tell(sender, Viewed::Watch(true));
+    }
+    if let Err(error) = converse(shared, number, connection, size, sender) {
+        note(format_args!("bellhop: a viewer {error}"));
+    }
+    let mut state = shared.lock();
+    state.viewers.remove(&number);
+    if state.viewers.is_empty() {
+        tell(sender, LOOK_AWAY);
+    }
+    drop(state);
+    shared.changed.notify_all();
+}
+
+/// Shakes hands. Returns the size that the viewer was told.
+fn log_in<C: Connection>(
+    shared: &Shared,
+    number: u64,
+    connection: &mut C,
+) -> Result<(u16, u16), RfbError> {
+    let mut size = (0, 0);
+    let spoken = || shared.lock().door.has_spoken(number);
+    let mut patient = Patient::new(connection, Instant::now() + LOGIN, spoken);
+    shake_hands(&mut patient, shared.password.as_ref(), || {
+        let picture = Arc::clone(&shared.lock().picture);
+        let side = |side| u16::try_from(side).unwrap_or(u16::MAX);
+        size = (side(picture.width), side(picture.height));
+        Hello { width: size.0, height: size.1, name: shared.name.clone() }
+    })?;
+    Ok(size)
 }
 
 /// Tells the daemon something. If it has ended, whoever takes frames notices.
@@ -249,17 +317,10 @@ fn tell(sender: &Mutex<Sender>, viewed: Viewed) {
 fn converse<C: Connection>(
     shared: &Arc<Shared>,
     viewer: u64,
-    mut connection: C,
+    connection: C,
+    size: (u16, u16),
     sender: &Mutex<Sender>,
 ) -> Result<(), RfbError> {
-    connection.be_patient(Some(PATIENCE), PATIENCE)?;
-    let mut size = (0, 0);
-    shake_hands(&mut connection, shared.password.as_ref(), || {
-        let picture = Arc::clone(&shared.lock().picture);
-        let side = |side| u16::try_from(side).unwrap_or(u16::MAX);
-        size = (side(picture.width), side(picture.height));
-        Hello { width: size.0, height: size.1, name: shared.name.clone() }
-    })?;
     // A person may look at a screen for hours.
     connection.be_patient(None, PATIENCE)?;
     let (sending, mut writer) = (Arc::clone(shared), connection.duplicate()?);
@@ -270,7 +331,10 @@ fn converse<C: Connection>(
         result
     });
     let mut reader = BufReader::new(connection.duplicate()?);
-    let read = receive(shared, viewer, &mut reader, sender);
+    let mut held = Held::default();
+    let read = receive(shared, viewer, &mut reader, &mut held, sender);
+    // Nobody else can let go of what it held.
+    held.let_go().into_iter().for_each(|input| tell(sender, Viewed::Input(input)));
     if let Some(viewer) = shared.lock().viewers.get_mut(&viewer) {
         viewer.is_gone = true;
     }
@@ -289,6 +353,7 @@ fn receive(
     shared: &Shared,
     viewer: u64,
     reader: &mut impl Read,
+    held: &mut Held,
     sender: &Mutex<Sender>,
 ) -> Result<(), RfbError> {
     loop {
@@ -298,10 +363,10 @@ fn receive(
             let Some(viewer) = state.viewers.get_mut(&viewer) else { return Ok(()) };
             viewer.wanted.add(message)
         };
-        let viewed = match done {
-            Some(Message::Key { down, keysym }) => Viewed::Input(Input::Key { keysym, down }),
+        let input = match done {
+            Some(Message::Key { down, keysym }) => Input::Key { keysym, down },
             Some(Message::Pointer { buttons, x, y }) => {
-                Viewed::Input(Input::Pointer { x: x.into(), y: y.into(), buttons: buttons.into() })
+                Input::Pointer { x: x.into(), y: y.into(), buttons: buttons.into() }
             }
             Some(_) => continue,
             None => {
@@ -309,7 +374,9 @@ fn receive(
                 continue;
             }
         };
-        tell(sender, viewed);
+        if held.follow(input) {
+            tell(sender, Viewed::Input(input));
+        }
     }
 }
 

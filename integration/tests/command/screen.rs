@@ -2,6 +2,8 @@
 
 //! `bellhop screen`, before a daemon that shows what the test draws.
 
+mod viewers;
+
 use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{TIMEOUT, bellhop, run, text};
 use bellhop_protocol::screen::{
