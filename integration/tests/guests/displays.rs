@@ -2,6 +2,7 @@
 
 //! What a guest shows, as people and programs beside the daemon see it.
 
+mod agent;
 mod drawn;
 mod modes;
 mod resets;

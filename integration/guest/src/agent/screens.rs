@@ -39,6 +39,9 @@ pub enum ScreensError {
     /// No monitor is plugged into this connector.
     #[error("no monitor is plugged into connector {0}")]
     NoMonitor(u32),
+    /// The monitor cannot be shown in the mode that was asked for.
+    #[error("connector {0} cannot have that mode: {1}")]
+    NotTogether(u32, DisplayError),
     /// The monitor has no such mode.
     #[error(
         "the monitor of connector {0} has no such mode; bellhop-guest probe lists those that it has"
@@ -55,6 +58,8 @@ pub struct Screens {
     layout: Layout,
     /// Modes that were asked for, by connector.
     modes: BTreeMap<u32, TargetMode>,
+    /// What is committed.
+    committed: Topology,
     /// What is shown. Dropped before the device.
     shown: Vec<Primary>,
     device: Option<Device>,
@@ -73,6 +78,7 @@ impl Screens {
             policy,
             layout: policy,
             modes: BTreeMap::new(),
+            committed: Topology::new(),
             shown: Vec::new(),
             device: None,
         })
@@ -84,6 +90,7 @@ impl Screens {
     /// Why it cannot be.
     pub fn show(&mut self, wanted: WantedTopology) -> Result<String, ScreensError> {
         let before = (self.layout, self.modes.clone());
+        let mut asked = None;
         match wanted {
             WantedTopology::Extend => self.layout = Layout::Extend,
             WantedTopology::Clone => self.layout = Layout::Clone,
@@ -95,27 +102,74 @@ impl Screens {
             WantedTopology::Mode { connector, width, height, refresh } => {
                 let mode = self.find_mode(connector, (width, height), refresh)?;
                 self.modes.insert(connector, mode);
+                asked = Some(connector);
             }
         }
-        self.apply().inspect_err(|_| (self.layout, self.modes) = before)
+        self.apply_with(asked).inspect_err(|_| (self.layout, self.modes) = before)
     }
 
-    /// Looks at all connectors, and shows what the layout says on those with a monitor. Returns what they show now.
+    /// Looks at all connectors, and shows what the layout says on those with a monitor. Returns what they show now, and
+    /// what is dark.
     ///
     /// # Errors
     /// Why they cannot.
     pub fn apply(&mut self) -> Result<String, ScreensError> {
-        let topology = self.topology()?;
-        self.display.commit(&topology)?;
-        let sources = sources(&topology);
-        if let Err(error) = self.draw(&sources) {
-            // Perhaps the device was lost: another one can be made.
-            (self.shown, self.device) = (Vec::new(), None);
-            if matches!(error, ScreensError::Device(Error::Refused { .. })) || !sources.is_empty() {
-                self.draw(&sources)?;
+        self.apply_with(None)
+    }
+
+    /// The same; not without this connector.
+    fn apply_with(&mut self, asked: Option<u32>) -> Result<String, ScreensError> {
+        let (topology, dark) = self.topology(asked)?;
+        // Pictures come before the commit: what cannot be drawn changes nothing.
+        let drawn = self.draw_with_room(&sources(&topology))?;
+        if let Err(error) = self.display.commit(&topology) {
+            self.restore();
+            return Err(error.into());
+        }
+        let mut shown = describe(&topology);
+        for connector in dark {
+            // Writing to a string does not fail.
+            let _ =
+                write!(shown, "; connector {connector} is dark, since they cannot all be shown");
+        }
+        shown += &self.flip(drawn);
+        self.committed = topology;
+        Ok(shown)
+    }
+
+    /// Shows these pictures. What was shown before goes when they are there. Returns which sources are black, in words.
+    fn flip(&mut self, drawn: Vec<(u32, Primary)>) -> String {
+        let mut black = String::new();
+        for (source, primary) in &drawn {
+            if let Err(error) = self.display.flip(*source, Flip::to(primary).immediate()) {
+                // Writing to a string does not fail.
+                let _ = write!(black, "; source {source} is black: {error}");
             }
         }
-        Ok(describe(&topology))
+        self.shown = drawn.into_iter().map(|(_, primary)| primary).collect();
+        black
+    }
+
+    /// Draws, if need be in the memory of what is shown. Where that is too little, too, what was shown is there again.
+    fn draw_with_room(
+        &mut self,
+        sources: &[(u32, Surface)],
+    ) -> Result<Vec<(u32, Primary)>, ScreensError> {
+        if let Ok(drawn) = self.draw(sources) {
+            return Ok(drawn);
+        }
+        // Perhaps the device was lost: another one can be made.
+        (self.shown, self.device) = (Vec::new(), None);
+        self.draw(sources).inspect_err(|_| self.restore())
+    }
+
+    /// Draws what is committed, if it is not there.
+    fn restore(&mut self) {
+        if self.shown.is_empty()
+            && let Ok(drawn) = self.draw(&sources(&self.committed.clone()))
+        {
+            self.flip(drawn);
+        }
     }
 
     /// Shows nothing, and gives up the device.
@@ -124,12 +178,13 @@ impl Screens {
     /// If the device refuses.
     pub fn let_go(&mut self) -> Result<(), ScreensError> {
         let committed = self.display.commit(&Topology::new());
-        (self.shown, self.device) = (Vec::new(), None);
+        self.forget();
         Ok(committed?)
     }
 
     /// Forgets what was shown, of a GPU that is gone.
     pub fn forget(&mut self) {
+        self.committed = Topology::new();
         (self.shown, self.device) = (Vec::new(), None);
     }
 
@@ -144,8 +199,10 @@ impl Screens {
         Ok(connected)
     }
 
-    /// What to show: the layout on as many monitors as can be together, the first ones first.
-    fn topology(&mut self) -> Result<Topology, ScreensError> {
+    /// What to show: the layout on as many monitors as can be together, the first ones and those with a mode that was
+    /// asked for before others, and not without the one that is asked for now. Returns the connectors that are left out,
+    /// too.
+    fn topology(&mut self, asked: Option<u32>) -> Result<(Topology, Vec<u32>), ScreensError> {
         let mut connected = self.connected()?;
         self.modes.retain(|connector, _| connected.contains(connector));
         match self.layout {
@@ -153,26 +210,45 @@ impl Screens {
             Layout::Single => connected.truncate(1),
             Layout::Extend | Layout::Clone => {}
         }
+        let mut dark = Vec::new();
         loop {
             let mut wanted = Topology::new();
-            // Each connector has a source on its GPU: the one of its number.
-            let first = connected.first().copied().unwrap_or(0);
             for connector in &connected {
-                let source = if self.layout == Layout::Clone { first } else { *connector };
-                let path = Path::new(source, *connector);
+                let path = Path::new(self.source_of(*connector, &connected), *connector);
                 let mode = self.modes.get(connector);
                 wanted = wanted.path(mode.map_or(path, |mode| path.target_mode(*mode)));
             }
-            match self.display.complete(&wanted) {
-                Ok(topology) => return Ok(topology),
-                Err(DisplayError::Topology(_) | DisplayError::NoMode { .. })
-                    if connected.len() > 1 && self.modes.is_empty() =>
-                {
-                    connected.pop();
-                }
+            let refused = match self.display.complete(&wanted) {
+                Ok(topology) => return Ok((topology, dark)),
+                Err(error @ (DisplayError::Topology(_) | DisplayError::NoMode { .. })) => error,
                 Err(error) => return Err(error.into()),
+            };
+            let last = |is_it: &dyn Fn(&u32) -> bool| connected.iter().rposition(is_it);
+            let others = |connector: &u32| Some(*connector) != asked;
+            let plain = |connector: &u32| others(connector) && !self.modes.contains_key(connector);
+            match last(&plain).or_else(|| last(&others)) {
+                Some(at) if connected.len() > 1 => dark.insert(0, connected.remove(at)),
+                _ => {
+                    return Err(match asked {
+                        Some(connector) => ScreensError::NotTogether(connector, refused),
+                        None => refused.into(),
+                    });
+                }
             }
         }
+    }
+
+    /// The source that a connector shows. Each connector has one on its GPU: the one of its number. A clone has one
+    /// source on each GPU, since no path leads from one to another, and the same picture on all.
+    fn source_of(&self, connector: u32, connected: &[u32]) -> u32 {
+        if self.layout != Layout::Clone {
+            return connector;
+        }
+        let gpu = |connector: u32| {
+            self.display.children().get(connector as usize).map(|child| child.gpu())
+        };
+        let first = connected.iter().find(|first| gpu(**first) == gpu(connector));
+        first.copied().unwrap_or(connector)
     }
 
     /// A monitor's mode of this size, with the nearest rate.
@@ -200,25 +276,33 @@ impl Screens {
         found.ok_or(ScreensError::NoMode(connector))
     }
 
-    /// Shows a plain picture on each source.
-    fn draw(&mut self, sources: &[(u32, Surface)]) -> Result<(), ScreensError> {
+    /// A plain picture for each source.
+    fn draw(&mut self, sources: &[(u32, Surface)]) -> Result<Vec<(u32, Primary)>, ScreensError> {
+        if sources.is_empty() {
+            return Ok(Vec::new());
+        }
         let device = match self.device.take() {
             Some(device) => device,
-            None if sources.is_empty() => return Ok(()),
             None => self.adapter.create_device()?,
         };
-        let mut shown = Vec::new();
-        for (source, surface) in sources {
-            let primary = device.create_primary(*surface)?;
-            let pixel = BACKGROUND.to_le_bytes();
-            primary.set_pixels(&pixel.repeat((surface.width * surface.height) as usize))?;
-            self.display.flip(*source, Flip::to(&primary).immediate())?;
-            shown.push(primary);
-        }
-        // What was shown before goes when the new pictures are there.
-        (self.shown, self.device) = (shown, Some(device));
-        Ok(())
+        let drawn = draw_on(&device, sources);
+        self.device = Some(device);
+        drawn
     }
+}
+
+fn draw_on(
+    device: &Device,
+    sources: &[(u32, Surface)],
+) -> Result<Vec<(u32, Primary)>, ScreensError> {
+    let mut drawn = Vec::new();
+    for (source, surface) in sources {
+        let primary = device.create_primary(*surface)?;
+        let pixel = BACKGROUND.to_le_bytes();
+        primary.set_pixels(&pixel.repeat((surface.width * surface.height) as usize))?;
+        drawn.push((*source, primary));
+    }
+    Ok(drawn)
 }
 
 /// The colour of a source on which nothing else is shown: `0x00RRGGBB`.
