@@ -129,8 +129,9 @@ impl Manager {
             if self.desk.is_stopping() || !is_over {
                 continue;
             }
-            if worker.take().is_some() {
-                tracing::warn!("the security node's worker ended; another is started");
+            if let Some(ended) = worker.take() {
+                let said = ended.said();
+                tracing::warn!(?said, "the security node's worker ended; another is started");
                 if since.elapsed() > LONGEST_PAUSE {
                     pause = PAUSE;
                 } else {
@@ -155,7 +156,10 @@ impl Manager {
     fn begin(&mut self) -> Result<(Process, [u8; 32]), WorkerError> {
         let SecurityConfig { worker, root, about } = &self.config;
         let (process, mut conversation) = spawn(worker.command(), root.as_fd(), about)?;
-        let public_key = self.ready(&mut conversation)?;
+        let public_key = self.ready(&mut conversation).inspect_err(|_| {
+            let said = process.said();
+            tracing::warn!(?said, "the security node's worker does not begin");
+        })?;
         self.number += 1;
         self.desk.hand_over(Numbered { number: self.number, conversation }, process.id());
         Ok((process, public_key))

@@ -43,6 +43,8 @@ pub const PAGE: u64 = 4096;
 pub const MAX_REQUEST: usize = 8 + batch::MAX_BYTES;
 /// Most bytes of a packet from a worker.
 pub const MAX_EVENT: usize = 2048;
+/// Most bytes that a worker says on its standard error, which is a file in memory.
+pub const MAX_SAID: u64 = 1 << 16;
 /// The slot of a `Map` that answers no fault.
 pub const NO_SLOT: u32 = u32::MAX;
 

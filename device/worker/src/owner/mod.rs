@@ -6,6 +6,7 @@
 //! the worker.
 
 pub mod conversation;
+mod said;
 
 pub use crate::messages::{KernelDispatch, Role};
 
@@ -15,12 +16,10 @@ use crate::vulkan::THREADS;
 use crate::waiting::Looking;
 use conversation::Conversation;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, ftruncate, memfd_create, seek};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::fs::File;
+pub use said::{Said, sealed};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -29,8 +28,6 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(60);
 /// For how long an owner looks for the end of a batch, as long as batches end so soon.
 const LOOK: Duration = Duration::from_micros(100);
-/// Size of the file for a worker's standard error, in bytes.
-const SAID: u64 = 1 << 16;
 
 /// Why a worker failed, or a request to it is impossible.
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +143,7 @@ pub struct Worker {
     /// The process, whatever its ID is used for later.
     process: OwnedFd,
     conversation: Conversation,
-    /// The worker's standard error: a file of fixed length.
-    said: File,
+    said: Said,
     pointers: bool,
     resident: bool,
     /// For the end of a batch.
@@ -182,8 +178,7 @@ impl Worker {
         let Options { role, ref window, memory, device, threads } = *options;
         let (socket, theirs) = pair()?;
         let (for_memory, theirs_for_memory) = pair()?;
-        let said = sealed(SAID)?;
-        let copy = said.try_clone().map_err(WorkerError::NotStarted)?;
+        let said = Said::new()?;
         // Otherwise Mesa caches compiled kernels in the user's home.
         command.arg("serve").env("MESA_SHADER_CACHE_DISABLE", "true");
         if threads > 0 {
@@ -192,7 +187,10 @@ impl Worker {
             let started = if threads == 1 { 0 } else { threads };
             command.env(THREADS, started.to_string());
         }
-        command.stdin(theirs).stdout(Stdio::null()).stderr(copy);
+        command
+            .stdin(theirs)
+            .stdout(Stdio::null())
+            .stderr(said.stdio().map_err(WorkerError::NotStarted)?);
         let child = command.spawn().map_err(WorkerError::NotStarted)?;
         // Closes this process's copy of the worker's end, so that the socket closes when the worker ends.
         drop(command);
@@ -288,7 +286,7 @@ impl Worker {
     /// # Errors
     /// When the worker is busy or has ended, or the kernel exceeds a limit.
     pub fn load(&mut self, kernel: u32, module: &Module<'_>) -> Result<(), WorkerError> {
-        seek(&self.said, SeekFrom::Start(0))?;
+        self.said.begin()?;
         self.conversation.load(kernel, module)
     }
 
@@ -385,7 +383,7 @@ impl Worker {
             messages::Event::Refused(refused) => Event::Refused(refused.why.read()),
             messages::Event::Loaded(loaded) => Event::Loaded(loaded.kernel),
             messages::Event::NotLoaded(not) => {
-                let why = format!("{}\n{}", not.why.read(), self.said());
+                let why = format!("{}\n{}", not.why.read(), self.said.text());
                 Event::NotLoaded(not.kernel, why.trim().into())
             }
             messages::Event::Done(_) => Event::Done,
@@ -410,15 +408,6 @@ impl Worker {
         self.conversation.socket()
     }
 
-    /// Returns the first `MAX_TEXT` bytes that the worker wrote to standard error since the last `load`.
-    fn said(&self) -> String {
-        let length =
-            seek(&self.said, SeekFrom::Current(0)).unwrap_or(0).min(messages::MAX_TEXT as u64);
-        let mut said = vec![0; length as usize];
-        let read = self.said.read_at(&mut said, 0).unwrap_or(0);
-        String::from_utf8_lossy(&said[..read]).into_owned()
-    }
-
     /// Returns how the worker ended, after its end of the socket was closed.
     fn ended(&mut self) -> WorkerError {
         // The worker may have closed the socket without ending.
@@ -433,12 +422,4 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Creates a file in memory with a fixed length.
-fn sealed(length: u64) -> Result<File, WorkerError> {
-    let file = memfd_create("said", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&file, length)?;
-    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK)?;
-    Ok(file.into())
 }

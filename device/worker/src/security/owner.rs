@@ -10,12 +10,11 @@ pub use super::messages::{About, Identity};
 use super::messages::{ATTEST, Begin, Buffer, Done, MAX_MESSAGE, OPEN, Ready, SEAL, Work, read};
 use super::{BUFFER, DATA, MAX_DATA};
 use crate::messages::{Malformed, Message, Refused};
-use crate::owner::WorkerError;
+use crate::owner::{Said, WorkerError, sealed};
 use crate::socket::{pair, receive_until, send, send_at_once};
 use crate::waiting::Looking;
 use bellhop_protocol::security::{NONCE_SIZE, SEALED_OVERHEAD, SecurityOutcome, Statement};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
@@ -32,6 +31,7 @@ pub struct Process {
     child: Child,
     /// The process, whatever its ID is used for later.
     process: OwnedFd,
+    said: Said,
 }
 
 impl Process {
@@ -39,6 +39,12 @@ impl Process {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it said on its standard error: why it ended, perhaps.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.said.text()
     }
 
     /// Readable when the process has ended.
@@ -121,27 +127,19 @@ pub fn spawn(
     about: &About,
 ) -> Result<(Process, Conversation), WorkerError> {
     let (socket, theirs) = pair()?;
-    let conversation = Conversation::new(socket)?;
-    command.arg("secure").stdin(theirs).stdout(Stdio::null()).stderr(Stdio::inherit());
+    let (conversation, said) = (Conversation::new(socket)?, Said::new()?);
+    let stderr = said.stdio().map_err(WorkerError::NotStarted)?;
+    command.arg("secure").stdin(theirs).stdout(Stdio::null()).stderr(stderr);
     let child = command.spawn().map_err(WorkerError::NotStarted)?;
     // Closes this process's copy of the worker's end, so that the socket closes when the worker ends.
     drop(command);
     let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let process = Process { child, process };
+    let process = Process { child, process, said };
     // If it has ended, the next to listen learns of it.
     let Conversation { socket, buffer, .. } = &conversation;
     let _ = send(socket, Begin { about: *about }, Some(root));
     let _ = send(socket, Buffer { length: BUFFER as u64 }, Some(buffer.as_fd()));
     Ok((process, conversation))
-}
-
-/// A file in memory of a buffer's length, which nobody can change.
-fn sealed_memory() -> Result<File, Errno> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = memfd_create("bellhop-security", flags)?;
-    ftruncate(&file, BUFFER as u64)?;
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-    Ok(File::from(file))
 }
 
 impl Conversation {
@@ -150,7 +148,8 @@ impl Conversation {
     /// # Errors
     /// If Linux has no memory.
     pub fn new(socket: OwnedFd) -> Result<Self, Errno> {
-        let (buffer, looking) = (sealed_memory()?, Looking::new(LOOK));
+        let buffer = sealed("bellhop-security", BUFFER as u64)?;
+        let looking = Looking::new(LOOK);
         Ok(Self { socket, buffer, sequence: 0, expected: None, looking })
     }
 
