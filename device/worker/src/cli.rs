@@ -6,7 +6,8 @@ use crate::bench;
 use crate::probe::Listed;
 use crate::security;
 use crate::self_test;
-use crate::serve::{self, sandbox};
+use crate::serve;
+use crate::serve::sandbox::{self, Confined};
 use crate::vulkan::{Instance, VulkanError};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
@@ -48,7 +49,11 @@ enum Task {
     #[command(hide = true)]
     Secure,
     /// Enter the sandbox and try to escape; fails if any way out works
-    TrySandbox,
+    TrySandbox {
+        /// Whose sandbox
+        #[arg(value_enum, default_value_t = Confined::Kernels)]
+        of: Confined,
+    },
 }
 
 /// Runs `bellhop-worker`.
@@ -81,8 +86,8 @@ fn run(Arguments { loader, task }: &Arguments) -> anyhow::Result<()> {
         Task::NativeBench { device } => print(&bench::native(loader, *device)?),
         Task::Serve => serve::serve(loader),
         Task::Secure => security::serve(),
-        Task::TrySandbox => {
-            let left = sandbox::try_to_leave(1 << 30)?;
+        Task::TrySandbox { of } => {
+            let left = sandbox::try_to_leave(*of)?;
             ensure!(left.is_empty(), "the sandbox does not refuse to {}", left.join(", "));
             Ok(())
         }

@@ -574,10 +574,46 @@ fn a_worker_that_is_killed_even_stopped_is_gone_soon_and_not_waited_for() {
 
 #[test]
 fn nothing_can_be_reached_from_inside_the_sandbox() {
-    let mut command = bellhop();
-    command.args(["worker", "--", "try-sandbox"]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    for confined in ["kernels", "video", "keys"] {
+        let mut command = bellhop();
+        command.args(["worker", "--", "try-sandbox", confined]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{confined}: {output:?}");
+    }
+}
+
+/// Linux's page tables are in proportion to what is mapped.
+#[test]
+fn more_memory_than_may_be_mapped_at_once_is_mapped_by_turns() {
+    const GIB: u64 = 1 << 30;
+    let Some(mut worker) = worker() else { return };
+    // Nothing of it takes memory before it is touched.
+    let large = file(&[]);
+    large.set_len(48 * GIB).unwrap();
+    load(&mut worker, 1, TOUCH, 16, &[]);
+    let size = |worker: &Worker| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", worker.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    };
+    let before = size(&worker);
+    for offset in (0..48 * GIB).step_by(GIB as usize) {
+        let (address, file) = (WINDOW.start + offset, large.as_fd());
+        worker.map(&Memory { address, length: GIB, file, offset, writable: true }).unwrap();
+    }
+    // The dispatch waits for the mappings before it. The first of them was taken back by then, and is asked for again.
+    let mut pages = Pages::new();
+    let (from, to) = (WINDOW.start, WINDOW.start + 100 * GIB);
+    for address in [from, to] {
+        pages.add(address, true);
+    }
+    pages.store(from, 7);
+    pages.run(&mut worker, 1, 1, &words(&[from, to])).unwrap();
+    assert_eq!(pages.load(to), 7);
+    assert!(pages.faults.contains(&(from, false)), "{:?}", pages.faults);
+    let after = size(&worker);
+    assert!(after < before + 9 * GIB, "{before} {after}");
+    assert!(after < 32 * GIB, "{after}");
 }
 
 /// Returns this command without any capability, as if another user than root ran it.

@@ -9,7 +9,7 @@ use super::keys::{Keys, NotOpened};
 use super::messages::{ATTEST, Begin, Buffer, Done, MAX_MESSAGE, OPEN, Ready, SEAL, Work, read};
 use super::{BUFFER, DATA, MAX_DATA, ROOT_SIZE};
 use crate::messages::{Malformed, Refused, Text};
-use crate::serve::sandbox;
+use crate::serve::sandbox::{self, Confined, Limits};
 use crate::socket::{receive, send};
 use anyhow::{Context, bail, ensure};
 use bellhop_protocol::security::{MAX_SEALED, SecurityOutcome};
@@ -68,7 +68,8 @@ fn prepare(begin: &Begin, root: OwnedFd, length: u64) -> anyhow::Result<Keys> {
     // Linux gives up to 256 bytes at once.
     ensure!(drawn == salt.len(), "cannot draw a salt");
     let keys = Keys::new(key, begin.about, salt);
-    sandbox::enter_for_keys(MEMORY)?;
+    let limits = Limits { memory: MEMORY, reach: 0, file: sandbox::FILE.max(BUFFER as u64) };
+    sandbox::enter(Confined::Keys, &limits)?;
     Ok(keys)
 }
 

@@ -29,6 +29,7 @@ use executor::{Abilities, Shared};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::RecvFlags;
 use rustix::stdio::stdin;
+use sandbox::Limits;
 use std::ffi::OsStr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
@@ -74,7 +75,7 @@ impl Worker {
     fn prepare(role: Role, loader: &OsStr, start: &Start) -> anyhow::Result<(Self, Sender<()>)> {
         let Start { start, length, memory, device, processors, first_processor, .. } = *start;
         // Reserved first, before libraries and threads can occupy these addresses.
-        let window = Window::reserve(start, length)?;
+        let mut window = Window::reserve(start, length)?;
         // Threads inherit this.
         processors::limit(processors, first_processor).context("cannot limit its processors")?;
         let (sender, ready) = channel();
@@ -88,8 +89,9 @@ impl Worker {
         })?;
         let abilities = ready.recv().context("the driver ended the thread")??;
         faults::watch(start, start + length).context("cannot watch for faults")?;
-        // By now the role has loaded its libraries and started its threads.
-        sandbox::enter(memory)?;
+        // By now the role has loaded its libraries and started its threads. What nothing is mapped at counts for no limit.
+        window.clear()?;
+        sandbox::enter(role.into(), &Limits::with_window(memory))?;
         Ok((Self { window, abilities, shared }, go))
     }
 
@@ -103,7 +105,7 @@ impl Worker {
                     ensure!(known, Malformed::Field("slot"));
                     let file = received.descriptor()?;
                     // The owner need not know: whoever touches it asks again.
-                    if !self.abilities.resident && self.window.is_full() {
+                    if !self.abilities.resident && self.window.is_full(length) {
                         self.window.clear()?;
                     }
                     self.window.map(address, length, (file.as_fd(), offset), writable == 1)?;

@@ -3,18 +3,25 @@
 
 //! The window: a range of this process's addresses that are GPU virtual addresses.
 
+use super::sandbox::REACH;
 use crate::messages::PAGE;
 use rustix::fd::BorrowedFd;
 use rustix::io;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr::without_provenance_mut;
 
-/// A reserved range of addresses. It contains only what the owner has mapped there.
+/// A range of addresses. It contains only what the owner has mapped there.
+///
+/// It is reserved until the process has loaded and started everything. What is not mapped is free from then on: the limit
+/// of addresses counts what is reserved as it counts what is mapped. Linux puts nothing there by itself, since it takes the
+/// highest free addresses below the stack, and the limit leaves most of them free.
 pub struct Window {
     start: u64,
     end: u64,
     /// At most so many mappings does Linux count in the window.
     pieces: u64,
+    /// At most so many bytes are mapped in the window.
+    bytes: u64,
     /// With more mappings, the process might have none left for its own memory.
     most: u64,
 }
@@ -72,7 +79,9 @@ impl Window {
         let reserved =
             unsafe { mmap_anonymous(pointer(start), length as usize, ProtFlags::empty(), flags) };
         match reserved {
-            Ok(at) if at.addr() as u64 == start => Ok(Self { start, end, pieces: 1, most: most() }),
+            Ok(at) if at.addr() as u64 == start => {
+                Ok(Self { start, end, pieces: 1, bytes: 0, most: most() })
+            }
             // Linux before 4.17 takes the address as a hint.
             Ok(_) => Err(WindowError::Unavailable { start, end, error: io::Errno::EXIST }),
             Err(error) => Err(WindowError::Unavailable { start, end, error }),
@@ -92,6 +101,7 @@ impl Window {
     ) -> Result<(), WindowError> {
         self.check(address, length)?;
         self.pieces += SPLIT;
+        self.bytes = self.bytes.saturating_add(length);
         let stores = if writable { ProtFlags::WRITE } else { ProtFlags::empty() };
         let (protection, flags) = (ProtFlags::READ | stores, MapFlags::SHARED | MapFlags::FIXED);
         // SAFETY: the range is inside the window, which only kernels access: no Rust reference points there.
@@ -100,23 +110,28 @@ impl Window {
             .map_err(|error| WindowError::Refused { address, length, error })
     }
 
-    /// Takes back what is mapped there. After it returns, no access reaches the former mapping.
+    /// Takes back what is mapped there, and leaves nothing there. After it returns, no access reaches the former mapping.
     ///
     /// # Errors
     /// When these are not pages inside the window, or Linux refuses.
     pub fn unmap(&mut self, address: u64, length: u64) -> Result<(), WindowError> {
         self.check(address, length)?;
-        self.pieces = if length == self.end - self.start { 1 } else { self.pieces + SPLIT };
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        (self.pieces, self.bytes) = if length == self.end - self.start {
+            (1, 0)
+        } else {
+            (self.pieces + SPLIT, self.bytes)
+        };
         // SAFETY: as in `map`. Linux has flushed the TLBs of all processors when this returns.
-        unsafe { mmap_anonymous(pointer(address), length as usize, ProtFlags::empty(), flags) }
-            .map(drop)
-            .map_err(|error| WindowError::Refused { address, length, error })
+        unsafe { munmap(pointer(address), length as usize) }.map_err(|error| WindowError::Refused {
+            address,
+            length,
+            error,
+        })
     }
 
-    /// Returns whether there are as many mappings as a window may have.
-    pub fn is_full(&self) -> bool {
-        self.pieces + SPLIT > self.most
+    /// Returns whether a window may have no more mappings, or not so many more bytes mapped.
+    pub fn is_full(&self, length: u64) -> bool {
+        self.pieces + SPLIT > self.most || self.bytes.saturating_add(length) > REACH
     }
 
     /// Takes everything back.
