@@ -8,6 +8,7 @@
 //! administrator describes.
 
 pub mod allowance;
+pub mod cgroup;
 pub mod control_plane;
 pub mod gpu;
 pub mod log;

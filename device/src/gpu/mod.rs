@@ -442,6 +442,9 @@ impl Gpu {
     pub fn update_guest_memory(&self, guest: GuestId, memory: Arc<GuestMemoryMmap>) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.update_memory(&memory);
+            if let Some(workers) = &self.workers {
+                workers.resize(partition);
+            }
         }
         self.chip.change_memory();
         self.chip.quiesce();

@@ -10,6 +10,7 @@ use super::operator::OperatorSocket;
 use super::security;
 use super::socket::Endpoint;
 use super::tasks::Tasks;
+use crate::cgroup;
 use crate::gpu::Gpu;
 use crate::log::{SocketShares, Suppressed};
 use anyhow::Context;
@@ -138,11 +139,14 @@ async fn serve(
     // With a handler, exceeding the file-size limit is an error instead of the daemon's end.
     let _too_large = signal(SignalKind::from_raw(libc::SIGXFSZ));
     let security = security::find(config, Some(&worker))?;
+    // Before any worker is started: nothing else may be in the daemon's cgroup.
+    let groups = cgroup::divide_own();
     // Before the first guest, since what a device can do never changes; but a signal must not wait for it.
     let roles = tokio::select! {
         roles = find_roles(config, worker) => roles?,
         () = ends.received() => return Ok(()),
     };
+    let has_workers = roles.iter().any(|(kernels, video)| kernels.is_ok() || video.is_ok());
     let mut tasks = Tasks::start(config, roles, security, &Gpu::start_in_chain)?;
     tokio::spawn(log.suppressed.report());
     for endpoint in endpoints {
@@ -153,6 +157,12 @@ async fn serve(
     }
     let mut ordered = tools.operator.map(|operator| tasks.serve_operator(operator, log.shares));
     info!(sockets = tasks.servers(), "ready");
+    if has_workers {
+        match groups {
+            Ok(controllers) => info!(controllers, "the workers of each guest have a cgroup"),
+            Err(why) => info!(%why, "workers have no cgroups: their own limits alone bound them"),
+        }
+    }
     manager::ready(tasks.servers());
     let result = loop {
         tokio::select! {

@@ -125,6 +125,11 @@ impl AddressMap {
         Self { mappings: host.into_iter().chain(system).collect(), private_end }
     }
 
+    /// Bytes of all memory here.
+    pub fn bytes(&self) -> u64 {
+        self.mappings.iter().map(|mapping| mapping.length).sum()
+    }
+
     /// The place of a page; `None` unless all of it is mapped, in one piece.
     pub fn locate(&self, page: PhysicalPage, size: PageSize) -> Option<Place> {
         self.locate_in(self.mappings_of(page.segment), page.address, size)

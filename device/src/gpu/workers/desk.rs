@@ -9,7 +9,7 @@ use super::held::Held;
 use super::kernels::module::Module;
 use super::kernels::table::KernelSpace;
 use super::roster::Roster;
-use super::tenant::{Tenant, TenantId};
+use super::tenant::{GuestWorkers, Tenant, TenantId};
 use super::video::{SessionTable, VideoSession};
 use crate::gpu::shared::chip::{Chip, attention};
 use crate::gpu::shared::event::Event;
@@ -85,6 +85,8 @@ pub enum Order {
     },
     /// A tenant is destroyed.
     EndTenant(TenantId),
+    /// A guest has other memory, of which its workers may reach more.
+    Resize(Arc<GuestWorkers>),
     /// A guest is detached.
     EndGuest(GuestId),
     /// End all workers, and the thread.

@@ -12,6 +12,7 @@
 mod compiling;
 mod executing;
 mod graves;
+mod groups;
 mod pace;
 mod starting;
 
@@ -24,6 +25,7 @@ use bellhop_worker::owner::{Event, Options, Role, Worker, WorkerError};
 use compiling::Compiling;
 use executing::Executing;
 use graves::Graves;
+use groups::Groups;
 use pace::Pace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -133,6 +135,8 @@ pub struct Manager {
     compiling: Compiling,
     executing: Executing,
     graves: Graves,
+    /// After what has processes: it removes the groups.
+    groups: Groups,
 }
 
 impl Manager {
@@ -140,6 +144,7 @@ impl Manager {
     pub fn new(desk: Arc<Desk>, config: WorkersConfig) -> Self {
         Self {
             pace: Pace::new(config.starts),
+            groups: Groups::new(&config),
             desk,
             config,
             processes: Vec::new(),
@@ -212,11 +217,25 @@ impl Manager {
             let process = &mut self.processes[index];
             if !process.ready || process.is_alive() {
                 process.duty = duty;
+                self.confine(index);
                 return Ok(index);
             }
             self.end(index, End::Unneeded);
         }
-        self.start(duty)
+        let index = self.start(duty)?;
+        self.confine(index);
+        Ok(index)
+    }
+
+    /// A process of a guest's is in the guest's cgroup from now on.
+    fn confine(&mut self, index: usize) {
+        let Some(process) = self.processes.get_mut(index) else { return };
+        let guest = match &process.duty {
+            Duty::Executor(request, _) => &request.tenant.guest,
+            Duty::Compiler { job: Some(job), .. } => &job.space.tenant.guest,
+            Duty::Spare | Duty::Compiler { job: None, .. } => return,
+        };
+        self.groups.admit(guest, process.worker.worker().id());
     }
 
     /// All workers, for tools.
@@ -279,6 +298,7 @@ impl Manager {
                 self.compiling.forget(|compile| compile.space.tenant.id == tenant);
                 self.executing.end(&self.desk, tenant);
             }
+            Order::Resize(guest) => self.groups.resize(&guest),
             Order::EndGuest(guest) => {
                 self.compiling.forget(|compile| compile.space.tenant.guest.id == guest);
                 let compilers = (0..self.processes.len()).rev().filter(|index| {
@@ -287,6 +307,7 @@ impl Manager {
                 for index in compilers.collect::<Vec<_>>() {
                     self.end(index, End::Unneeded);
                 }
+                self.groups.gone(guest);
             }
             Order::Stop => return false,
         }

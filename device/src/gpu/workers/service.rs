@@ -49,7 +49,18 @@ impl Workers {
     pub fn guest(&self, partition: &Partition) -> Arc<GuestWorkers> {
         let id = partition.id();
         let new = || Arc::new(GuestWorkers::new(id, self.starts(partition)));
-        Arc::clone(lock(&self.guests).entry(id).or_insert_with(new))
+        let guest = Arc::clone(lock(&self.guests).entry(id).or_insert_with(new));
+        guest.set_reach(partition.memory().bytes());
+        guest
+    }
+
+    /// A guest has other memory.
+    pub fn resize(&self, partition: &Partition) {
+        let known = lock(&self.guests).get(&partition.id()).map(Arc::clone);
+        if let Some(guest) = known {
+            guest.set_reach(partition.memory().bytes());
+            self.desk.order(Order::Resize(guest));
+        }
     }
 
     /// The workers that may be started for a guest. Those that come to one socket share them: whoever connects anew gains

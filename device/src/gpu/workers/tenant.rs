@@ -6,7 +6,7 @@ use crate::allowance::Allowance;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
 use bellhop_worker::owner::Role;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// A tenant's number: that of an address space for kernels, of a session for video. Never used again in its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,12 +26,25 @@ pub struct GuestWorkers {
     pub starts: Arc<Allowance>,
     /// How many requests for a worker wait until the guest has fewer workers.
     waiting: AtomicU32,
+    /// Bytes of the guest's memory that its workers may reach.
+    reach: AtomicU64,
 }
 
 impl GuestWorkers {
     /// A guest without workers.
     pub fn new(id: GuestId, starts: Arc<Allowance>) -> Self {
-        Self { id, starts, waiting: AtomicU32::new(0) }
+        Self { id, starts, waiting: AtomicU32::new(0), reach: AtomicU64::new(0) }
+    }
+
+    /// Control plane: the guest has so much memory. Relaxed, as in [`Self::reach`]: it hands nothing over, and the order that
+    /// has a worker started comes after it.
+    pub fn set_reach(&self, bytes: u64) {
+        self.reach.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Manager: bytes of the guest's memory that its workers may reach.
+    pub fn reach(&self) -> u64 {
+        self.reach.load(Ordering::Relaxed)
     }
 
     /// Manager: sets how many requests wait until the guest has fewer workers. Relaxed: it hands nothing over, and an
