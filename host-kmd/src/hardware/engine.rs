@@ -35,6 +35,9 @@ pub struct EngineProgress {
     pub turns: u64,
     /// The queue with the current turn. `None` between turns, while the engine does everything else.
     pub executing: Option<HwQueueId>,
+    /// Whether it waits for the host's memory, and nothing can interrupt that: a guest's VMM can have it wait, by
+    /// punching a hole where the engine reads or writes. No reset helps, and the engine goes on by itself.
+    pub stands: bool,
 }
 
 /// Engines, by node.

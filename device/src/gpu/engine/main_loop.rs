@@ -116,6 +116,9 @@ impl Engine {
 
     /// Runs until it is told to stop.
     pub fn run(mut self) {
+        if let Some(port) = self.core.chip.engines.get(self.core.index as usize) {
+            port.thread.begin();
+        }
         self.run_until(Self::idle);
     }
 

@@ -9,6 +9,7 @@ use super::hw_queue::HwQueue;
 use super::interrupt::Interrupts;
 use super::partition::Partition;
 use super::statistics::Tally;
+use super::thread::HostThread;
 use super::trace_log::TraceLog;
 use super::uses::Connects;
 use super::wake::Wake;
@@ -104,6 +105,8 @@ pub struct EnginePort {
     pub yields: AtomicU64,
     /// The requested reset: see [`reset`].
     reset: AtomicU64,
+    /// The engine's thread.
+    pub thread: HostThread,
     /// The engine's turns. Only the engine writes them.
     pub turns: CachePadded<Turns>,
     /// The engine's trace log, while a tool traces.
@@ -180,6 +183,7 @@ impl EnginePort {
             wakeups: AtomicU64::new(0),
             yields: AtomicU64::new(0),
             reset: AtomicU64::new(0),
+            thread: HostThread::default(),
             turns: CachePadded::default(),
             trace_log: ArcSwapOption::empty(),
         })

@@ -16,6 +16,7 @@ pub mod partition;
 pub mod rank;
 pub mod rotation;
 pub mod statistics;
+pub mod thread;
 pub mod trace_log;
 pub mod uses;
 pub mod wake;

@@ -17,6 +17,10 @@
 //! ```
 //! In a chain only the GPU is reset that has the engine, and the contexts on its engines are lost.
 //!
+//! An engine that does not reset because it *stands* is not reset harder. It waits for memory that a guest's VMM keeps
+//! from it, and goes on by itself. Only that guest's devices are lost, and until the engine is back, others have no
+//! time to lose.
+//!
 //! A system context that hangs is not lost, because it pages for all processes of its guest. The kernel abandons the
 //! paging buffer as failed, and paging continues with the next. The processes that own the buffer's memory then lose
 //! their contexts. The hang does not count against the guest: paging buffers are the driver's.
@@ -86,6 +90,8 @@ pub(crate) enum Escalation {
     ResetEngine(Guilty),
     /// `DxgkDdiResetFromTimeout` of this GPU.
     ResetAdapter(GpuOrdinal, Hang),
+    /// None: the engine stands, in memory of the guest that hung. That guest loses its devices.
+    CutOff(Hang),
 }
 
 /// What an engine's reset completes.
@@ -105,6 +111,8 @@ struct Recovery {
     hang: Hang,
     step: Step,
     deadline: Duration,
+    /// Whether the guest that hung has lost its devices because the engine stands.
+    is_cut_off: bool,
 }
 
 /// A turn in progress when the kernel checked the engine, or the last turn before the engine slept.
@@ -122,9 +130,19 @@ impl Seen {
     }
 }
 
+/// An engine that was seen standing.
+#[derive(Debug, Clone, Copy)]
+struct Stood {
+    last: Duration,
+    /// The guest in whose memory that was, if it was within a turn.
+    culprit: Option<GuestId>,
+}
+
 /// Hang detection and recovery of an engine.
 #[derive(Debug, Clone, Copy, Default)]
 struct Engine {
+    /// When it last stood.
+    stood: Option<Stood>,
     /// The turn in progress.
     seen: Option<Seen>,
     /// The last turn before it slept.
@@ -246,6 +264,25 @@ impl Tdr {
         is_long
     }
 
+    /// An engine was seen standing, in a turn of this guest's or in none.
+    pub(crate) fn see_standing(&mut self, node: u32, culprit: Option<GuestId>, now: Duration) {
+        if let Some(engine) = self.engines.get_mut(node as usize) {
+            engine.stood = Some(Stood { last: now, culprit });
+        }
+    }
+
+    /// Whether an engine has been seen standing at this time or later, and not in memory of this guest.
+    pub(crate) fn stood_for_another(&self, node: u32, guest: GuestId, since: Duration) -> bool {
+        let stood = self.engines.get(node as usize).and_then(|engine| engine.stood);
+        stood.is_some_and(|stood| stood.last >= since && stood.culprit != Some(guest))
+    }
+
+    /// Whether a step of an engine's recovery takes too long.
+    pub(crate) fn is_step_late(&self, node: u32, now: Duration) -> bool {
+        let recovery = self.engines.get(node as usize).and_then(|engine| engine.recovery);
+        recovery.is_some_and(|recovery| recovery.deadline <= now)
+    }
+
     /// Whether an engine is already recovering, alone or with its GPU.
     pub(crate) fn is_recovering(&self, node: u32) -> bool {
         let engine = self.engines.get(node as usize);
@@ -259,7 +296,7 @@ impl Tdr {
         let (step, deadline) =
             (Step::Preempting(self.last_preemption), now.saturating_add(self.policy.step));
         if let Some(engine) = self.engines.get_mut(node as usize) {
-            engine.recovery = Some(Recovery { hang, step, deadline });
+            engine.recovery = Some(Recovery { hang, step, deadline, is_cut_off: false });
         }
         self.last_preemption
     }
@@ -272,13 +309,20 @@ impl Tdr {
             return None;
         }
         let waiting = self.engines_of(gpu);
-        let recovery = &mut self.engines.get_mut(node as usize)?.recovery;
+        let Engine { recovery, stood, .. } = self.engines.get_mut(node as usize)?;
         let recovery = recovery.as_mut().filter(|recovery| recovery.deadline <= now)?;
+        // Seen at the beginning of this step, or later.
+        let stood = stood.is_some_and(|stood| stood.last + self.policy.step >= recovery.deadline);
         match recovery.step {
             Step::Preempting(_) => {
                 recovery.step = Step::ResettingEngine;
                 recovery.deadline = now.saturating_add(self.policy.step);
                 Some(Escalation::ResetEngine(recovery.hang.guilty))
+            }
+            Step::ResettingEngine if stood => {
+                recovery.deadline = now.saturating_add(self.policy.step);
+                let was_cut_off = std::mem::replace(&mut recovery.is_cut_off, true);
+                if was_cut_off { None } else { Some(Escalation::CutOff(recovery.hang)) }
             }
             Step::ResettingEngine => {
                 let hang = recovery.hang;

@@ -61,7 +61,7 @@ fn what_engines_go_on_to_use_comes_back_to_local_memory_with_its_bytes() {
     bench.model.state().contents.insert((client.guest, first), 7);
     let (_, idle) = placed(&mut bench, client);
     assert_eq!(page(&bench, client, used).segment, Segment::Backing);
-    let awake = EngineProgress { is_asleep: false, turns: 1, executing: None };
+    let awake = EngineProgress { is_asleep: false, turns: 1, executing: None, stands: false };
     bench.model.state().progress.insert(0, awake);
     for _ in 0..3 {
         assert_eq!(page(&bench, client, used).segment, Segment::Backing);
@@ -95,7 +95,7 @@ fn without_the_feature_nothing_is_looked_at_and_nothing_moves() {
     let (mut bench, client) = new(FEATURES);
     let (_, used) = placed(&mut bench, client);
     placed(&mut bench, client);
-    let awake = EngineProgress { is_asleep: false, turns: 1, executing: None };
+    let awake = EngineProgress { is_asleep: false, turns: 1, executing: None, stands: false };
     bench.model.state().progress.insert(0, awake);
     for _ in 0..5 {
         look(&mut bench, client, used);

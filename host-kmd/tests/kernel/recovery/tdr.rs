@@ -204,6 +204,43 @@ fn what_withstands_that_costs_all_guests_their_devices_and_the_kernel_carries_on
     assert_eq!(told(&mut bench), [(next.queue.0, FaultReason::ENGINE_TIMEOUT)]);
 }
 
+/// An engine that waits in a page fault of one guest's memory cannot be reset, and goes on by itself.
+#[test]
+fn an_engine_that_stands_costs_only_the_guest_in_whose_memory_it_stands() {
+    let mut bench = Bench::new(4);
+    let guests = [bench.guest(1), bench.guest(2)];
+    let [guilty, innocent] = guests.map(|guest| bench.connected(guest).0);
+    let stands = |bench: &Bench, stands| {
+        let executing = Some(guilty.id);
+        let progress = EngineProgress { is_asleep: false, turns: 1, executing, stands };
+        bench.model.state().progress.insert(0, progress);
+    };
+    hang(&mut bench, guilty).unwrap();
+    stands(&bench, true);
+    bench.later(STEP);
+    assert_eq!(bench.model.take_log(), [Call::ResetEngine(0)]);
+    for round in 0..4 {
+        bench.later(STEP);
+        assert!(!bench.model.take_log().contains(&Call::ResetAdapter));
+        let lost = [(guilty.queue.0, FaultReason::ENGINE_TIMEOUT)];
+        assert_eq!(told(&mut bench), lost[usize::from(round > 0)..]);
+    }
+    assert_eq!(
+        (status(&bench, guilty), status(&bench, innocent)),
+        (ABORT, ConnectionStatus::CONNECTED)
+    );
+    // The engine is back.
+    stands(&bench, false);
+    bench.raise(Interrupt::EngineReset { node: 0 });
+    assert_eq!(told(&mut bench), []);
+    assert_eq!(status(&bench, innocent), ConnectionStatus::CONNECTED);
+    // From now on what does not reset is reset harder.
+    hang(&mut bench, innocent).unwrap();
+    bench.later(STEP);
+    bench.later(STEP);
+    assert!(bench.model.take_log().contains(&Call::ResetAdapter));
+}
+
 /// This also holds with the time-out off, because the engine executes nothing else in the meantime.
 #[test]
 fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
@@ -214,7 +251,7 @@ fn a_turn_that_does_not_end_is_found_by_looking_while_an_engine_is_awake() {
         bench.doorbell(client);
         bench.connect(client).unwrap();
         let look = |bench: &mut Bench, turns, executing| {
-            let progress = EngineProgress { is_asleep: false, turns, executing };
+            let progress = EngineProgress { is_asleep: false, turns, executing, stands: false };
             bench.model.state().progress.insert(0, progress);
             bench.model.take_log();
             bench.later(TIMEOUT / 2);
@@ -366,7 +403,7 @@ fn an_engine_that_works_or_has_work_that_waits_stays_in_f0() {
     bench.model.state().engines.on = true;
     let (client, _) = bench.connected(guest);
     let fence = bench.call(client, &CreateNativeFence::new(client.device, 0)).unwrap();
-    let asleep = EngineProgress { is_asleep: true, turns: 0, executing: None };
+    let asleep = EngineProgress { is_asleep: true, turns: 0, executing: None, stands: false };
     for turns in 0..8 {
         // The engine was asleep at each look, but executed turns in between.
         bench.model.state().progress.insert(0, EngineProgress { turns, ..asleep });

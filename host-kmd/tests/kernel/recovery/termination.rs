@@ -4,7 +4,7 @@
 
 use crate::bench::{Bench, Client, TIMEOUT, submission};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::{Interrupt, PhysicalDoorbell, SlotValue};
+use bellhop_host_kmd::hardware::{EngineProgress, Interrupt, PhysicalDoorbell, SlotValue};
 use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::hw_queue::{DestroyHwQueue, HwQueueFlags};
 use bellhop_protocol::control::power::DevicePowerState;
@@ -84,6 +84,34 @@ fn kernel_mode_submissions_are_waited_for_too() {
     assert_eq!(bench.outcome(queue, request), None);
     bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence: 1 });
     assert_eq!(bench.outcome(queue, request), Some(Status::SUCCESS));
+}
+
+/// Its engine waits in a page fault of memory that somebody's VMM keeps from it. Only that guest's own time runs.
+#[test]
+fn the_time_in_which_an_engine_stands_for_another_guest_does_not_count() {
+    for is_own in [false, true] {
+        let mut bench = Bench::new(2);
+        let client = busy(&mut bench, 5);
+        let guest = bench.guest(2);
+        let (other, _) = bench.connected(guest);
+        let request = bench.begin(client, &NORMAL);
+        let executing = Some(if is_own { client.id } else { other.id });
+        for turns in 1..9 {
+            // Other turns, so that none of them is a hang.
+            let progress = EngineProgress { is_asleep: false, turns, executing, stands: true };
+            bench.model.state().progress.insert(0, progress);
+            bench.later(TIMEOUT / 2);
+        }
+        let is_lost = bench.events.iter().any(|(_, event)| event.kind == EventKind::HW_QUEUE_ERROR);
+        assert_eq!(is_lost, is_own);
+        if !is_own {
+            bench.model.state().progress.clear();
+            bench.model.signal(client.guest, client.fence_slot, 5);
+            bench.interrupt();
+            assert!(bench.events.is_empty());
+        }
+        assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+    }
 }
 
 #[test]

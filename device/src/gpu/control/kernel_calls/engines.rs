@@ -12,7 +12,13 @@ impl Engines for Gpu {
     fn engine_progress(&self, node: u32) -> Result<EngineProgress, UnknownId> {
         let port = self.engine(node)?;
         let (turns, executing) = port.turns.read();
-        Ok(EngineProgress { is_asleep: port.attention.is_asleep(), turns, executing })
+        let is_asleep = port.attention.is_asleep();
+        Ok(EngineProgress {
+            is_asleep,
+            turns,
+            executing,
+            stands: !is_asleep && port.thread.stands(),
+        })
     }
 
     fn reset_engine(&self, node: u32) -> Result<(), UnknownId> {

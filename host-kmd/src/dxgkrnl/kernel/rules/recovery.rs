@@ -32,6 +32,9 @@ impl Kernel {
             self.look_at_engines(effects);
         }
         for node in 0..self.miniport.node_count() {
+            if self.tdr.is_step_late(node, self.now) {
+                self.see_standing(node);
+            }
             match self.tdr.escalate(node, self.now) {
                 Some(Escalation::ResetEngine(guilty)) => {
                     let (guest, span) = self.hang_span(guilty);
@@ -42,6 +45,7 @@ impl Kernel {
                 Some(Escalation::ResetAdapter(gpu, hang)) => {
                     self.reset_adapter((node, gpu), hang, effects);
                 }
+                Some(Escalation::CutOff(hang)) => self.cut_off(node, hang, effects),
                 None => {}
             }
         }
@@ -51,12 +55,47 @@ impl Kernel {
     fn look_at_engines(&mut self, effects: &mut Vec<Effect>) {
         let mut looks_again = false;
         for node in 0..self.miniport.node_count() {
-            let progress = self.miniport.query_engine_status(node);
+            let progress = self.see_standing(node);
             self.look_for_hang(node, progress);
             looks_again |= self.look_for_idleness(node, progress, effects);
         }
         let next = looks_again.then(|| self.now.saturating_add(self.timeout / 2));
         self.tdr.look_next(next);
+    }
+
+    /// Looks at an engine, and notes whether it stands.
+    pub(crate) fn see_standing(&mut self, node: u32) -> EngineProgress {
+        let progress = self.miniport.query_engine_status(node);
+        if progress.stands {
+            let culprit = progress.executing.and_then(|queue| self.owner_of(queue));
+            self.tdr.see_standing(node, culprit, self.now);
+        }
+        progress
+    }
+
+    /// The guest that owns a queue, its system context's included.
+    fn owner_of(&self, queue: HwQueueId) -> Option<GuestId> {
+        let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
+        let system = || self.guests.iter().find(|(_, guest)| is_system(guest)).map(|(id, _)| *id);
+        self.queues.get(&queue).map(|owner| owner.guest).or_else(system)
+    }
+
+    /// An engine does not reset because it stands in memory of the guest that hung: its VMM keeps that from it. That
+    /// guest loses its devices, and nobody else anything. The recovery ends when the engine is back.
+    fn cut_off(&mut self, node: u32, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+        let (guest, span) = self.hang_span(guilty);
+        let Some(guest) = guest else { return };
+        tracing::error!(
+            parent: &span,
+            guest = guest.0,
+            node,
+            "hang: the engine stands in memory that the guest's VMM keeps from it; the guest loses its devices, and \
+             the engine goes on when the VMM lets it"
+        );
+        if let Guilty::Queue(queue) = guilty {
+            self.lose_context_of(queue, fault, effects);
+        }
+        self.fail_guest(guest, IN_ERROR, effects);
     }
 
     fn look_for_hang(&mut self, node: u32, progress: EngineProgress) {

@@ -143,10 +143,12 @@ impl Kernel {
                 }
                 Progress::Late(ending, waits) => {
                     let Ending { guest, process, .. } = ending;
-                    let mut held = waits.iter();
-                    let is_held = held.any(|wait| self.is_held_by_host(guest, process, *wait));
+                    let is_held = waits.iter().any(|wait| {
+                        self.is_held_by_host(guest, process, *wait)
+                            || self.is_held_by_another(guest, process, *wait)
+                    });
                     let phase = if is_held {
-                        // The host took that time, so the queues get it again.
+                        // The host or another guest took that time, so the queues get it again.
                         let deadline = self.now.saturating_add(self.timeout);
                         Phase::Draining { waits, deadline }
                     } else {
@@ -186,6 +188,18 @@ impl Kernel {
             let suspended = |by| context.state().is_suspended_by(by);
             suspended(Suspension::HOST) || is_moved && suspended(Suspension::MEMORY)
         })
+    }
+
+    /// Whether a queue could not do its work because its engine stood in memory of another guest, in the time that the
+    /// queue had.
+    fn is_held_by_another(&mut self, guest: GuestId, process: u32, wait: Drain) -> bool {
+        let Some(state) = self.guests.get(&guest) else { return false };
+        let queue = state.handles.get::<HwQueue>(process, wait.queue);
+        let context =
+            queue.and_then(|queue| state.handles.get::<Context>(process, queue.context()));
+        let Ok(node) = context.map(Context::node) else { return false };
+        self.see_standing(node);
+        self.tdr.stood_for_another(node, guest, self.now.saturating_sub(self.timeout))
     }
 
     /// The target has not finished its work in time, and loses it. Returns the ticket after which engines have left

@@ -14,7 +14,8 @@ impl Engines for Model {
         let asleep = EngineProgress { is_asleep: true, ..EngineProgress::default() };
         let state = self.state();
         if let Some(queue) = state.engines.stuck_in(node) {
-            return Ok(EngineProgress { is_asleep: false, turns: 1, executing: Some(queue) });
+            let executing = Some(queue);
+            return Ok(EngineProgress { is_asleep: false, turns: 1, executing, stands: false });
         }
         Ok(state.progress.get(&node).copied().unwrap_or(asleep))
     }
