@@ -68,10 +68,10 @@ pub struct GuestResources {
 
 /// What the kernel sends to one guest. Implemented by the transport.
 ///
-/// Calls come from the control plane's thread and must not block on the guest.
+/// Calls come from the control plane's thread and must not touch the guest's memory: its VMM can make that wait.
 pub trait GuestPort: Send {
     /// Answers a request; `reply` begins with a reply header.
-    fn reply(&self, token: RequestToken, reply: &[u8]);
+    fn reply(&self, token: RequestToken, reply: Vec<u8>);
 
     /// Sends the guest an event. The transport keeps it until the guest has room, within its own bound: a guest may
     /// never take an event.

@@ -203,7 +203,7 @@ impl<K: Kernels> Task<K> {
             match effect {
                 Effect::Reply { guest, token, reply } => {
                     if let Some(guest) = self.guests.get(&guest) {
-                        guest.span.in_scope(|| guest.port.reply(token, &reply));
+                        guest.span.in_scope(|| guest.port.reply(token, reply));
                     }
                 }
                 Effect::Event { guest, event } => {

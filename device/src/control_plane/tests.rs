@@ -72,7 +72,7 @@ impl Kernels for Script {
 struct Port(mpsc::UnboundedSender<(u64, Vec<u8>)>);
 
 impl GuestPort for Port {
-    fn reply(&self, token: RequestToken, reply: &[u8]) {
+    fn reply(&self, token: RequestToken, reply: Vec<u8>) {
         self.0.send((token.0, reply.to_vec())).unwrap();
     }
 

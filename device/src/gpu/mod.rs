@@ -42,6 +42,7 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::control::video::{VIDEO_DECODES, VIDEO_ENCODES, VideoCaps};
+use control::hand::Hand;
 use control::registry::Registry;
 use display::Displays;
 use engine::main_loop::{Engine, Times};
@@ -53,6 +54,7 @@ pub use shared::chain::ChainPlace;
 use shared::chain::{Chain, Member};
 use shared::chip::{Chip, EnginePort};
 pub use shared::config::GpuConfig;
+pub use shared::event::Event as EventFd;
 use shared::interrupt::Interrupts;
 pub use shared::nudge::{GuestEvents, Nudge};
 pub use shared::partition::DEFAULT_WEIGHT;
@@ -129,6 +131,8 @@ pub struct Gpu {
     cross_adapter: Arc<CrossAdapterMemory>,
     /// Number of guests that may be attached at once.
     places: AtomicU32,
+    /// Touches guests' memory for the control plane.
+    hand: Hand,
     /// No engine ever takes this lock.
     registry: Mutex<Registry>,
     /// What guests are told of kernels.
@@ -323,6 +327,7 @@ impl Gpu {
             remaps_doorbells: config.remaps_doorbells,
             cross_adapter,
             places: AtomicU32::new(0),
+            hand: Hand::default(),
             registry: Mutex::new(Registry::new(gpu, config.physical_doorbells)),
             kernel_caps,
             kernels,
@@ -440,7 +445,9 @@ impl Gpu {
     /// Replaces the guest's own memory and asks the engines to quiesce. Until they have, they use the old memory,
     /// which stays mapped.
     pub fn update_guest_memory(&self, guest: GuestId, memory: Arc<GuestMemoryMmap>) {
-        if let Some(partition) = self.registry().guests.get(&guest) {
+        let partition = self.registry().guests.get(&guest).cloned();
+        // Without the lock: the earlier memory may be unmapped here, which waits while the VMM punches a hole there.
+        if let Some(partition) = partition {
             partition.update_memory(&memory);
             if let Some(workers) = &self.workers {
                 workers.resize(partition);
@@ -534,7 +541,9 @@ impl Gpu {
             workers.end_guest(guest);
         }
         self.displays.detach(guest);
-        self.registry().remove_guest(&self.chip, guest);
+        // Dropped without the lock, as in [`Self::update_guest_memory`].
+        let partition = self.registry().remove_guest(&self.chip, guest);
+        drop(partition);
         self.chip.quiesce();
     }
 

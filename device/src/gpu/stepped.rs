@@ -37,12 +37,14 @@ impl Gpu {
         first: &Sender<SteppedEngine>,
     ) -> io::Result<Arc<Self>> {
         let mut is_first = true;
-        Self::start_engines(config, cross_adapter, place, |name, engine| {
+        let gpu = Self::start_engines(config, cross_adapter, place, |name, engine| {
             if std::mem::take(&mut is_first) {
                 let sent = first.send(SteppedEngine(engine));
                 return sent.map(|()| None).map_err(|_| io::ErrorKind::BrokenPipe.into());
             }
             Builder::new().name(name).spawn(|| engine.run()).map(Some)
-        })
+        })?;
+        gpu.hand.use_own_thread();
+        Ok(gpu)
     }
 }

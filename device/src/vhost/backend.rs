@@ -10,7 +10,7 @@ use super::ring::{Memory, Ring};
 use super::standing::Standing;
 use super::takeover::Takeover;
 use crate::control_plane::KernelHandle;
-use crate::gpu::Gpu;
+use crate::gpu::{EventFd, Gpu};
 use crate::log::guest_span;
 use bellhop_host_kmd::hardware::{FrontEnd, GuestId, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
@@ -22,6 +22,7 @@ use bellhop_protocol::features::{Features, Version};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tracing::{Span, debug, info, warn};
@@ -103,6 +104,10 @@ struct Shared {
     front_end: FrontEnd,
     memory: Memory,
     rings: [Arc<Ring>; QUEUE_COUNT as usize],
+    /// Wakes the guest's thread when there are replies or events to hand out.
+    wake: Arc<EventFd>,
+    /// The front end's connection, if there is one.
+    connection: Option<Arc<UnixStream>>,
     state: Mutex<State>,
 }
 
@@ -134,15 +139,20 @@ enum Session {
 }
 
 impl GuestBackend {
-    /// A back end for a new connection of this front end.
+    /// A back end for a new connection of this front end; without a connection, its caller stands for the front end.
     ///
     /// # Errors
-    /// Never fails: see [`Ring::new`].
-    pub fn new(host: Host, front_end: FrontEnd) -> Result<Self, virtio_queue::Error> {
+    /// If the process is out of file descriptors.
+    pub fn new(
+        host: Host,
+        front_end: FrontEnd,
+        connection: Option<Arc<UnixStream>>,
+    ) -> io::Result<Self> {
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let ring = || Ring::new(memory.clone(), Arc::clone(&host.calls)).map(Arc::new);
-        let rings = [ring()?, ring()?];
-        let shared = Shared { host, front_end, memory, rings, state: Mutex::default() };
+        let rings = [ring().map_err(io::Error::other)?, ring().map_err(io::Error::other)?];
+        let (wake, state) = (Arc::new(EventFd::new()?), Mutex::default());
+        let shared = Shared { host, front_end, memory, rings, wake, connection, state };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -164,6 +174,9 @@ impl GuestBackend {
             channel.shut_down();
         }
         self.shared.stop(Session::Closed);
+        // Unmapped by this thread, which is the guest's own: it waits if the VMM punches a hole there meanwhile.
+        let memory = self.shared.memory.lock();
+        memory.unwrap_or_else(PoisonError::into_inner).replace(GuestMemoryMmap::new());
     }
 
     /// The guest's queues.
@@ -246,6 +259,19 @@ impl GuestBackend {
         }
     }
 
+    /// Becomes readable each time that there is something for [`Self::hand_out`]. It stays readable: wait for its edge.
+    #[must_use]
+    pub fn wake(&self) -> &EventFd {
+        &self.shared.wake
+    }
+
+    /// Called by the guest's own thread: writes the replies and events that were sent since into the guest's memory.
+    pub fn hand_out(&self) {
+        if let Session::Running { port, .. } = &self.shared.lock().session {
+            port.hand_out();
+        }
+    }
+
     /// Called when a queue is kicked or starts.
     ///
     /// # Errors
@@ -317,7 +343,9 @@ impl Shared {
         }
         let call = Arc::clone(events.call());
         self.host.gpu.set_guest_nudge(guest, call);
-        let port = Arc::new(QueuePort::new(Arc::clone(control), Arc::clone(events)));
+        let wake = Arc::clone(&self.wake);
+        let connection = self.connection.clone();
+        let port = Arc::new(QueuePort::new(self.rings.clone(), wake, connection));
         let queue = Arc::clone(&port);
         self.host.gpu.set_guest_events(guest, queue);
         state.session = Session::Mapping(guest);
@@ -387,6 +415,8 @@ impl Shared {
             kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         });
         port.take_requests(guest, &self.host.kernel);
+        // The display may have sent events before this was its port.
+        self.wake.signal();
         state.session = Session::Running { guest, port, span: Span::current() };
     }
 

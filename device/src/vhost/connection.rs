@@ -3,8 +3,9 @@
 //! One connection of a front end: the thread that receives its messages and the guest's kicks, from the first to
 //! the last.
 //!
-//! The thread waits only for its own front end, and only for a bounded time: a message that has begun arrives in
-//! full, or the connection ends.
+//! The thread waits only for its own front end: for a bounded time for the rest of a message, and in the guest's
+//! memory for as long as the front end punches holes there. It is the one thread that reads requests from the guest's
+//! memory and writes replies and events to it, so nobody else waits then.
 
 use super::backend::{GuestBackend, Host, ServiceError};
 use super::channel::{self, Channel, ChannelError};
@@ -40,7 +41,8 @@ const READY: usize = 8;
 const MESSAGES: u64 = 0;
 const LOSSES: u64 = 1;
 const CHANNEL: u64 = 2;
-const KICKS: u64 = 3;
+const WAKE: u64 = 3;
+const KICKS: u64 = 4;
 
 /// Why the device ends a connection.
 #[derive(Debug, thiserror::Error)]
@@ -117,8 +119,9 @@ impl Connection {
     pub fn new(host: Host, socket: UnixStream, front_end: FrontEnd) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         let (span, memory_limit) = (host.span.clone(), host.memory_limit);
-        let backend = GuestBackend::new(host, front_end).map_err(io::Error::other)?;
-        Ok(Self { socket: Arc::new(socket), backend, span, memory_limit })
+        let socket = Arc::new(socket);
+        let backend = GuestBackend::new(host, front_end, Some(Arc::clone(&socket)))?;
+        Ok(Self { socket, backend, span, memory_limit })
     }
 
     /// The guest, while it runs.
@@ -159,6 +162,7 @@ impl Connection {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         epoll::add(&epoll, &self.socket, epoll::EventData::new_u64(MESSAGES), flags)?;
         epoll::add(&epoll, lost_memory::event()?, epoll::EventData::new_u64(LOSSES), flags)?;
+        epoll::add(&epoll, self.backend.wake(), epoll::EventData::new_u64(WAKE), flags)?;
         let (kicks, has_hung_up) = (Default::default(), false);
         Conversation { connection: self, messages, handler, epoll, kicks, has_hung_up }.run()
     }
@@ -263,6 +267,7 @@ impl Conversation<'_> {
                     return Err(ConnectionError::UnaskedAnswer);
                 }
                 CHANNEL => {}
+                WAKE => self.connection.backend.hand_out(),
                 queue => self.take_kick(queue - KICKS)?,
             }
         }

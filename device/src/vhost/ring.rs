@@ -14,7 +14,7 @@ use vm_memory::{GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryM
 /// Guest memory, which the front end may replace.
 pub type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 
-/// A virtqueue. The guest's connection thread and the control plane use it.
+/// A virtqueue. Only threads that serve its guest alone use it, since the guest's VMM can make them wait in its memory.
 pub struct Ring {
     memory: Memory,
     call: Arc<Call>,

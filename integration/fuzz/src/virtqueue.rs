@@ -163,7 +163,7 @@ fn requests() -> [Vec<u8>; REQUEST_KINDS] {
 
 impl Guest {
     fn new() -> Self {
-        let backend = GuestBackend::new(HOST.clone(), FrontEnd::default()).unwrap();
+        let backend = GuestBackend::new(HOST.clone(), FrontEnd::default(), None).unwrap();
         backend.take_features(backend.features());
         let memory = memory(&[LOW, HIGH]);
         let mut guest = Self { backend, memory, offered: [0; 2], writable: None };
@@ -255,6 +255,7 @@ impl Guest {
 
     fn settle(&self) {
         crate::host::settle();
+        self.backend.hand_out();
     }
 
     /// Stops the control queue first, as a VMM does.
@@ -343,6 +344,7 @@ impl Guest {
         let taken = self.backend.rings()[0].next_available();
         // The destruction of a process waits for the engines.
         eventually("all chains that were taken are given back", || {
+            self.backend.hand_out();
             self.read_u16(RINGS[0][2] + 2) == taken
         });
         let mut kept = vec![0; (HIGH.end - REPLIES) as usize];

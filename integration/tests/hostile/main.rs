@@ -8,6 +8,7 @@ mod everything;
 mod evicted;
 mod front_ends;
 mod garbage;
+mod holes;
 mod killed;
 mod limits;
 mod log;

@@ -137,8 +137,9 @@ impl Registry {
         true
     }
 
-    /// Removes a guest and all its remaining objects.
-    pub fn remove_guest(&mut self, chip: &Chip, guest: GuestId) {
+    /// Removes a guest and all its remaining objects. Returns the guest, so that its memory is not unmapped under the
+    /// registry's lock.
+    pub fn remove_guest(&mut self, chip: &Chip, guest: GuestId) -> Option<Arc<Partition>> {
         let queues = self.queues.values().filter(|queue| queue.partition.id() == guest);
         for queue in queues.map(|queue| queue.id).collect::<Vec<_>>() {
             self.remove_queue(chip, queue);
@@ -147,8 +148,9 @@ impl Registry {
             partition.stop_rotation();
         }
         self.spaces.retain(|_, (owner, _)| *owner != guest);
-        self.guests.remove(&guest);
+        let removed = self.guests.remove(&guest);
         self.unpark();
+        removed
     }
 }
 

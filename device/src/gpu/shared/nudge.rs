@@ -6,8 +6,9 @@
 //! guest that the engine nudges directly re-checks its fences at once. A nudge is a hint: losing one does no harm,
 //! since the event follows.
 //!
-//! A VSYNC event is worth as much as it is regular, so the display puts it into the guest's event queue by itself. By the
-//! control plane it would wait for more threads to wake up, and for whatever the control plane does just then.
+//! A VSYNC event is worth as much as it is regular, so the display sends it by itself, and the guest's own thread puts it
+//! into the guest's event queue. By the control plane it would wait for more threads to wake up, and for whatever the
+//! control plane does just then.
 
 use bellhop_protocol::event::Event;
 use std::fmt::Debug;
@@ -19,8 +20,11 @@ pub trait Nudge: Debug + Send + Sync {
     fn nudge(&self);
 }
 
-/// The event queue of one guest.
+/// The event queue of one guest, and its connection.
 pub trait GuestEvents: Debug + Send + Sync {
     /// Adds an event behind those that are there. Never waits, whatever the guest and its VMM do.
     fn send(&self, event: Event);
+
+    /// Ends the guest's connection. Never waits either.
+    fn hang_up(&self);
 }

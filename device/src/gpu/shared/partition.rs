@@ -25,7 +25,7 @@ use bellhop_protocol::event::Event;
 use bellhop_protocol::handoff::tlb::Flushes;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use vm_memory::GuestMemoryMmap;
 
@@ -61,6 +61,8 @@ pub struct Partition {
     nudge: OnceLock<Arc<dyn Nudge>>,
     /// Its event queue, for hardware that tells it of something by itself.
     events: OnceLock<Arc<dyn GuestEvents>>,
+    /// Whether its VMM keeps its memory from the host.
+    is_withheld: AtomicBool,
     /// The rotation of its doorbell pages, if its VMM moves them.
     rotation: OnceLock<Arc<Rotation>>,
 }
@@ -104,6 +106,7 @@ impl Partition {
             kick: OnceLock::new(),
             nudge: OnceLock::new(),
             events: OnceLock::new(),
+            is_withheld: AtomicBool::new(false),
             rotation: OnceLock::new(),
         })
     }
@@ -179,6 +182,24 @@ impl Partition {
         if let Some(events) = self.events.get() {
             events.send(event);
         }
+    }
+
+    /// Control plane: its VMM keeps memory from the host that the host needs, so its connection ends.
+    pub fn withhold(&self) {
+        // Relaxed: only the control plane looks at it.
+        self.is_withheld.store(true, Ordering::Relaxed);
+        tracing::error!(
+            guest = self.id.0,
+            "the guest's VMM keeps memory from the host; the guest's connection ends"
+        );
+        if let Some(events) = self.events.get() {
+            events.hang_up();
+        }
+    }
+
+    /// Control plane: whether its VMM kept memory from the host. The control plane touches none of it then.
+    pub fn is_withheld(&self) -> bool {
+        self.is_withheld.load(Ordering::Relaxed)
     }
 
     /// The windows of its system context.

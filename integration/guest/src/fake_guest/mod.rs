@@ -41,6 +41,7 @@ use front_end::{FrontEnd, Queues};
 use notifications::{EventFds, Manners};
 use ram::GuestRam;
 pub use ram::Plugged;
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -257,6 +258,14 @@ impl FakeGuest {
     /// When guest memory is sealed.
     pub fn shrink_memory(&self, bytes: u64) -> Result<(), FakeGuestError> {
         self.ram.shrink(bytes)
+    }
+
+    /// The file that is guest memory, from its first byte on.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn memory_file(&self) -> Result<File, FakeGuestError> {
+        self.ram.file()
     }
 
     /// Reads the device's configuration as a driver does.

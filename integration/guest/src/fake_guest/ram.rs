@@ -177,6 +177,13 @@ impl GuestRam {
             .map_err(|error| FakeGuestError::Io("cannot shrink the guest's memory", error.into()))
     }
 
+    /// The file of the memory.
+    pub(super) fn file(&self) -> Result<File, FakeGuestError> {
+        let file = self.region.file_offset().map(|file| file.file().try_clone());
+        let file = file.unwrap_or_else(|| Err(std::io::ErrorKind::NotFound.into()));
+        file.map_err(|error| FakeGuestError::Io("guest memory", error))
+    }
+
     /// The first guest-physical address behind all memory.
     pub(super) fn end(&self) -> u64 {
         self.extents(0, self.size()).last().map_or(0, |last| last.address + last.length)

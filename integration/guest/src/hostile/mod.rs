@@ -9,9 +9,11 @@
 mod attacks;
 mod front_end;
 mod noise;
+mod punch;
 
 pub use front_end::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};
 pub use noise::{Noise, descriptors, packets, request};
+pub use punch::Punch;
 
 use crate::fake_guest::FakeGuest;
 use attacks::ATTACKS;

@@ -4,6 +4,7 @@
 
 use super::Gpu;
 use crate::gpu::display::GuestDisplay;
+use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
     ConnectorUse, Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Monitor, PointerShape,
     SourceAddress, UnknownId,
@@ -75,7 +76,10 @@ impl Display for Gpu {
         source: u32,
         shape: Option<PointerShape>,
     ) -> Result<(), UnknownId> {
-        self.display(guest)?.set_pointer(source, shape);
+        let display = self.display(guest)?;
+        // It reads the shape. A guest that is given up shows no pointer.
+        let set = move |_: &Arc<Partition>| display.set_pointer(source, shape);
+        let _ = self.hand.touch(&self.guest(guest)?, set);
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 
 use super::Gpu;
 use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
     DoorbellModel, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding, RotationProgress,
     UnknownId,
@@ -14,15 +15,21 @@ use bellhop_protocol::handoff::publication;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Calls `act` with the words of a queue's doorbell.
-fn with_doorbell(queue: &HwQueue, act: impl FnOnce(DoorbellWords<'_>)) -> Result<(), UnknownId> {
-    let ring = queue.ring.load_full();
-    let words = ring.as_ref().and_then(|ring| queue.doorbell(ring));
-    act(words.ok_or(UnknownId::Ring(queue.id))?);
-    Ok(())
-}
-
 impl Gpu {
+    /// Calls `act` with the words of a queue's doorbell.
+    fn with_doorbell(
+        &self,
+        queue: &Arc<HwQueue>,
+        act: impl FnOnce(DoorbellWords<'_>) + Send + 'static,
+    ) -> Result<(), UnknownId> {
+        let touched = Arc::clone(queue);
+        let has_words = self.hand.touch(&queue.partition, move |_| {
+            let ring = touched.ring.load_full();
+            ring.as_ref().and_then(|ring| touched.doorbell(ring)).map(act).is_some()
+        });
+        has_words.unwrap_or(true).then_some(()).ok_or(UnknownId::Ring(queue.id))
+    }
+
     /// The status word to publish.
     fn status(&self, connection: ConnectionStatus) -> DoorbellStatus {
         DoorbellStatus::new(connection).with_logging_level(self.chip.logging_level())
@@ -41,20 +48,24 @@ impl Doorbells for Gpu {
 
     fn bind_ring(&self, queue: HwQueueId, ring: RingBinding) -> Result<(), UnknownId> {
         let queue = self.queue(queue)?;
-        let bar = queue.partition.bar();
-        let words = (bar.doorbell(ring.slot), bar.doorbell_word(ring.slot));
-        let (Some(doorbell), Some(word), Some(last_queued)) =
-            (words.0, words.1, bar.last_queued(ring.slot))
-        else {
-            return Err(UnknownId::DoorbellSlot(ring.slot));
-        };
-        doorbell.connect(self.status(ConnectionStatus::DISCONNECTED_RETRY));
-        // Other queues share the word of a global doorbell, and it need not be initialised.
-        if self.doorbell_model == DoorbellModel::Dedicated {
-            // Relaxed, like the next store: `ring` hands both over to the engine, and the reply to the guest.
-            word.store(0, Ordering::Relaxed);
+        let (slot, status) = (ring.slot, self.status(ConnectionStatus::DISCONNECTED_RETRY));
+        let is_dedicated = self.doorbell_model == DoorbellModel::Dedicated;
+        let is_there = self.hand.touch(&queue.partition, move |partition| {
+            let bar = partition.bar();
+            let words = (bar.doorbell(slot), bar.doorbell_word(slot), bar.last_queued(slot));
+            let (Some(doorbell), Some(word), Some(last_queued)) = words else { return false };
+            doorbell.connect(status);
+            // Other queues share the word of a global doorbell, and it need not be initialised.
+            if is_dedicated {
+                // Relaxed, like the next store: `ring` hands both over to the engine, and the reply to the guest.
+                word.store(0, Ordering::Relaxed);
+            }
+            last_queued.store(0, Ordering::Relaxed);
+            true
+        });
+        if !is_there.unwrap_or(true) {
+            return Err(UnknownId::DoorbellSlot(slot));
         }
-        last_queued.store(0, Ordering::Relaxed);
         queue.ring.store(Some(Arc::new(ring)));
         Ok(())
     }
@@ -70,8 +81,11 @@ impl Doorbells for Gpu {
     fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
         let queue = self.queue(queue)?;
         let ring = queue.ring.load_full();
-        let word = ring.as_ref().and_then(|ring| queue.partition.bar().last_queued(ring.slot));
-        Ok(word.map_or(0, publication::read))
+        let Some(slot) = ring.map(|ring| ring.slot) else { return Ok(0) };
+        let read = move |partition: &Arc<Partition>| {
+            partition.bar().last_queued(slot).map_or(0, publication::read)
+        };
+        Ok(self.hand.touch(&queue.partition, read).unwrap_or(0))
     }
 
     fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) -> Result<(), UnknownId> {
@@ -127,7 +141,8 @@ impl Doorbells for Gpu {
         if status == ConnectionStatus::CONNECTED {
             queue.set_settling(false);
         }
-        let published = with_doorbell(&queue, |words| words.connect(self.status(status)));
+        let status = self.status(status);
+        let published = self.with_doorbell(&queue, move |words| words.connect(status));
         // The kick comes last: an engine that fell asleep before this has not armed the doorbell, which was not yet
         // connected; and a guest may have rung before an engine watched.
         self.kick_queue(&queue);
@@ -140,6 +155,7 @@ impl Doorbells for Gpu {
         reason: ConnectionStatus,
     ) -> Result<(), UnknownId> {
         let queue = self.queue(queue)?;
-        with_doorbell(&queue, |words| words.disconnect(self.status(reason)))
+        let status = self.status(reason);
+        self.with_doorbell(&queue, move |words| words.disconnect(status))
     }
 }

@@ -3,6 +3,7 @@
 //! Fences, and the fence logs of HW queues.
 
 use super::{Gpu, each};
+use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, FenceLogBuffer, FenceLogs, FenceStorage, Fences, GuestId, HwQueueId, QueueLog,
     SlotValue, UnknownId,
@@ -10,6 +11,30 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::handoff::fence::FenceCell;
 use bellhop_protocol::handoff::fence_log::FenceLog;
+use std::sync::Arc;
+
+/// Whether one of these fences of a guest is published, and whether it has all of them.
+fn published(
+    partition: &Partition,
+    slots: impl Iterator<Item = u32>,
+) -> (bool, Result<(), UnknownId>) {
+    slots.fold((false, Ok(())), |(published, known), slot| match partition.fence(slot) {
+        Some(fence) => (published || fence.published.is_some(), known),
+        None => (published, known.and(Err(UnknownId::FenceSlot(slot)))),
+    })
+}
+
+impl Gpu {
+    /// Does something with a guest's fences, which touches memory that the guest has if they are published.
+    fn publishing<T: Send + 'static>(
+        &self,
+        partition: &Arc<Partition>,
+        are_published: bool,
+        act: impl FnOnce(&Arc<Partition>) -> T + Send + 'static,
+    ) -> Option<T> {
+        if are_published { self.hand.touch(partition, act) } else { Some(act(partition)) }
+    }
+}
 
 impl Fences for Gpu {
     fn create_fence(
@@ -19,8 +44,10 @@ impl Fences for Gpu {
         storage: FenceStorage,
         initial: Option<u64>,
     ) -> Result<(), UnknownId> {
-        let was_made = self.guest(guest)?.create_fence(slot, storage, initial);
-        was_made.then_some(()).ok_or(UnknownId::Storage(storage.current))
+        let create =
+            move |partition: &Arc<Partition>| partition.create_fence(slot, storage, initial);
+        let was_made = self.publishing(&self.guest(guest)?, storage.published, create);
+        was_made.unwrap_or(true).then_some(()).ok_or(UnknownId::Storage(storage.current))
     }
 
     fn open_fence(
@@ -69,19 +96,24 @@ impl Fences for Gpu {
         always: bool,
     ) -> Result<(), UnknownId> {
         let partition = self.guest(guest)?;
-        each(values, |SlotValue { slot, value }| {
-            let fence = partition.fence(*slot).ok_or(UnknownId::FenceSlot(*slot))?;
-            if always {
+        let (are_published, known) = published(&partition, values.iter().map(|value| value.slot));
+        let values = values.to_vec();
+        let engines = self.publishing(&partition, are_published, move |partition| {
+            // Once the guest is given up, its slots may become other fences.
+            let values = values.iter().take_while(|_| !partition.is_withheld());
+            let engines = values.filter_map(|SlotValue { slot, value }| {
+                let fence = partition.fence(*slot)?;
                 // First: a later signal then counts as one that goes backwards.
-                self.chip.release_waiters(fence.abandon().engines);
-            }
-            // If an engine's signal got further, there is nothing to do. The caller finds the CPU waits that the
-            // value releases.
-            if let Ok(signaled) = fence.cell.signal(fence.published, *value) {
-                self.chip.release_waiters(signaled.engines);
-            }
-            Ok(())
-        })
+                let abandoned = if always { fence.abandon().engines } else { 0 };
+                // If an engine's signal got further, there is nothing to do. The caller finds the CPU waits that the
+                // value releases.
+                let signaled = fence.cell.signal(fence.published, *value);
+                Some(abandoned | signaled.map_or(0, |signaled| signaled.engines))
+            });
+            engines.fold(0, |all, engines| all | engines)
+        });
+        self.chip.release_waiters(engines.unwrap_or(0));
+        known
     }
 
     fn notify_current_values(
@@ -91,14 +123,20 @@ impl Fences for Gpu {
         always: bool,
     ) -> Result<(), UnknownId> {
         let partition = self.guest(guest)?;
-        each(slots, |slot| {
-            let fence = partition.fence(*slot).ok_or(UnknownId::FenceSlot(*slot))?;
-            let signaled =
-                if always { fence.abandon() } else { fence.cell.evaluate(fence.published) };
-            // The caller finds the CPU waits that the value releases.
-            self.chip.release_waiters(signaled.engines);
-            Ok(())
-        })
+        let (are_published, known) = published(&partition, slots.iter().copied());
+        let slots = slots.to_vec();
+        let engines = self.publishing(&partition, are_published, move |partition| {
+            let slots = slots.iter().take_while(|_| !partition.is_withheld());
+            let fences = slots.filter_map(|slot| partition.fence(*slot));
+            let signaled = fences.map(|fence| match always {
+                true => fence.abandon(),
+                false => fence.cell.evaluate(fence.published),
+            });
+            signaled.fold(0, |all, signaled| all | signaled.engines)
+        });
+        // The caller finds the CPU waits that the values release.
+        self.chip.release_waiters(engines.unwrap_or(0));
+        known
     }
 }
 

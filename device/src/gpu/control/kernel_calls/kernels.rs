@@ -3,10 +3,13 @@
 //! Kernels that guests bring.
 
 use super::Gpu;
+use crate::gpu::shared::partition::Partition;
+use crate::gpu::workers::kernels::source::Source;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, KernelNumber, KernelRefusal, KernelSource, Kernels, UnknownId,
 };
 use bellhop_protocol::control::kernel::KernelCaps;
+use std::sync::Arc;
 
 impl Kernels for Gpu {
     fn kernel_caps(&self) -> KernelCaps {
@@ -25,6 +28,11 @@ impl Kernels for Gpu {
         let (Some(kernels), Some(workers)) = (&self.kernels, &self.workers) else {
             return Err(KernelRefusal::NoKernels);
         };
+        let (start, own) = (source.spirv, Arc::clone(&space));
+        let read =
+            move |partition: &Arc<Partition>| Source::read(source, &own, &partition.memory());
+        let source = self.hand.touch(&partition, read).unwrap_or(Err(start));
+        let source = source.map_err(KernelRefusal::Unreadable)?;
         kernels.create(&partition, &space, source, number, &workers.guest(&partition))
     }
 

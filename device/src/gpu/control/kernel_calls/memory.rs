@@ -3,10 +3,12 @@
 //! The kernel's access to guest memory.
 
 use super::Gpu;
+use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{GuestId, Memory, Segment, UnknownId};
 use bellhop_protocol::bar::AreaKind;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::handoff::publication;
+use std::sync::Arc;
 
 impl Memory for Gpu {
     fn zero_memory(
@@ -16,7 +18,8 @@ impl Memory for Gpu {
         offset: u64,
         length: u64,
     ) -> Result<(), UnknownId> {
-        if let Err(error) = self.guest(guest)?.zero(segment, offset, length) {
+        let zero = move |partition: &Arc<Partition>| partition.zero(segment, offset, length);
+        if let Some(Err(error)) = self.hand.touch(&self.guest(guest)?, zero) {
             tracing::error!(%error, guest = guest.0, ?segment, offset, length, "cannot zero memory");
         }
         Ok(())
@@ -47,8 +50,10 @@ impl Memory for Gpu {
 
     fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId> {
         let partition = self.guest(guest)?;
-        let word = partition.bar().local_word(offset);
-        Ok(word.map_or(0, publication::read))
+        let read = move |partition: &Arc<Partition>| {
+            partition.bar().local_word(offset).map_or(0, publication::read)
+        };
+        Ok(self.hand.touch(&partition, read).unwrap_or(0))
     }
 
     fn write_dma_buffer(

@@ -87,7 +87,7 @@ impl Kernels {
         &self,
         partition: &Partition,
         space: &AddressSpace,
-        source: KernelSource,
+        source: Source,
         number: Option<KernelNumber>,
         workers: &Arc<GuestWorkers>,
     ) -> Result<KernelNumber, KernelRefusal> {
@@ -104,8 +104,6 @@ impl Kernels {
         }
         let next = owner.last.checked_add(1).ok_or(KernelRefusal::Full)?;
         let number = number.map_or(next, |number| number.0);
-        let memory = partition.memory();
-        let source = Source::read(source, space, &memory).map_err(KernelRefusal::Unreadable)?;
         let module = owner.remembered.module(source).map_err(|error| {
             tracing::error!(%error, guest = guest.0, "cannot keep a kernel");
             KernelRefusal::Full

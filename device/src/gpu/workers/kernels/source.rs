@@ -23,7 +23,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Control plane: copies a kernel's source from a process's memory, once. What the process stores there meanwhile
+    /// Control plane's hand: copies a kernel's source from a process's memory, once. What the process stores there meanwhile
     /// may be copied or not.
     ///
     /// # Errors

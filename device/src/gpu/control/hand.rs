@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The thread that touches memory of guests in place of the control plane.
+//!
+//! A guest's VMM, and its workers, have descriptors of the memory that the guest shares with the host: of its own, and of
+//! the BAR. Each of them can punch a hole there, and whoever touches the memory then waits until the hole is complete,
+//! which nothing can interrupt. Engines cannot help touching a guest's memory. The control plane, for which all guests
+//! wait, can: it has another thread do it, and waits for the result for as long as that thread does not *stand*.
+//!
+//! A guest whose memory is kept from the host loses its connection, and the control plane touches its memory no more. The
+//! thread that stands is left to itself; it ends when the hole is complete.
+
+use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::thread::HostThread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// Time between two looks at a thread that has no result yet.
+const LOOK: Duration = Duration::from_millis(10);
+/// So many looks in a row find a thread standing that waits for a hole. Memory that the host's kernel reads from swap is
+/// there sooner.
+const LOOKS: u32 = 5;
+
+type Touch = Box<dyn FnOnce() + Send>;
+
+/// Touches guests' memory, one touch after another.
+#[derive(Debug, Default)]
+pub struct Hand {
+    helper: Mutex<Option<Helper>>,
+    /// Whether the caller's own thread does it, for programs that step the device.
+    is_own: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Helper {
+    /// The channel hands over what the caller did before, and the result's channel what the touch did.
+    touches: Sender<Touch>,
+    thread: Arc<HostThread>,
+}
+
+impl Helper {
+    fn start() -> std::io::Result<Self> {
+        let (touches, next) = mpsc::channel::<Touch>();
+        let thread = Arc::new(HostThread::default());
+        let own = Arc::clone(&thread);
+        Builder::new().name("hand".into()).spawn(move || {
+            own.begin();
+            next.into_iter().for_each(|touch| touch());
+        })?;
+        Ok(Self { touches, thread })
+    }
+
+    /// Has the thread do it, and waits until it has, or stands.
+    fn touch<T: Send + 'static>(
+        &self,
+        touch: impl FnOnce() -> T + Send + 'static,
+        stands: impl Fn(&HostThread) -> bool,
+    ) -> Option<T> {
+        let (done, result) = mpsc::sync_channel(1);
+        let touch = move || {
+            // Who no longer waits for the result has given this thread up.
+            let _ = done.send(touch());
+        };
+        self.touches.send(Box::new(touch)).ok()?;
+        wait(&result, || stands(&self.thread))
+    }
+}
+
+/// Waits for a result, unless the thread that owes it stands.
+fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool) -> Option<T> {
+    let mut stood = 0;
+    while stood < LOOKS {
+        match result.recv_timeout(LOOK) {
+            Ok(result) => return Some(result),
+            Err(RecvTimeoutError::Timeout) if stands() => stood += 1,
+            Err(RecvTimeoutError::Timeout) => stood = 0,
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    None
+}
+
+impl Hand {
+    /// From now on the caller's own thread does it.
+    #[cfg(feature = "stepped")]
+    pub fn use_own_thread(&self) {
+        self.is_own.store(true, Ordering::Relaxed);
+    }
+
+    /// Does something in a guest's memory. `None` if the guest's memory is kept from the host: the guest loses its
+    /// connection then, and nothing is done for it any more.
+    pub fn touch<T: Send + 'static>(
+        &self,
+        partition: &Arc<Partition>,
+        touch: impl FnOnce(&Arc<Partition>) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.touch_unless(partition, touch, HostThread::stands)
+    }
+
+    fn touch_unless<T: Send + 'static>(
+        &self,
+        partition: &Arc<Partition>,
+        touch: impl FnOnce(&Arc<Partition>) -> T + Send + 'static,
+        stands: impl Fn(&HostThread) -> bool,
+    ) -> Option<T> {
+        if partition.is_withheld() {
+            return None;
+        }
+        if self.is_own.load(Ordering::Relaxed) {
+            return Some(touch(partition));
+        }
+        // Only the control plane takes the lock.
+        let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready = match helper.take() {
+            Some(ready) => ready,
+            None => match Helper::start() {
+                Ok(started) => started,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot start a thread; the control plane touches a guest's memory itself");
+                    return Some(touch(partition));
+                }
+            },
+        };
+        let own = Arc::clone(partition);
+        let result = ready.touch(move || touch(&own), stands);
+        match result {
+            Some(_) => *helper = Some(ready),
+            None => partition.withhold(),
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::memory::cross_memory::CrossAdapterMemory;
+    use bellhop_host_kmd::hardware::{GuestId, SegmentSizes};
+    use bellhop_protocol::bar::BarLayout;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use vm_memory::GuestMemoryMmap;
+
+    fn guest(id: u64) -> Arc<Partition> {
+        let layout = BarLayout { doorbell_count: 1, fence_count: 1, local_memory: 0x1000 };
+        let (memory, shared) = (GuestMemoryMmap::new(), CrossAdapterMemory::new(0).unwrap());
+        let sizes = SegmentSizes::default();
+        let guest = Partition::new(GuestId(id), layout, sizes, 0, &memory, Arc::new(shared), 1);
+        Arc::new(guest.unwrap())
+    }
+
+    #[test]
+    fn it_is_done_in_order_on_one_thread_that_is_not_the_callers() {
+        let (hand, guest) = (Hand::default(), guest(1));
+        let ids: Vec<_> =
+            (0..3).map(|_| hand.touch(&guest, |_| thread::current().id()).unwrap()).collect();
+        assert!(ids.iter().all(|id| *id == ids[0] && *id != thread::current().id()));
+        assert_eq!(hand.touch(&guest, |guest| guest.id()), Some(GuestId(1)));
+    }
+
+    #[test]
+    fn a_thread_that_is_slow_is_waited_for() {
+        let (hand, guest) = (Hand::default(), guest(1));
+        let (go, gone) = channel();
+        let looks = std::cell::Cell::new(0);
+        let slow = move |_: &Arc<Partition>| gone.recv().unwrap();
+        let done = hand.touch_unless(&guest, slow, |_| {
+            looks.set(looks.get() + 1);
+            if looks.get() == 3 * LOOKS {
+                go.send(7).unwrap();
+            }
+            // It stands from time to time, as in memory that is read from swap.
+            looks.get() % LOOKS != 0
+        });
+        assert_eq!((done, guest.is_withheld()), (Some(7), false));
+    }
+
+    #[test]
+    fn a_guest_whose_memory_is_kept_from_the_host_is_given_up_and_no_other() {
+        let hand = Hand::default();
+        let [hostile, other] = [1, 2].map(guest);
+        let (go, gone) = channel::<()>();
+        let (told, tells) = channel();
+        let stuck = move |_: &Arc<Partition>| {
+            gone.recv().unwrap();
+            told.send(()).unwrap();
+        };
+        assert_eq!(hand.touch_unless(&hostile, stuck, |_| true), None);
+        assert!(hostile.is_withheld() && !other.is_withheld());
+        assert_eq!(hand.touch(&other, |guest| guest.id()), Some(GuestId(2)));
+        // Nothing more is done for it, although its memory is there again.
+        go.send(()).unwrap();
+        tells.recv().unwrap();
+        assert_eq!(hand.touch(&hostile, |_| -> u8 { panic!("it is touched") }), None);
+    }
+}
