@@ -78,6 +78,7 @@ impl Worker {
         let mut window = Window::reserve(start, length)?;
         // Threads inherit this.
         processors::limit(processors, first_processor).context("cannot limit its processors")?;
+        processors::be_nice().context("cannot lower its priority")?;
         let (sender, ready) = channel();
         let (go, told) = channel();
         let shared = Arc::new(Shared::default());

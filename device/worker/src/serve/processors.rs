@@ -3,6 +3,7 @@
 //! The processors that a worker may use.
 
 use rustix::io;
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Confines the calling thread, and those that it starts, to so many of its processors, from the one with this number
@@ -16,6 +17,19 @@ pub fn limit(processors: u32, first: u32) -> io::Result<()> {
         Some(chosen) => sched_setaffinity(None, &chosen),
         None => Ok(()),
     }
+}
+
+/// By how much nicer a worker is than the daemon: where both want a processor, the engines have most of it.
+const NICER: i32 = 5;
+
+/// Lowers the priority of the calling thread, and of those that it starts. It cannot undo that: nothing in the sandbox
+/// changes a priority.
+///
+/// # Errors
+/// When Linux refuses.
+pub fn be_nice() -> io::Result<()> {
+    let nice = getpriority_process(None)?.saturating_add(NICER);
+    setpriority_process(None, nice)
 }
 
 /// Returns the chosen processors, or `None` if they are all.
