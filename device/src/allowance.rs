@@ -62,14 +62,40 @@ impl Allowance {
         }
     }
 
+    /// The time and what one costs, in nanoseconds, and when the allowance would be whole again if nothing were left.
+    fn terms(&self, now: Duration, rate: Rate) -> (u64, u64, u64) {
+        let rate = self.rate(rate);
+        let (now, cost) = (nanoseconds(now), nanoseconds(rate.interval));
+        (now, cost, now.saturating_add(cost.saturating_mul(rate.burst.into())))
+    }
+
+    /// Whether one is left, `now` on the allowance's clock, at this rate unless it has one of its own.
+    ///
+    /// # Errors
+    /// How long until there is one, if none is left.
+    pub fn check(&self, now: Duration, rate: Rate) -> Result<(), Duration> {
+        let (now, cost, most) = self.terms(now, rate);
+        // Relaxed: the number hands nothing over.
+        let whole_at = self.whole_at.load(Ordering::Relaxed).max(now).saturating_add(cost);
+        let wait = whole_at.saturating_sub(most);
+        if wait == 0 { Ok(()) } else { Err(Duration::from_nanos(wait)) }
+    }
+
+    /// Takes so many that were used already, even if fewer are left: there are none then until the rest is made good.
+    pub fn charge(&self, now: Duration, rate: Rate, used: u64) {
+        let (now, cost, _) = self.terms(now, rate);
+        let charge =
+            |whole_at: u64| Some(whole_at.max(now).saturating_add(cost.saturating_mul(used)));
+        // Relaxed: the number hands nothing over. It never fails.
+        let _ = self.whole_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charge);
+    }
+
     /// Takes one, `now` on the allowance's clock, at this rate unless it has one of its own.
     ///
     /// # Errors
     /// How long until there is one, if none is left.
     pub fn take(&self, now: Duration, rate: Rate) -> Result<(), Duration> {
-        let rate = self.rate(rate);
-        let (now, cost) = (nanoseconds(now), nanoseconds(rate.interval));
-        let most = now.saturating_add(cost.saturating_mul(rate.burst.into()));
+        let (now, cost, most) = self.terms(now, rate);
         let whole = |whole_at: u64| whole_at.max(now).saturating_add(cost);
         let charge = |whole_at| Some(whole(whole_at)).filter(|whole_at| *whole_at <= most);
         // Relaxed: the number hands nothing over.
@@ -122,6 +148,28 @@ mod tests {
         assert_eq!(wait, Duration::from_millis(70));
         assert!(allowance.take(now + wait - Duration::from_nanos(1), rate).is_err());
         assert_eq!(allowance.take(now + wait, rate), Ok(()));
+    }
+
+    #[test]
+    fn what_was_used_beyond_the_allowance_is_made_good_before_there_is_more() {
+        let allowance = Allowance::default();
+        let rate = Rate { interval: Duration::from_millis(10), burst: 5 };
+        let at = Duration::from_millis;
+        assert_eq!(allowance.check(at(0), rate), Ok(()));
+        allowance.charge(at(0), rate, 4);
+        assert_eq!(allowance.check(at(0), rate), Ok(()));
+        // 12 of 5: 7 too many, and the one that is asked for.
+        allowance.charge(at(0), rate, 8);
+        assert_eq!(allowance.check(at(0), rate), Err(at(80)));
+        assert_eq!(allowance.check(at(79), rate), Err(at(1)));
+        assert_eq!(allowance.check(at(80), rate), Ok(()));
+        assert_eq!(allowance.take(at(80), rate), Ok(()));
+        assert_eq!(allowance.take(at(80), rate), Err(at(10)));
+        // Nothing is saved up beyond the burst.
+        allowance.charge(at(10_000), rate, 5);
+        assert_eq!(allowance.check(at(10_000), rate), Err(at(10)));
+        allowance.charge(Duration::MAX, rate, u64::MAX);
+        assert!(allowance.check(Duration::ZERO, rate).is_err());
     }
 
     #[test]

@@ -205,7 +205,8 @@ fn workers_of(kernels: &KernelsConfig, video: Option<&VideoConfig>) -> WorkersCo
     let own = kernels.caps.are_supported().then(|| kernels.role());
     let roles = own.into_iter().chain(video.map(|video| video.role.clone())).collect();
     let starts = video.map_or(kernels.starts, |video| video.starts);
-    WorkersConfig { roles, starts, compile_timeout: kernels.compile_timeout }
+    let KernelsConfig { compiling, compile_timeout, .. } = *kernels;
+    WorkersConfig { roles, starts, compiling, compile_timeout }
 }
 
 /// What guests are told of video.

@@ -148,6 +148,7 @@ fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
             memory: adapter.kernel_memory.get() + u64::from(threads) * THREAD_MEMORY,
             threads,
             starts: config.worker_starts(),
+            compiling: config.kernel_compiling(),
             compile_timeout: adapter.kernel_compile_timeout.get(),
         })
     };

@@ -85,6 +85,7 @@ fn gpu_with(change: impl FnOnce(&mut KernelsConfig)) -> Option<Arc<Gpu>> {
         memory: 1 << 30,
         threads: 2,
         starts: Rate::new(1000, 1000),
+        compiling: Rate::new(1000, 1_000_000),
         compile_timeout: Duration::from_secs(10),
     };
     change(&mut kernels);

@@ -3,6 +3,7 @@
 //! Workers that are broken or taken over: each costs its guest a kernel or a queue, with the reason, and another guest
 //! nothing.
 
+mod places;
 mod program;
 
 use crate::neighbour::Neighbour;

@@ -5,7 +5,7 @@
 use crate::gpu::Gpu;
 use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::trace_log::TraceLog;
-use crate::gpu::workers::kernels::module::Module;
+use crate::gpu::workers::kernels::kernel::Kernel;
 use crate::gpu::workers::roster::Listed;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, KernelDescription,
@@ -77,11 +77,11 @@ impl Observe for Gpu {
     fn kernels(&self, space: AddressSpaceId) -> Vec<KernelDescription> {
         let space = self.workers.as_ref().and_then(|workers| workers.desk().space(space));
         let kernels = space.map(|space| space.all()).unwrap_or_default();
-        let describe = |(number, module): (u32, Arc<Module>)| KernelDescription {
+        let describe = |(number, kernel): (u32, Arc<Kernel>)| KernelDescription {
             number,
-            entry_point: module.entry_point.clone(),
-            is_compiled: module.is_compiled(),
-            spirv: module.length.into(),
+            entry_point: kernel.entry_point.clone(),
+            is_compiled: kernel.compiled().is_some(),
+            spirv: kernel.length.into(),
         };
         kernels.into_iter().map(describe).collect()
     }

@@ -391,15 +391,16 @@ impl Workers {
     fn land(&mut self, tenant: TenantId) {
         self.running = None;
         let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return };
-        let others_wait = self.desk.is_waiting() || own.held.tenant.guest.is_waiting();
-        let makes_room = others_wait && !tenant.role.remembers();
         own.queue = None;
         own.held.last_use.stamp(self.desk.chip.now());
-        if std::mem::take(&mut own.waited_for) {
+        let (is_waited_for, is_recalled) = (std::mem::take(&mut own.waited_for), own.recalled);
+        if is_recalled {
+            // Its process has another one when its turn comes.
+            self.kill(tenant);
+        }
+        if is_waited_for {
             // The queues that wait are looked at after this turn.
             self.desk.call(self.engine);
-        } else if own.recalled || makes_room {
-            self.kill(tenant);
         }
     }
 

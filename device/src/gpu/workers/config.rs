@@ -6,6 +6,7 @@ use crate::allowance::Rate;
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_worker::owner::Role;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -39,6 +40,8 @@ impl WorkerProgram {
         for variable in DAEMONS {
             command.env_remove(variable);
         }
+        // So that all of its threads can be had at once, to lower their priority.
+        command.process_group(0);
         command.args(&self.arguments).envs(self.environment.iter().map(|(k, v)| (k, v)));
         command
     }
@@ -81,6 +84,8 @@ pub struct WorkersConfig {
     pub roles: Vec<RoleConfig>,
     /// How often a worker may be started for the guests of a socket.
     pub starts: Rate,
+    /// The processor time, in milliseconds, that compiling kernels may take for the guests of a socket.
+    pub compiling: Rate,
     /// How long compiling a kernel may take.
     pub compile_timeout: Duration,
 }
@@ -114,6 +119,8 @@ pub struct KernelsConfig {
     pub threads: u32,
     /// How often a worker may be started for the guests of a socket, to execute or to compile.
     pub starts: Rate,
+    /// The processor time, in milliseconds, that compiling kernels may take for the guests of a socket.
+    pub compiling: Rate,
     /// How long compiling a kernel may take.
     pub compile_timeout: Duration,
 }
@@ -146,6 +153,7 @@ impl KernelsConfig {
             memory: 0,
             threads: 0,
             starts: Rate::new(0, 0),
+            compiling: Rate::new(0, 0),
             compile_timeout: Duration::ZERO,
         }
     }

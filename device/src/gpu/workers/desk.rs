@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
 
 /// Whether a killed worker is gone. The manager stores it before it raises the engine's attention, which hands it over.
@@ -49,8 +49,6 @@ pub struct Compile {
     pub space: Arc<KernelSpace>,
     /// Its number there.
     pub number: u32,
-    /// Its content.
-    pub module: Arc<Module>,
 }
 
 /// An engine's request for a worker.
@@ -142,8 +140,6 @@ pub struct Desk {
     outcomes: SegQueue<Outcome>,
     /// The workers, for tools. Replaced as a whole, by the manager.
     pub roster: ArcSwap<Roster>,
-    /// How many requests wait until there are fewer workers. Relaxed: see `GuestWorkers::set_waiting`.
-    waiting: AtomicU32,
 }
 
 impl fmt::Debug for Desk {
@@ -175,7 +171,6 @@ impl Desk {
             notes,
             outcomes: SegQueue::new(),
             roster: ArcSwap::default(),
-            waiting: AtomicU32::new(0),
         })
     }
 
@@ -229,16 +224,6 @@ impl Desk {
     /// Control plane: takes what came of compiling a kernel.
     pub fn take_outcome(&self) -> Option<Outcome> {
         self.outcomes.pop()
-    }
-
-    /// Manager: sets how many requests wait until there are fewer workers.
-    pub fn set_waiting(&self, requests: u32) {
-        self.waiting.store(requests, Ordering::Relaxed);
-    }
-
-    /// Engine: whether a request waits until there are fewer workers.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Engine: a video session of an address space, by its number.

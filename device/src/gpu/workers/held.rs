@@ -8,6 +8,7 @@ use bellhop_worker::owner::{Worker, WorkerError};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Most kernels that a worker keeps: others are loaded again.
 const LOADED: usize = 128;
@@ -46,6 +47,8 @@ pub struct Held {
     pub tenant: Arc<Tenant>,
     /// When the worker was used last.
     pub last_use: Arc<LastUse>,
+    /// Since when the tenant has it.
+    pub since: Instant,
     /// The numbers of the kernels' modules that it has, with their latest uses in no unit.
     loaded: Vec<(u32, u64)>,
     uses: u64,
@@ -61,7 +64,7 @@ impl Held {
     /// A worker without kernels.
     pub fn new(worker: Worker, tenant: Arc<Tenant>, now: u64) -> Self {
         let last_use = Arc::new(LastUse(AtomicU64::new(now)));
-        Self { worker, tenant, last_use, loaded: Vec::new(), uses: 0 }
+        Self { worker, tenant, last_use, since: Instant::now(), loaded: Vec::new(), uses: 0 }
     }
 
     /// Whether the worker has a module; notes its use.
@@ -86,7 +89,7 @@ impl Held {
             let (number, _) = self.loaded.swap_remove(oldest);
             self.worker.unload(number)?;
         }
-        self.worker.load(module.number, &module.to_load())
+        module.load_into(&mut self.worker)
     }
 
     /// Manager: the worker has compiled a module.

@@ -14,11 +14,14 @@ mod executing;
 mod graves;
 mod groups;
 mod pace;
+mod places;
+mod spent;
 mod starting;
 
 use super::config::WorkersConfig;
 use super::desk::{Desk, Order, Request};
 use super::held::Held;
+use super::kernels::module::Module;
 use super::roster::{Listed, Roster, Task};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_worker::owner::{Event, Options, Role, Worker, WorkerError};
@@ -29,6 +32,7 @@ use groups::Groups;
 use pace::Pace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use spent::Begun;
 use starting::Starting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,10 +49,24 @@ struct Process {
     ready: bool,
     /// When it has taken too long.
     deadline: Option<Instant>,
+    /// When it began to compile what it compiles.
+    begun: Option<Begun>,
+    /// Whether it replaces a worker that was ended for another guest's sake: its own guest is not charged for it.
+    is_free: bool,
     duty: Duty,
 }
 
 impl Process {
+    fn new(worker: Body, role: Role, ready: bool, duty: Duty) -> Self {
+        Self { worker, role, ready, deadline: None, begun: None, is_free: false, duty }
+    }
+
+    /// It compiles something from now on, for so long at most.
+    fn begin(&mut self, begun: Begun, timeout: Duration) {
+        self.begun = Some(begun);
+        self.deadline = Some(Instant::now() + timeout);
+    }
+
     /// What tools are told of it.
     fn listed(&self) -> Listed {
         let worker = match &self.worker {
@@ -108,7 +126,14 @@ enum Duty {
     /// A request of an engine, with the number of modules that it has loaded.
     Executor(Request, usize),
     /// Compiling for a guest.
-    Compiler { guest: GuestId, job: Option<super::desk::Compile> },
+    Compiler { guest: GuestId, job: Option<Job> },
+}
+
+/// What a worker compiles aside.
+struct Job {
+    compile: super::desk::Compile,
+    /// The kernel's content.
+    module: Arc<Module>,
 }
 
 /// Why a process of the manager's ends.
@@ -143,7 +168,7 @@ impl Manager {
     /// A manager without workers.
     pub fn new(desk: Arc<Desk>, config: WorkersConfig) -> Self {
         Self {
-            pace: Pace::new(config.starts),
+            pace: Pace::new(&config),
             groups: Groups::new(&config),
             desk,
             config,
@@ -183,7 +208,7 @@ impl Manager {
     fn deadline(&self) -> Option<Instant> {
         let deadlines = self.processes.iter().filter_map(|process| process.deadline);
         let retries = self.starting.values().filter_map(Starting::retry);
-        deadlines.chain(retries).chain(self.pace.next()).min()
+        deadlines.chain(retries).chain(self.pace.next()).chain(self.executing.next()).min()
     }
 
     /// Waits for an order, for a process or for the deadline. Returns the indices of processes that said something.
@@ -216,7 +241,7 @@ impl Manager {
         if let Some(index) = spare {
             let process = &mut self.processes[index];
             if !process.ready || process.is_alive() {
-                process.duty = duty;
+                (process.duty, process.is_free) = (duty, false);
                 self.confine(index);
                 return Ok(index);
             }
@@ -268,8 +293,8 @@ impl Manager {
         match Worker::spawn(config.worker.command(), &options) {
             Ok(worker) => {
                 let deadline = Some(Instant::now() + START);
-                let worker = Body::Free(worker);
-                self.processes.push(Process { worker, role, ready: false, deadline, duty });
+                let process = Process::new(Body::Free(worker), role, false, duty);
+                self.processes.push(Process { deadline, ..process });
                 Ok(self.processes.len() - 1)
             }
             Err(error) => {
@@ -300,7 +325,7 @@ impl Manager {
             }
             Order::Resize(guest) => self.groups.resize(&guest),
             Order::EndGuest(guest) => {
-                self.compiling.forget(|compile| compile.space.tenant.guest.id == guest);
+                self.compiling.forget_guest(guest);
                 let compilers = (0..self.processes.len()).rev().filter(|index| {
                     matches!(self.processes[*index].duty, Duty::Compiler { guest: of, .. } if of == guest)
                 });
@@ -402,8 +427,22 @@ impl Manager {
         }
     }
 
+    /// Charges a guest what compiling has taken for it in a process.
+    fn charge(&mut self, index: usize) {
+        let Some(process) = self.processes.get_mut(index) else { return };
+        let Some(begun) = process.begun.take().filter(|_| !process.is_free) else { return };
+        let spent = begun.spent(process.worker.worker().id());
+        let tenant = match &process.duty {
+            Duty::Executor(request, _) => &request.tenant,
+            Duty::Compiler { job: Some(job), .. } => &job.compile.space.tenant,
+            Duty::Spare | Duty::Compiler { job: None, .. } => return,
+        };
+        self.pace.compiled(&tenant.guest, spent);
+    }
+
     /// Ends a process, and tells those who wait for it.
     fn end(&mut self, index: usize, end: End) {
+        self.charge(index);
         let Process { worker, role, duty, .. } = self.processes.swap_remove(index);
         self.graves.dig(worker.into_worker(), role, None);
         if let End::NotStarted(why) = &end
@@ -412,14 +451,14 @@ impl Manager {
             match duty {
                 Duty::Spare | Duty::Compiler { job: None, .. } => {}
                 Duty::Executor(request, _) => self.executing.ask(request),
-                Duty::Compiler { job: Some(job), .. } => self.compiling.push(job),
+                Duty::Compiler { job: Some(job), .. } => self.compiling.push(job.compile),
             }
             return;
         }
         match duty {
             Duty::Spare => {}
             Duty::Executor(request, _) => self.not_prepared(&request, &end),
-            Duty::Compiler { job: Some(job), .. } => self.not_compiled(&job, end),
+            Duty::Compiler { job: Some(job), .. } => self.not_compiled(&job.compile, end),
             Duty::Compiler { job: None, .. } => {}
         }
     }

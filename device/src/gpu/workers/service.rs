@@ -5,8 +5,8 @@
 use super::config::WorkersConfig;
 use super::desk::{Desk, Order};
 use super::manager::Manager;
-use super::tenant::GuestWorkers;
-use crate::allowance::{Allowance, Rate};
+use super::tenant::{Allowances, GuestWorkers};
+use crate::allowance::Rate;
 use crate::gpu::shared::chip::Chip;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::GuestId;
@@ -23,7 +23,7 @@ pub struct Workers {
     /// No engine ever takes this lock.
     guests: Mutex<HashMap<GuestId, Arc<GuestWorkers>>>,
     /// By the paths of sockets, of which the daemon has few.
-    sockets: Mutex<HashMap<String, Arc<Allowance>>>,
+    sockets: Mutex<HashMap<String, Allowances>>,
     manager: Option<JoinHandle<()>>,
 }
 
@@ -48,7 +48,7 @@ impl Workers {
     /// What all workers of a guest share.
     pub fn guest(&self, partition: &Partition) -> Arc<GuestWorkers> {
         let id = partition.id();
-        let new = || Arc::new(GuestWorkers::new(id, self.starts(partition)));
+        let new = || Arc::new(GuestWorkers::new(id, self.allowances(partition)));
         let guest = Arc::clone(lock(&self.guests).entry(id).or_insert_with(new));
         guest.set_reach(partition.memory().bytes());
         guest
@@ -63,19 +63,18 @@ impl Workers {
         }
     }
 
-    /// The workers that may be started for a guest. Those that come to one socket share them: whoever connects anew gains
-    /// nothing.
-    fn starts(&self, partition: &Partition) -> Arc<Allowance> {
+    /// What may be done for a guest. Those that come to one socket share it: whoever connects anew gains nothing.
+    fn allowances(&self, partition: &Partition) -> Allowances {
         let socket = partition.front_end.get().map(|front_end| front_end.socket.as_str());
         let Some(socket) = socket.filter(|socket| !socket.is_empty()) else {
-            return Arc::default();
+            return Allowances::default();
         };
-        Arc::clone(lock(&self.sockets).entry(socket.to_owned()).or_default())
+        lock(&self.sockets).entry(socket.to_owned()).or_default().clone()
     }
 
     /// Changes how often workers are started for the guests of a socket.
     pub fn set_starts(&self, socket: &str, rate: Rate) {
-        lock(&self.sockets).entry(socket.to_owned()).or_default().set_rate(rate);
+        lock(&self.sockets).entry(socket.to_owned()).or_default().starts.set_rate(rate);
     }
 
     /// A guest is detached, and its tenants have ended.

@@ -6,7 +6,8 @@ use crate::allowance::Allowance;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
 use bellhop_worker::owner::Role;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A tenant's number: that of an address space for kernels, of a session for video. Never used again in its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,16 +25,16 @@ pub struct GuestWorkers {
     pub id: GuestId,
     /// The workers that may be started for it, and for the other guests of its socket.
     pub starts: Arc<Allowance>,
-    /// How many requests for a worker wait until the guest has fewer workers.
-    waiting: AtomicU32,
+    /// The processor time that compiling may take for them.
+    pub compiling: Arc<Allowance>,
     /// Bytes of the guest's memory that its workers may reach.
     reach: AtomicU64,
 }
 
 impl GuestWorkers {
     /// A guest without workers.
-    pub fn new(id: GuestId, starts: Arc<Allowance>) -> Self {
-        Self { id, starts, waiting: AtomicU32::new(0), reach: AtomicU64::new(0) }
+    pub fn new(id: GuestId, Allowances { starts, compiling }: Allowances) -> Self {
+        Self { id, starts, compiling, reach: AtomicU64::new(0) }
     }
 
     /// Control plane: the guest has so much memory. Relaxed, as in [`Self::reach`]: it hands nothing over, and the order that
@@ -46,18 +47,19 @@ impl GuestWorkers {
     pub fn reach(&self) -> u64 {
         self.reach.load(Ordering::Relaxed)
     }
-
-    /// Manager: sets how many requests wait until the guest has fewer workers. Relaxed: it hands nothing over, and an
-    /// engine may see it late.
-    pub fn set_waiting(&self, requests: u32) {
-        self.waiting.store(requests, Ordering::Relaxed);
-    }
-
-    /// Engine: whether a request waits until the guest has fewer workers.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
-    }
 }
+
+/// What may be done for the guests of a socket.
+#[derive(Debug, Clone, Default)]
+pub struct Allowances {
+    /// The workers that may be started.
+    pub starts: Arc<Allowance>,
+    /// The processor time that compiling may take, in units of [`COMPILING_UNIT`].
+    pub compiling: Arc<Allowance>,
+}
+
+/// The processor time that an allowance for compiling has many of.
+pub const COMPILING_UNIT: Duration = Duration::from_millis(1);
 
 /// What has workers of its own, one on each engine that needs one.
 #[derive(Debug)]

@@ -106,7 +106,8 @@ section! {
         /// Text in the name of the Vulkan device that runs kernels; empty for the first that passes the test.
         vulkan_device: String;
         /// Workers, the processes that run kernels: one for each process of a guest that uses kernels, on each
-        /// 3D/compute engine. One more is kept ready. The least recently used ends when there are more.
+        /// 3D/compute engine. One more is kept ready. When guests want more, whoever has most
+        /// beyond an equal share makes room.
         kernel_workers: Count<1, 256> = at(16);
         /// Workers of one guest.
         kernel_workers_per_guest: Count<1, 256> = at(4);
@@ -189,6 +190,11 @@ section! {
         worker_starts_per_second: Count<1, 1000> = at(5);
         /// Workers that the guest can have started at once.
         worker_start_burst: Count<1, 10_000> = at(50);
+        /// Processor time that compiling the guest's kernels may take in a second in the long run. Beyond that, its
+        /// kernels wait.
+        kernel_compile_time_per_second: Millis<1, 60_000> = at(500);
+        /// Processor time that compiling the guest's kernels may take at once.
+        kernel_compile_burst: Millis<1, 3_600_000> = at(30_000);
         /// Memory that the guest's VMM may announce: the whole memory of the VM. It takes addresses of the daemon,
         /// which has 128 TiB of them, and no memory until it is used.
         announced_memory: Mib<1, 1_048_576> = at(262_144), was "announced_memory_mib";

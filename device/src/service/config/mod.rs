@@ -233,6 +233,17 @@ impl Config {
         Rate::new(self.guest.worker_starts_per_second.get(), self.guest.worker_start_burst.get())
     }
 
+    /// How many milliseconds of a processor compiling a guest's kernels may take.
+    #[must_use]
+    pub fn kernel_compiling(&self) -> Rate {
+        let GuestConfig { kernel_compile_time_per_second, kernel_compile_burst, .. } = &self.guest;
+        // Their ranges fit.
+        let [per_second, burst] =
+            [kernel_compile_time_per_second.get(), kernel_compile_burst.get()]
+                .map(|time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
+        Rate::new(per_second, burst)
+    }
+
     /// The features offered to guests of an adapter.
     #[must_use]
     pub fn features(&self, adapter: &AdapterConfig) -> Features {

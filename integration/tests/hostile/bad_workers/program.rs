@@ -14,14 +14,22 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg,
 };
 use rustix::process::{Signal, getpid, kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{IoSlice, stdin};
 use std::mem::MaybeUninit;
+use std::path::Path;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// Says how a worker begins. Without it, this process is no worker.
 const BEGINS: &str = "BELLHOP_TEST_WORKER";
+/// Names a pipe by which a kernel is told to end.
+const TOLD: &str = "BELLHOP_TEST_TOLD";
+
+/// The processor time that kernels `takes_long` take to compile.
+pub const TAKES_LONG: Duration = Duration::from_millis(300);
 
 /// How a worker begins.
 pub const GOOD: &str = "good";
@@ -41,6 +49,13 @@ pub fn words(begins: &str) -> Vec<OsString> {
     let executable = std::env::current_exe().unwrap().into_os_string();
     let variable = format!("{BEGINS}={begins}").into();
     vec![variable, "sh".into(), "-c".into(), SCRIPT.into(), executable]
+}
+
+/// As [`words`] of good workers, whose kernels `run_until_told` end when this pipe is opened for writing.
+pub fn words_that_are_told(pipe: &Path) -> Vec<OsString> {
+    let mut variable = OsString::from(format!("{TOLD}="));
+    variable.push(pipe);
+    std::iter::once(variable).chain(words(GOOD)).collect()
 }
 
 fn packet<M: Message>(message: &M) -> Vec<u8> {
@@ -124,6 +139,12 @@ fn compile(owner: &Owner<'_>, kernel: u32, name: &str) {
     match name {
         "crashes" => crash(),
         "is_silent" => {}
+        name if name.starts_with("takes_long") => {
+            let taken = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
+            let begin = taken();
+            while taken() - begin < TAKES_LONG {}
+            owner.tell(&Loaded { kernel });
+        }
         "refuses" => owner.tell(&NotLoaded { kernel, why: Text::new("no such instruction") }),
         "loads_another" => owner.tell(&Loaded { kernel: kernel ^ 1 }),
         "has_run" => owner.tell(&Done { count: 1 }),
@@ -143,6 +164,11 @@ fn execute(owner: &Owner<'_>, count: u32, name: &str, address: u64) {
     match name {
         "run_crashes" => crash(),
         "run_is_silent" => {}
+        "run_until_told" => {
+            // Opened once somebody opens the other end.
+            let _ = std::fs::File::open(std::env::var_os(TOLD).unwrap());
+            owner.tell(&Done { count });
+        }
         "run_stops" => {
             let _ = kill_process(getpid(), Signal::STOP);
         }

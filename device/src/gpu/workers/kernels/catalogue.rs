@@ -2,7 +2,7 @@
 
 //! The control plane's side of kernels.
 
-use super::module::Module;
+use super::kernel::Kernel;
 use super::source::Source;
 use super::table::KernelSpace;
 use crate::gpu::memory::page_table::AddressSpace;
@@ -10,50 +10,15 @@ use crate::gpu::shared::partition::Partition;
 use crate::gpu::workers::desk::{Compile, Desk, Order, Outcome};
 use crate::gpu::workers::tenant::GuestWorkers;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal, KernelSource,
+    AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal,
 };
-use std::collections::{HashMap, VecDeque};
-use std::io;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Most modules of a guest that are remembered, and most bytes of their SPIR-V.
-const REMEMBERED: usize = 64;
-const REMEMBERED_BYTES: usize = 4 << 20;
-
-/// The modules that a guest has had compiled. No guest learns from, or suffers by, what another's compiler said.
-#[derive(Debug, Default)]
-struct Remembered {
-    modules: HashMap<Arc<Source>, Arc<Module>>,
-    /// Oldest first.
-    order: VecDeque<Arc<Source>>,
-    bytes: usize,
-}
-
-impl Remembered {
-    /// The module of a source, perhaps of an earlier kernel.
-    fn module(&mut self, source: Source) -> io::Result<Arc<Module>> {
-        if let Some(module) = self.modules.get(&source) {
-            return Ok(Arc::clone(module));
-        }
-        let module = Arc::new(Module::new(&source)?);
-        let source = Arc::new(source);
-        self.bytes += source.spirv.len();
-        self.modules.insert(Arc::clone(&source), Arc::clone(&module));
-        self.order.push_back(source);
-        while self.order.len() > REMEMBERED || self.bytes > REMEMBERED_BYTES {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.bytes -= oldest.spirv.len();
-            self.modules.remove(&oldest);
-        }
-        Ok(module)
-    }
-}
 
 /// A guest with kernels.
 #[derive(Debug)]
 struct Owner {
     guest: Arc<GuestWorkers>,
-    remembered: Remembered,
     spaces: Vec<Arc<KernelSpace>>,
     /// The latest kernel's number.
     last: u32,
@@ -78,7 +43,7 @@ impl Kernels {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies a kernel's source, and begins to compile it, under this number if one is given: see
+    /// Copies a kernel's source, without looking at it, and begins to compile it, under this number if one is given: see
     /// [`create_kernel`](bellhop_host_kmd::hardware::Kernels::create_kernel).
     ///
     /// # Errors
@@ -95,7 +60,6 @@ impl Kernels {
         let mut owners = self.owners();
         let owner = owners.entry(guest).or_insert_with(|| Owner {
             guest: Arc::clone(workers),
-            remembered: Remembered::default(),
             spaces: Vec::new(),
             last: 0,
         });
@@ -104,10 +68,6 @@ impl Kernels {
         }
         let next = owner.last.checked_add(1).ok_or(KernelRefusal::Full)?;
         let number = number.map_or(next, |number| number.0);
-        let module = owner.remembered.module(source).map_err(|error| {
-            tracing::error!(%error, guest = guest.0, "cannot keep a kernel");
-            KernelRefusal::Full
-        })?;
         owner.last = number;
         let space = match owner.spaces.iter().find(|known| known.id() == space.id()) {
             Some(known) => Arc::clone(known),
@@ -120,11 +80,9 @@ impl Kernels {
                 new
             }
         };
-        space.add(number, Arc::clone(&module));
-        match module.outcome() {
-            Some(outcome) => self.desk.tell(Outcome { space: space.id(), number, outcome }),
-            None => self.desk.order(Order::Compile(Compile { space, number, module })),
-        }
+        // Whether it was compiled before, the manager finds out: to look at that much takes long.
+        space.add(number, Kernel::new(source));
+        self.desk.order(Order::Compile(Compile { space, number }));
         Ok(KernelNumber(number))
     }
 

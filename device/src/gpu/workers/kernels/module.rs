@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A kernel's content: its SPIR-V and everything else that the compiler takes.
+//! A kernel's content, as workers compile it.
 
 use super::source::Source;
 use bellhop_host_kmd::hardware::KernelOutcome;
 use bellhop_protocol::control::kernel::KernelResult;
-use bellhop_worker::owner;
+use bellhop_worker::owner::{self, Worker, WorkerError};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The next module's number in workers.
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
@@ -25,40 +26,22 @@ pub struct Module {
     pub push_constants: u32,
     /// Number of descriptors.
     pub descriptors: u32,
-    spirv: File,
-    /// Bytes of the SPIR-V.
-    pub length: u32,
-    /// The name of its entry point.
-    pub entry_point: String,
-    constants: Vec<[u32; 2]>,
+    source: Arc<Source>,
     /// What the compiler said, once it has.
     verdict: OnceLock<Result<(), String>>,
 }
 
 impl Module {
     /// A module that was not compiled yet.
-    ///
-    /// # Errors
-    /// If the operating system has no memory or file descriptors.
-    pub fn new(source: &Source) -> io::Result<Self> {
-        let file = memfd_create("spirv", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        let mut spirv = File::from(file);
-        spirv.write_all(&source.spirv)?;
-        // Workers of one guest share the file: none changes it.
-        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        fcntl_add_seals(&spirv, seals)?;
-        Ok(Self {
+    pub fn new(source: Arc<Source>) -> Self {
+        Self {
             // Relaxed: only the uniqueness of the number matters.
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             push_constants: source.push_constants,
             descriptors: source.descriptors,
-            spirv,
-            // Bounded by `Source::read`.
-            length: source.spirv.len() as u32,
-            entry_point: source.entry_point.clone(),
-            constants: source.constants.clone(),
+            source,
             verdict: OnceLock::new(),
-        })
+        }
     }
 
     /// Whether the compiler took it.
@@ -79,15 +62,33 @@ impl Module {
         let _ = self.verdict.set(verdict);
     }
 
-    /// As a worker takes it.
-    pub fn to_load(&self) -> owner::Module<'_> {
-        owner::Module {
-            spirv: self.spirv.as_fd(),
-            length: self.length.into(),
-            entry_point: &self.entry_point,
-            push_constants: self.push_constants,
-            descriptors: self.descriptors,
-            constants: &self.constants,
-        }
+    /// Manager: asks a worker to compile it.
+    ///
+    /// # Errors
+    /// If the worker has ended, or the operating system has no memory or file descriptors.
+    pub fn load_into(&self, worker: &mut Worker) -> Result<(), WorkerError> {
+        let Source { entry_point, push_constants, descriptors, constants, spirv } = &*self.source;
+        // The daemon has the file while it hands it over: a guest's kernels take none of its descriptors.
+        let file =
+            file(spirv).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let module = owner::Module {
+            spirv: file.as_fd(),
+            length: spirv.len() as u64,
+            entry_point,
+            push_constants: *push_constants,
+            descriptors: *descriptors,
+            constants,
+        };
+        worker.load(self.number, &module)
     }
+}
+
+/// A file with these bytes that nobody changes.
+fn file(bytes: &[u8]) -> io::Result<File> {
+    let file = memfd_create("spirv", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
 }

@@ -7,8 +7,10 @@ use crate::gpu::memory::page_table::AddressSpace;
 use bellhop_host_kmd::hardware::KernelSource;
 use bellhop_protocol::control::kernel::MAX_SPIRV;
 
-/// What a process wants compiled. Equal sources make equal kernels.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// What a process wants compiled. It cannot be compared: that takes long, and is [`Remembered`]'s alone.
+///
+/// [`Remembered`]: super::remembered::Remembered
+#[derive(Debug)]
 pub struct Source {
     /// The SPIR-V.
     pub spirv: Vec<u8>,

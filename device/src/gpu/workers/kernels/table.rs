@@ -2,6 +2,7 @@
 
 //! The kernels of address spaces, as engines see them.
 
+use super::kernel::Kernel;
 use super::module::Module;
 use crate::gpu::workers::tenant::{GuestWorkers, Tenant, TenantId};
 use arc_swap::ArcSwap;
@@ -16,7 +17,7 @@ pub struct KernelSpace {
     /// The address space, as workers have it.
     pub tenant: Arc<Tenant>,
     /// Replaced as a whole. `ArcSwap` hands the content over.
-    kernels: ArcSwap<HashMap<u32, Arc<Module>>>,
+    kernels: ArcSwap<HashMap<u32, Arc<Kernel>>>,
 }
 
 impl KernelSpace {
@@ -33,13 +34,18 @@ impl KernelSpace {
 
     /// Engine: a kernel that was compiled, by its number.
     pub fn compiled(&self, number: u32) -> Option<Arc<Module>> {
-        self.kernels.load().get(&number).filter(|module| module.is_compiled()).cloned()
+        self.kernels.load().get(&number).and_then(|kernel| kernel.compiled().cloned())
+    }
+
+    /// Manager: a kernel, by its number.
+    pub fn kernel(&self, number: u32) -> Option<Arc<Kernel>> {
+        self.kernels.load().get(&number).cloned()
     }
 
     /// Control plane: adds a kernel, which engines find once it is compiled.
-    pub fn add(&self, number: u32, module: Arc<Module>) {
+    pub fn add(&self, number: u32, kernel: Kernel) {
         let mut kernels = HashMap::clone(&self.kernels.load());
-        kernels.insert(number, module);
+        kernels.insert(number, Arc::new(kernel));
         self.kernels.store(Arc::new(kernels));
     }
 
@@ -57,8 +63,8 @@ impl KernelSpace {
     }
 
     /// Any thread: the kernels, by number.
-    pub fn all(&self) -> BTreeMap<u32, Arc<Module>> {
-        self.kernels.load().iter().map(|(number, module)| (*number, Arc::clone(module))).collect()
+    pub fn all(&self) -> BTreeMap<u32, Arc<Kernel>> {
+        self.kernels.load().iter().map(|(number, kernel)| (*number, Arc::clone(kernel))).collect()
     }
 
     /// Control plane: the number of kernels.

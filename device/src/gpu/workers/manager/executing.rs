@@ -2,15 +2,23 @@
 
 //! Workers for engines: with the right kernels loaded, and no more of them than allowed.
 
-use super::{Body, Duty, End, Manager};
+use super::places::{Limits, Place, Ruling, State};
+use super::spent::Begun;
+use super::{Body, Duty, End, Manager, Process};
 use crate::gpu::workers::desk::{Desk, Failure, Note, Request};
 use crate::gpu::workers::held::{Held, LastUse};
 use crate::gpu::workers::roster::{Listed, Task};
 use crate::gpu::workers::tenant::{Tenant, TenantId};
 use bellhop_host_kmd::hardware::GuestId;
-use std::collections::{HashMap, VecDeque};
+use bellhop_worker::owner::Role;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long others wait for a worker to be given up that executes something. Then they have places beside it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a worker stays at least where there are more guests than places.
+const STAY: Duration = Duration::from_secs(1);
 
 /// A worker that an engine has.
 struct Grant {
@@ -18,8 +26,12 @@ struct Grant {
     tenant: Arc<Tenant>,
     pid: u32,
     last_use: Arc<LastUse>,
-    /// Whether the engine was asked to give it up.
-    recalled: bool,
+    /// Since when the tenant has it.
+    since: Instant,
+    /// When the engine was asked to give it up.
+    recalled: Option<Instant>,
+    /// Whether it was asked for another guest's sake.
+    for_another: bool,
 }
 
 /// Engines' workers and requests.
@@ -28,6 +40,8 @@ pub(super) struct Executing {
     /// Oldest first.
     requests: VecDeque<Request>,
     grants: Vec<Grant>,
+    /// Whose workers were ended for another guest's sake: their next ones are not charged to their guests.
+    evicted: HashSet<(u32, TenantId)>,
 }
 
 impl Executing {
@@ -46,123 +60,198 @@ impl Executing {
     /// Adds a request. The engine has given up the worker that comes with it.
     pub(super) fn ask(&mut self, request: Request) {
         if request.held.is_some() {
-            self.gone(request.engine, request.tenant.id);
+            self.take(request.engine, request.tenant.id);
         }
         self.requests.push_back(request);
     }
 
     /// An engine has a worker no longer.
     pub(super) fn gone(&mut self, engine: u32, tenant: TenantId) {
-        self.grants.retain(|grant| (grant.engine, grant.tenant.id) != (engine, tenant));
+        let grant = self.take(engine, tenant);
+        if grant.is_some_and(|grant| grant.for_another && !grant.tenant.has_ended()) {
+            self.evicted.insert((engine, tenant));
+        }
+    }
+
+    fn take(&mut self, engine: u32, tenant: TenantId) -> Option<Grant> {
+        let is_it = |grant: &Grant| (grant.engine, grant.tenant.id) == (engine, tenant);
+        let index = self.grants.iter().position(is_it)?;
+        Some(self.grants.swap_remove(index))
     }
 
     /// Recalls the workers of a destroyed tenant.
     pub(super) fn end(&mut self, desk: &Desk, tenant: TenantId) {
+        self.evicted.retain(|(_, evicted)| *evicted != tenant);
         for grant in self.grants.iter_mut().filter(|grant| grant.tenant.id == tenant) {
-            grant.recall(desk);
+            grant.recall(desk, false);
         }
     }
 
-    /// Recalls the worker that was not used for longest, of those that `which` chooses, unless one is recalled already.
-    fn recall(&mut self, desk: &Desk, which: impl Fn(&Grant) -> bool) {
-        let candidates = || self.grants.iter().enumerate().filter(|(_, grant)| which(grant));
-        if candidates().any(|(_, grant)| grant.recalled) {
-            return;
+    /// When time alone makes a difference to requests that wait for places.
+    pub(super) fn next(&self) -> Option<Instant> {
+        if self.requests.is_empty() {
+            return None;
         }
-        let oldest = candidates().min_by_key(|(_, grant)| grant.last_use.read());
-        if let Some(index) = oldest.map(|(index, _)| index) {
-            self.grants[index].recall(desk);
-        }
+        let now = Instant::now();
+        let times = self.grants.iter().map(|grant| match grant.recalled {
+            Some(recalled) => recalled + PATIENCE,
+            None => grant.since + STAY,
+        });
+        times.filter(|time| *time > now).min()
     }
 }
 
 impl Grant {
-    fn recall(&mut self, desk: &Desk) {
-        if !std::mem::replace(&mut self.recalled, true) {
+    fn recall(&mut self, desk: &Desk, for_another: bool) {
+        if self.recalled.is_none() {
+            self.recalled = Some(Instant::now());
+            self.for_another = for_another;
             desk.note(self.engine, Note::GiveUp(self.tenant.id));
         }
     }
+
+    /// What becomes of its place.
+    fn state(&self, now: Instant) -> State {
+        match self.recalled {
+            Some(recalled) if now.duration_since(recalled) >= PATIENCE => State::Overdue,
+            Some(_) => State::Leaving,
+            None => State::Held {
+                used: self.last_use.read(),
+                is_settled: now.duration_since(self.since) >= STAY,
+            },
+        }
+    }
 }
 
-/// Why a request waits.
-enum Full {
-    /// Its guest has as many workers as it may have.
-    Guest,
-    /// There are as many workers as there may be.
-    All,
+/// A look at the requests for places of a role.
+#[derive(Default)]
+struct Look {
+    /// The guests that have places, or want some.
+    guests: HashSet<GuestId>,
+    /// Those whose next request has to wait.
+    blocked: HashSet<GuestId>,
+    /// How many places are being given up for those.
+    awaited: usize,
 }
 
 impl Manager {
-    /// Serves the requests that can be served now. The others wait until engines give up workers.
+    /// Serves the requests that can be served now. The others wait until engines give up workers. Guests below their
+    /// shares come first.
     pub(super) fn serve_requests(&mut self) {
-        let mut waiting = VecDeque::new();
-        let mut waiting_guests: HashMap<GuestId, u32> = HashMap::new();
-        let mut waiting_all = 0;
-        while let Some(request) = self.executing.requests.pop_front() {
-            let (role, guest) = (request.tenant.id.role, Arc::clone(&request.tenant.guest));
-            if !request.tenant.has_ended()
-                && let Some(full) = self.is_full(&request)
-            {
-                if role.remembers() {
-                    let why = "there are as many workers as there may be".to_owned();
-                    self.not_prepared(&request, &End::NotStarted(why));
-                    continue;
-                }
-                let is_rival = |grant: &Grant| grant.tenant.id.role == role;
-                match full {
-                    Full::Guest => {
-                        self.executing.recall(&self.desk, |grant| {
-                            is_rival(grant) && grant.tenant.guest.id == guest.id
-                        });
-                        *waiting_guests.entry(guest.id).or_default() += 1;
-                    }
-                    Full::All => {
-                        self.executing.recall(&self.desk, is_rival);
-                        waiting_all += 1;
-                    }
-                }
-                waiting.push_back(request);
-                continue;
-            }
-            let needs_another = request.held.is_none() && !request.tenant.has_ended();
-            if needs_another && !self.pace.may_start(&guest) {
-                waiting.push_back(request);
-                continue;
-            }
-            self.serve(request);
-        }
-        for request in &waiting {
-            let guest = &request.tenant.guest;
-            guest.set_waiting(waiting_guests.get(&guest.id).copied().unwrap_or(0));
-        }
-        self.desk.set_waiting(waiting_all);
-        self.executing.requests = waiting;
-    }
-
-    /// Why a request must wait, if it must.
-    fn is_full(&self, request: &Request) -> Option<Full> {
-        if request.held.is_some() {
-            return None;
-        }
-        let role = request.tenant.id.role;
-        // A role that is not configured has no workers: starting one fails.
-        let config = self.config.of(role)?;
-        let preparing = self.processes.iter().filter_map(|process| match &process.duty {
+        let mut looks: HashMap<Role, Look> = HashMap::new();
+        let prepared = self.processes.iter().filter_map(|process| match &process.duty {
             Duty::Executor(request, _) => Some(&request.tenant),
             _ => None,
         });
-        let granted = self.executing.grants.iter().map(|grant| &grant.tenant);
-        let all: Vec<_> = granted.chain(preparing).filter(|of| of.id.role == role).collect();
-        let guest = request.tenant.guest.id;
-        let guests = all.iter().filter(|tenant| tenant.guest.id == guest).count();
-        if guests >= config.workers_per_guest.max(1) as usize {
-            return Some(Full::Guest);
+        let Executing { requests, grants, .. } = &self.executing;
+        let asked = requests.iter().map(|request| &request.tenant);
+        for tenant in prepared.chain(asked).chain(grants.iter().map(|grant| &grant.tenant)) {
+            looks.entry(tenant.id.role).or_default().guests.insert(tenant.guest.id);
         }
-        (all.len() >= config.workers.max(1) as usize).then_some(Full::All)
+        for only_below in [true, false] {
+            let mut requests = std::mem::take(&mut self.executing.requests);
+            let mut waiting = VecDeque::new();
+            while let Some(request) = requests.pop_front() {
+                let look = looks.entry(request.tenant.id.role).or_default();
+                waiting.extend(self.try_to_serve(request, look, only_below));
+            }
+            // What did not start has asked again.
+            waiting.append(&mut self.executing.requests);
+            self.executing.requests = waiting;
+        }
     }
 
-    fn serve(&mut self, mut request: Request) {
-        request.tenant.guest.set_waiting(0);
+    /// Serves a request, or gives it back if it has to wait. Those of guests with their shares wait if `only_below`.
+    fn try_to_serve(
+        &mut self,
+        mut request: Request,
+        look: &mut Look,
+        only_below: bool,
+    ) -> Option<Request> {
+        let (tenant, engine) = (Arc::clone(&request.tenant), request.engine);
+        let (TenantId { role, .. }, guest) = (tenant.id, &tenant.guest);
+        let is_free = self.executing.evicted.contains(&(engine, tenant.id));
+        if !tenant.has_ended() {
+            // Whatever is loaded is compiled again.
+            let may_load = is_free || request.modules.is_empty() || self.pace.may_compile(guest);
+            if may_load && request.held.is_some() {
+                self.serve(request, is_free);
+                return None;
+            }
+            if let Some(held) = request.held.take() {
+                self.graves.dig(held.worker, role, None);
+            }
+            if !may_load || look.blocked.contains(&guest.id) {
+                return Some(request);
+            }
+            // Nobody makes room for a guest that then starts nothing.
+            if !is_free && !self.pace.may_start(guest) {
+                return Some(request);
+            }
+            // A role that is not configured has no workers: starting one fails.
+            if let Some(limits) = self.limits(role) {
+                let (places, grants) = self.places(role);
+                let guests = look.guests.len();
+                if only_below && !limits.is_below(&places, guests, guest.id) {
+                    return Some(request);
+                }
+                match limits.rule(&places, guests, look.awaited, guest.id) {
+                    Ruling::Takes => {}
+                    _ if role.remembers() => {
+                        let why = "there are as many workers as there may be".to_owned();
+                        self.not_prepared(&request, &End::NotStarted(why));
+                        return None;
+                    }
+                    ruling => {
+                        look.blocked.insert(guest.id);
+                        let given_up = match ruling {
+                            Ruling::GivenUp(place) => grants.get(place).copied(),
+                            _ => None,
+                        };
+                        look.awaited += usize::from(ruling != Ruling::Waits);
+                        if let Some(grant) = given_up
+                            && let Some(grant) = self.executing.grants.get_mut(grant)
+                        {
+                            let for_another = grant.tenant.guest.id != guest.id;
+                            grant.recall(&self.desk, for_another);
+                        }
+                        return Some(request);
+                    }
+                }
+            }
+            if !self.executing.evicted.remove(&(engine, tenant.id)) {
+                self.pace.started(guest);
+            }
+        }
+        self.serve(request, is_free);
+        None
+    }
+
+    fn limits(&self, role: Role) -> Option<Limits> {
+        let config = self.config.of(role)?;
+        let [all, each] = [config.workers, config.workers_per_guest].map(|most| most.max(1));
+        Some(Limits { all: all as usize, each: each as usize })
+    }
+
+    /// The places of a role that are taken: those of workers that engines have first, with the grants' indices.
+    fn places(&self, role: Role) -> (Vec<Place>, Vec<usize>) {
+        let now = Instant::now();
+        let granted = self.executing.grants.iter().enumerate();
+        let granted = granted.filter(|(_, grant)| grant.tenant.id.role == role);
+        let place = |(index, grant): (usize, &Grant)| {
+            (Place { guest: grant.tenant.guest.id, state: grant.state(now) }, index)
+        };
+        let (mut places, grants): (Vec<_>, Vec<_>) = granted.map(place).unzip();
+        places.extend(self.processes.iter().filter_map(|process| match &process.duty {
+            Duty::Executor(request, _) if request.tenant.id.role == role => {
+                Some(Place { guest: request.tenant.guest.id, state: State::Prepared })
+            }
+            _ => None,
+        }));
+        (places, grants)
+    }
+
+    fn serve(&mut self, mut request: Request, is_free: bool) {
         let held = request.held.take();
         if request.tenant.has_ended() {
             if let Some(held) = held {
@@ -173,14 +262,15 @@ impl Manager {
         if let Some(held) = held {
             let (role, duty) = (request.tenant.id.role, Duty::Executor(request, 0));
             let worker = Body::Held(held);
-            let process = super::Process { worker, role, ready: true, deadline: None, duty };
-            self.processes.push(process);
+            self.processes.push(Process { is_free, ..Process::new(worker, role, true, duty) });
             self.load_next(self.processes.len() - 1);
             return;
         }
         match self.employ(Duty::Executor(request, 0)) {
             Ok(index) => {
-                if self.processes.get(index).is_some_and(|process| process.ready) {
+                let Some(process) = self.processes.get_mut(index) else { return };
+                process.is_free = is_free;
+                if process.ready {
                     self.load_next(index);
                 }
             }
@@ -197,7 +287,7 @@ impl Manager {
     pub(super) fn load_next(&mut self, index: usize) -> bool {
         let now = self.desk.chip.now();
         let process = self.processes.swap_remove(index);
-        let super::Process { worker, role, ready, duty, .. } = process;
+        let Process { worker, role, ready, is_free, duty, .. } = process;
         let Duty::Executor(request, mut next) = duty else { return false };
         let mut held = match worker {
             Body::Held(held) => held,
@@ -210,10 +300,12 @@ impl Manager {
             self.hand_over(&request, held);
             return false;
         };
+        let begun = Begun::now(held.worker.id());
         let loads = held.load(module);
-        let deadline = Some(Instant::now() + self.config.compile_timeout);
         let (duty, worker) = (Duty::Executor(request, next), Body::Held(held));
-        self.processes.push(super::Process { worker, role, ready, deadline, duty });
+        let mut process = Process { is_free, ..Process::new(worker, role, ready, duty) };
+        process.begin(begun, self.config.compile_timeout);
+        self.processes.push(process);
         // Back where it was: the caller goes through the indices from the last.
         let last = self.processes.len() - 1;
         self.processes.swap(index, last);
@@ -226,6 +318,7 @@ impl Manager {
 
     /// A worker has compiled the module that it was asked for. Returns false if the manager has it no longer.
     pub(super) fn module_is_loaded(&mut self, index: usize) -> bool {
+        self.charge(index);
         let Some(process) = self.processes.get_mut(index) else { return false };
         if let (Duty::Executor(request, next), Body::Held(held)) =
             (&process.duty, &mut process.worker)
@@ -247,7 +340,9 @@ impl Manager {
             tenant: Arc::clone(tenant),
             pid: held.worker.id(),
             last_use: Arc::clone(&held.last_use),
-            recalled: false,
+            since: held.since,
+            recalled: None,
+            for_another: false,
         });
         self.desk.note(*engine, Note::Ready(held));
     }

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How often workers are started for each guest.
+//! What the manager does for each guest, and how often.
 //!
 //! A worker that faults, crashes or is killed costs its guest a start of another, and the host a tenth of a second of a
-//! processor. Beyond its allowance, what a guest wants started waits, and nothing of anybody else does.
+//! processor. Compiling costs processor time, which the guest's allowance is charged when it is known. Beyond its
+//! allowances, what a guest wants waits, and nothing of anybody else does.
 
-use crate::allowance::Rate;
-use crate::gpu::workers::tenant::GuestWorkers;
+use crate::allowance::{Allowance, Rate};
+use crate::gpu::workers::config::WorkersConfig;
+use crate::gpu::workers::tenant::{COMPILING_UNIT, GuestWorkers};
 use bellhop_host_kmd::hardware::GuestId;
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// How often workers are started for each guest.
+/// What the manager does for each guest, and how often.
 pub(super) struct Pace {
-    rate: Rate,
+    starts: Rate,
+    compiling: Rate,
     /// The beginning of the allowances' clock.
     start: Instant,
-    /// When the first of those that wait may have a worker.
+    /// When the first of those that wait may have something done.
     next: Option<Instant>,
     waiting: HashSet<GuestId>,
     /// Those that waited at the last look.
@@ -25,9 +28,10 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Nobody waits.
-    pub(super) fn new(rate: Rate) -> Self {
-        let start = Instant::now();
-        Self { rate, start, next: None, waiting: HashSet::new(), waited: HashSet::new() }
+    pub(super) fn new(config: &WorkersConfig) -> Self {
+        let WorkersConfig { starts, compiling, .. } = *config;
+        let (waiting, waited) = (HashSet::new(), HashSet::new());
+        Self { starts, compiling, start: Instant::now(), next: None, waiting, waited }
     }
 
     /// Begins another look at everything that waits.
@@ -37,23 +41,45 @@ impl Pace {
         self.waiting.clear();
     }
 
-    /// Charges a worker to a guest. Returns false if it has to wait.
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Whether a worker may be started for a guest; if not, it has to wait.
     pub(super) fn may_start(&mut self, guest: &GuestWorkers) -> bool {
+        self.may(guest, &guest.starts, self.starts, "workers were started for it too often")
+    }
+
+    /// A worker is started for a guest.
+    pub(super) fn started(&self, guest: &GuestWorkers) {
+        guest.starts.charge(self.now(), self.starts, 1);
+    }
+
+    /// Whether something may be compiled for a guest; if not, it has to wait.
+    pub(super) fn may_compile(&mut self, guest: &GuestWorkers) -> bool {
+        self.may(guest, &guest.compiling, self.compiling, "its kernels took too long to compile")
+    }
+
+    /// Compiling has taken this time of a processor for a guest.
+    pub(super) fn compiled(&self, guest: &GuestWorkers, time: Duration) {
+        let units = time.as_nanos().div_ceil(COMPILING_UNIT.as_nanos());
+        let units = u64::try_from(units).unwrap_or(u64::MAX);
+        guest.compiling.charge(self.now(), self.compiling, units);
+    }
+
+    fn may(&mut self, guest: &GuestWorkers, left: &Allowance, rate: Rate, why: &str) -> bool {
         let now = Instant::now();
-        let Err(wait) = guest.starts.take(now.duration_since(self.start), self.rate) else {
-            return true;
-        };
-        // Nothing waits longer than the rate's interval, so this is a time.
-        let at = now.checked_add(wait).unwrap_or(now);
-        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+        let Err(wait) = left.check(now.duration_since(self.start), rate) else { return true };
+        // Beyond what an `Instant` can be, somebody else's wait ends first.
+        let at = now.checked_add(wait);
+        self.next = self.next.into_iter().chain(at).min();
         if self.waiting.insert(guest.id) && !self.waited.contains(&guest.id) {
-            let guest = guest.id.0;
-            tracing::info!(guest, "it waits: workers were started for it too often");
+            tracing::info!(guest = guest.id.0, "it waits: {why}");
         }
         false
     }
 
-    /// When something that waits may have a worker.
+    /// When something that waits may be done.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
