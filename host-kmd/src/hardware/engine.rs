@@ -81,4 +81,9 @@ pub trait Engines {
 
     /// The latest ticket that every engine has passed.
     fn quiesced(&self) -> Ticket;
+
+    /// The guests for which only earlier tickets have passed, each with the latest of them: something of the guest's own
+    /// may still reach its memory, as a process that takes long to end does. Read after [`Self::quiesced`]. Nothing else
+    /// waits for that: nobody but the guest has this memory.
+    fn withheld(&self) -> Vec<(GuestId, Ticket)>;
 }

@@ -254,10 +254,16 @@ impl Bench {
 
     /// Sends a command. Returns its result, if it is done.
     pub fn command(&mut self, command: Command) -> Option<Result<(), CommandError>> {
+        let token = self.begin_command(command);
+        self.commands.get(&token).cloned()
+    }
+
+    /// As [`Self::command`]. What comes of it comes into `commands`.
+    pub fn begin_command(&mut self, command: Command) -> CommandToken {
         let token = CommandToken(self.next_token);
         self.next_token += 1;
         self.input(Input::Command { token, command });
-        self.commands.get(&token).cloned()
+        token
     }
 
     /// The operator asks a guest's agent. The answer comes into `answers`.

@@ -542,7 +542,7 @@ fn memory_that_is_mapped_beforehand_is_not_asked_for() {
 #[test]
 fn a_worker_that_is_stopped_does_nothing_until_it_is_resumed() {
     let Some((mut worker, pages, flag)) = spinning() else { return };
-    worker.stop().unwrap();
+    worker.process().stop().unwrap();
     let threads = format!("/proc/{}/task", worker.id());
     let all_stopped = || {
         std::fs::read_dir(&threads).unwrap().all(|thread| {
@@ -555,20 +555,20 @@ fn a_worker_that_is_stopped_does_nothing_until_it_is_resumed() {
     }
     pages.store(flag, 1);
     assert_eq!(worker.next(Some(Duration::from_millis(100))).unwrap(), None);
-    worker.resume().unwrap();
+    worker.process().resume().unwrap();
     assert_eq!(next(&mut worker), Event::Done);
 }
 
 #[test]
 fn a_worker_that_is_killed_even_stopped_is_gone_soon_and_not_waited_for() {
     let Some((mut worker, _pages, _flag)) = spinning() else { return };
-    assert!(!worker.is_gone().unwrap());
-    worker.stop().unwrap();
-    worker.kill();
-    let mut poll = [PollFd::from_borrowed_fd(worker.process(), PollFlags::IN)];
+    assert!(!worker.process().has_ended());
+    worker.process().stop().unwrap();
+    worker.process().kill();
+    let mut poll = [PollFd::from_borrowed_fd(worker.process().ended(), PollFlags::IN)];
     let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
     assert_eq!(rustix::event::poll(&mut poll, Some(&patience)).unwrap(), 1);
-    assert!(worker.is_gone().unwrap());
+    assert!(worker.process().has_ended());
     assert!(matches!(worker.next(Some(PATIENCE)), Err(WorkerError::Ended(_))));
 }
 

@@ -5,6 +5,8 @@
 
 mod places;
 mod program;
+mod stopping;
+mod taken_over;
 
 use crate::neighbour::Neighbour;
 use crate::support::{self, Daemon, await_that};
@@ -15,7 +17,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::event::FaultReason;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,12 +64,24 @@ fn renew(client: &mut Client) {
     client.context = context;
 }
 
-/// Runs an attack in one guest while another uses doorbells and kernels, and notices nothing. Returns the other's number
-/// of rounds.
+/// Maps a page, and unmaps it: that ends once no engine and no worker reaches the page.
+fn flush(client: &Client) -> Result<(), Error> {
+    let page = client.device.create_allocation(AllocationKind::SYSTEM, PAGE_SIZE)?;
+    page.map(Protection::WRITE).map(drop)
+}
+
+/// Runs an attack in one guest while another uses doorbells, kernels and memory, and notices nothing. Returns the other's
+/// number of rounds.
 fn beside_another(daemon: &Daemon, attack: impl FnOnce(Adapter)) -> u32 {
+    beside_another_that_counts(daemon, |process, _| attack(process))
+}
+
+/// As [`beside_another`]. The attack sees how many rounds the other has done.
+fn beside_another_that_counts(daemon: &Daemon, attack: impl FnOnce(Adapter, &AtomicU32)) -> u32 {
     let [hostile, other] = [0, 1].map(|number| support::guest(daemon, number));
-    let over = AtomicBool::new(false);
+    let (over, done) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|threads| {
+        let done = &done;
         let beside = threads.spawn(|| {
             let process = support::adapter_of(&other);
             let mut doorbells = Neighbour::of_process(process.open_process().unwrap());
@@ -77,13 +91,15 @@ fn beside_another(daemon: &Daemon, attack: impl FnOnce(Adapter)) -> u32 {
             while !over.load(Ordering::Acquire) || rounds < 10 {
                 doorbells.work();
                 execute(&mut client, &good).unwrap();
+                flush(&client).unwrap();
                 rounds += 1;
+                done.store(rounds, Ordering::Release);
             }
             rounds
         });
         {
             let _over = Over(&over);
-            attack(support::adapter_of(&hostile));
+            attack(support::adapter_of(&hostile), done);
         }
         beside.join().unwrap()
     })
@@ -183,10 +199,8 @@ fn a_worker_that_forgets_no_memory_is_killed_before_the_memory_is_anybody_else_s
         arguments.address(client.va(0));
         client.commands.dispatch_kernel(&deaf, [1; 3], &arguments).unwrap();
         let value = client.submit().unwrap();
-        // Each of these ends once no engine reaches the memory any more.
-        let page = || client.device.create_allocation(AllocationKind::SYSTEM, PAGE_SIZE).unwrap();
         await_that("the worker is killed", || {
-            drop(page().map(Protection::WRITE).unwrap());
+            flush(&client).unwrap();
             let polled = client.queue.progress_fence().poll(value, Duration::ZERO);
             !matches!(polled, Err(Error::Timeout { .. }))
         });

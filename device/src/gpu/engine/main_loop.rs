@@ -62,6 +62,8 @@ pub struct Engine {
     yields: Yields,
     /// Whether it has executed nothing since it woke.
     has_woken: bool,
+    /// Pre-empted queues whose workers have yet to leave their memory.
+    leaving: Vec<Arc<HwQueue>>,
 }
 
 /// The engine's time limits.
@@ -111,6 +113,7 @@ impl Engine {
             last_served: 0,
             yields: Yields::new(),
             has_woken: false,
+            leaving: Vec::new(),
         }
     }
 
@@ -209,16 +212,15 @@ impl Engine {
                 self.kick(port, &queue);
             }
         }
-        if self.core.unit.workers.is_some() {
-            self.attend_to_workers(bits);
-        }
         if bits & attention::PREEMPT != 0 {
-            // Between two turns, no queue is in execution, and these queues get no more turns.
-            while let Some(queue) = port.preempted.pop() {
-                if queue.preemption.stop() {
-                    self.core.chip.interrupts.raise_preempted(queue.id);
-                }
-            }
+            // Before workers are taken off queues that may not run: these may not.
+            self.leaving.extend(std::iter::from_fn(|| port.preempted.pop()));
+        }
+        if self.core.unit.workers.is_some() {
+            self.attend_to_workers(port, bits);
+        }
+        if !self.leaving.is_empty() {
+            self.end_preemptions();
         }
         if bits & attention::RESET != 0 {
             // The packet that it was stuck in, if any, was given up.
@@ -236,29 +238,39 @@ impl Engine {
             self.change_power(port);
         }
         // Last: a thread that waits for the ticket finds the rest done.
-        if bits & attention::QUIESCE != 0 || self.owes_ticket() {
+        if bits & attention::QUIESCE != 0 {
             self.quiesce(port);
         }
         Next::GoOn
     }
 
-    /// Takes what the manager of workers has, and stops workers whose queues no longer execute.
+    /// Reports pre-empted queues. Between two turns, none is in execution by the engine itself, and these get no more turns.
     #[cold]
-    fn attend_to_workers(&mut self, bits: u64) {
+    fn end_preemptions(&mut self) {
+        let Self { core, leaving, .. } = self;
+        leaving.retain(|queue| {
+            if core.unit.workers.as_ref().is_some_and(|workers| workers.is_leaving(queue.id)) {
+                return true;
+            }
+            if queue.preemption.stop() {
+                core.chip.interrupts.raise_preempted(queue.id);
+            }
+            false
+        });
+    }
+
+    /// Takes what the manager of workers has, and takes workers off queues that no longer execute.
+    #[cold]
+    fn attend_to_workers(&mut self, port: &EnginePort, bits: u64) {
         let Some(workers) = &mut self.core.unit.workers else { return };
         if bits & attention::LOOK != 0 {
-            workers.look_again();
+            workers.look_again(|guest, time| self.run_list.charge_aside(guest, time));
         }
         if bits & attention::WORKERS != 0 {
             workers.take_notes();
             self.run_list.unblock_all();
         }
-        workers.settle();
-    }
-
-    /// Whether a ticket could not be passed because of a worker.
-    fn owes_ticket(&self) -> bool {
-        self.core.unit.workers.as_ref().is_some_and(|workers| workers.owes_ticket())
+        workers.settle(port, |guest, time| self.run_list.charge_aside(guest, time));
     }
 
     /// Loses its power, unless it has work, or gets it back.
@@ -392,11 +404,9 @@ impl Engine {
         if std::mem::replace(&mut self.memory_changes, changes) != changes {
             self.run_list.catch_up();
         }
-        if let Some(workers) = &mut self.core.unit.workers
-            && !workers.forget_memory(|guest, time| self.run_list.charge_aside(guest, time))
-        {
-            // Attention is raised once the last killed worker is gone.
-            return;
+        if let Some(workers) = &mut self.core.unit.workers {
+            workers.settle(port, |guest, time| self.run_list.charge_aside(guest, time));
+            workers.pass(ticket);
         }
         self.core.chip.passed(port, ticket);
     }
@@ -438,7 +448,7 @@ impl Engine {
             if std::mem::replace(&mut self.rescans, rescans) != rescans {
                 self.core.unit.tlb.flush();
                 if let Some(workers) = &mut self.core.unit.workers {
-                    workers.look_again();
+                    workers.look_again(|guest, time| self.run_list.charge_aside(guest, time));
                 }
             }
             if woken == Woken::Signaled {

@@ -6,14 +6,16 @@
 //! An engine executes the packets of one queue at a time: when another queue has a turn that may take long, the worker
 //! stops, and goes on at the next turn of its own queue. So weights, quanta and time-outs hold within a packet.
 //!
-//! The engine waits for no process to start, to compile or to end: the manager does. The engine waits for a worker to
-//! forget memory that the guest no longer has, and kills it if that takes long.
+//! The engine waits for no process to start, to compile or to end: the manager does. Nor does it wait until a worker has
+//! stopped, or has forgotten memory that the guest no longer has. It looks for a moment, then again now and then, and kills a
+//! worker that takes long. Meanwhile tickets pass for all guests but that worker's.
 
 mod batch;
 mod own;
 
 use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::shared::chip::{EnginePort, Withheld};
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::workers::desk::{Desk, Failure, Grave, Note, Order, Request};
@@ -23,7 +25,7 @@ use crate::gpu::workers::kernels::table::KernelSpace;
 use crate::gpu::workers::tenant::{Tenant, TenantId};
 use crate::gpu::workers::video::VideoSession;
 pub use batch::{Batch, Item};
-use bellhop_host_kmd::hardware::{AddressSpaceId, HwQueueId};
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId, Ticket};
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::{Event, WorkerError};
@@ -41,6 +43,8 @@ const SLICE: Duration = Duration::from_micros(100);
 const LONG_SLICE: Duration = Duration::from_micros(400);
 /// The part of the time that kernels have run for which the engine waits without another look.
 const PART: u32 = 8;
+/// How long an engine waits, between two turns, for all workers together that it has told to forget memory: some take less.
+const LOOK: Duration = Duration::from_micros(200);
 /// Batches that are kept for their memory.
 const KEPT: usize = 4;
 
@@ -61,10 +65,31 @@ enum Admission {
     Idle,
     /// It has none, and none was asked for.
     Missing,
-    /// It is being prepared, or executes another queue's packets.
+    /// It is being prepared, executes another queue's packets, or has yet to forget memory.
     Waits,
     /// There is none.
     Failed(Failure),
+}
+
+/// Whether an idle worker executes a batch.
+enum Dispatched {
+    /// It does.
+    Begun(Flight),
+    /// It has yet to forget memory.
+    Waits,
+    /// It lacks a kernel.
+    Lacks,
+    /// It ended while it was idle, which is nobody's fault.
+    Ended,
+}
+
+/// A killed worker that may still exist.
+#[derive(Debug)]
+struct Dying {
+    grave: Arc<Grave>,
+    guest: GuestId,
+    /// The last ticket that had passed for the guest.
+    since: Ticket,
 }
 
 /// A role's task of a worker.
@@ -91,7 +116,8 @@ enum Answer {
 pub enum Start {
     /// It does.
     Begun(Flight),
-    /// The manager prepares it, or it executes another queue's. The engine's attention is raised when that ends.
+    /// The manager prepares it, it executes another queue's, or has yet to forget memory. The engine's attention is raised
+    /// when that ends.
     Waits,
 }
 
@@ -113,9 +139,11 @@ pub struct Workers {
     /// The tenant whose worker executes something and is not stopped: at most one.
     running: Option<TenantId>,
     /// Killed workers that may still exist.
-    dying: Vec<Arc<Grave>>,
-    /// Whether the engine did not pass a ticket because of them.
-    owes_ticket: bool,
+    dying: Vec<Dying>,
+    /// The last ticket that the engine has passed.
+    passed: Ticket,
+    /// What it has said of tickets that have not passed for some guests.
+    withheld: Withheld,
     kept: Vec<Batch>,
 }
 
@@ -128,7 +156,8 @@ impl Workers {
             slots: HashMap::new(),
             running: None,
             dying: Vec::new(),
-            owes_ticket: false,
+            passed: Ticket::default(),
+            withheld: Withheld::new(),
             kept: Vec::new(),
         }
     }
@@ -181,13 +210,15 @@ impl Workers {
             Admission::Failed(Failure::Refused) => return Err(fault(FaultReason::KERNEL_FAILED)),
             Admission::Failed(Failure::Lost) => return Err(fault(FaultReason::KERNEL_LOST)),
             Admission::Missing => {}
-            Admission::Idle => {
-                if let Some(flight) = self.dispatch(tenant.id, queue, mmu, batch)? {
-                    return Ok(Start::Begun(flight));
-                }
-                // It lacks a kernel, or ended while it was idle, which is nobody's fault.
-                held = self.give_back(tenant.id);
-            }
+            Admission::Idle => match self.dispatch(tenant.id, queue, mmu, batch)? {
+                Dispatched::Begun(flight) => return Ok(Start::Begun(flight)),
+                Dispatched::Waits => return Ok(Start::Waits),
+                Dispatched::Ended => {}
+                Dispatched::Lacks => match self.give_back(tenant.id) {
+                    Ok(given) => held = given,
+                    Err(Later) => return Ok(Start::Waits),
+                },
+            },
         }
         let mut modules: Vec<_> = batch.modules().map(Arc::clone).collect();
         modules.sort_unstable_by_key(|module| module.number);
@@ -223,8 +254,9 @@ impl Workers {
         }
         self.make_way(queue.id);
         let Some(Slot::Here(own)) = self.slots.get_mut(&tenant.id) else { return Ok(Start::Waits) };
-        match send(own, &self.desk, queue, mmu, task) {
-            Ok(()) => {
+        match send(own, &self.desk, queue, mmu, (task, self.passed)) {
+            Ok(false) => Ok(self.wait_for(tenant.id)),
+            Ok(true) => {
                 self.running = Some(tenant.id);
                 Ok(Start::Begun(own.take_off(queue)))
             }
@@ -248,7 +280,7 @@ impl Workers {
                 // For another queue, the next try may succeed.
                 if is_own { Admission::Failed(failure) } else { Admission::Missing }
             }
-            Some(Slot::Here(own)) if own.is_busy() => {
+            Some(Slot::Here(own)) if own.is_busy() || own.owes_since().is_some() => {
                 own.waited_for = true;
                 Admission::Waits
             }
@@ -269,45 +301,78 @@ impl Workers {
         self.desk.order(Order::Prepare(Request { engine, tenant, modules, held }));
     }
 
-    /// Takes an idle worker, in which no memory is mapped then. `None` if it has ended.
-    fn give_back(&mut self, tenant: TenantId) -> Option<Box<Held>> {
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return None };
-        if own.forget_memory(&self.desk.window).is_err() {
+    /// Takes an idle worker, in which no memory is mapped then. `None` if it has ended. Later if it has yet to forget memory.
+    fn give_back(&mut self, tenant: TenantId) -> Result<Option<Box<Held>>, Later> {
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return Ok(None) };
+        let forgot = own.forget_memory(&self.desk.window, self.passed);
+        if forgot.and_then(|()| own.look(Instant::now() + LOOK)).is_err() {
             self.kill(tenant);
-            return None;
+            return Ok(None);
+        }
+        if own.owes_since().is_some() {
+            self.wait_for(tenant);
+            return Err(Later);
+        }
+        if own.resume().is_err() {
+            self.kill(tenant);
+            return Ok(None);
         }
         match self.slots.remove(&tenant) {
-            Some(Slot::Here(own)) => Some(own.held),
-            _ => None,
+            Some(Slot::Here(own)) => Ok(Some(own.held)),
+            _ => Ok(None),
         }
     }
 
-    /// Sends a batch to an idle worker. Returns `None` if the worker lacks a kernel, or has ended.
+    /// A queue waits until a worker has forgotten memory.
+    fn wait_for(&mut self, tenant: TenantId) -> Start {
+        if let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) {
+            own.waited_for = true;
+        }
+        self.look_again_at(Instant::now());
+        Start::Waits
+    }
+
+    /// Has the engine called at this time.
+    fn look_again_at(&self, at: Instant) {
+        let left = at.saturating_duration_since(Instant::now());
+        let left = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        self.desk.set_alarm(self.engine, self.desk.chip.now().saturating_add(left));
+    }
+
+    /// Sends a batch to an idle worker.
     fn dispatch(
         &mut self,
         tenant: TenantId,
         queue: &Arc<HwQueue>,
         mmu: &Mmu<'_>,
         batch: &Batch,
-    ) -> Result<Option<Flight>, Violation> {
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return Ok(None) };
+    ) -> Result<Dispatched, Violation> {
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else {
+            return Ok(Dispatched::Ended);
+        };
         // Each is asked for, to note its use.
         let mut is_loaded = true;
         batch.modules().for_each(|module| is_loaded &= own.held.has(module));
         if !is_loaded {
-            return Ok(None);
+            return Ok(Dispatched::Lacks);
         }
         self.make_way(queue.id);
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return Ok(None) };
-        match send_batch(own, &self.desk, queue, mmu, batch) {
-            Ok(()) => {
+        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else {
+            return Ok(Dispatched::Ended);
+        };
+        match send_batch(own, &self.desk, queue, mmu, (batch, self.passed)) {
+            Ok(false) => {
+                self.wait_for(tenant);
+                Ok(Dispatched::Waits)
+            }
+            Ok(true) => {
                 self.running = Some(tenant);
-                Ok(Some(own.take_off(queue)))
+                Ok(Dispatched::Begun(own.take_off(queue)))
             }
             Err(Lost::Worker(error)) if !matches!(error, WorkerError::Impossible(_)) => {
                 tracing::debug!(%error, "an idle worker is replaced");
                 self.kill(tenant);
-                Ok(None)
+                Ok(Dispatched::Ended)
             }
             Err(lost) => Err(lost.of_kernels(|index| batch.number(index))),
         }
@@ -369,7 +434,11 @@ impl Workers {
             Some(Slot::Here(own)) => {
                 self.running = Some(tenant);
                 let slice = if is_alone { own.flown_for() / PART } else { SLICE };
-                serve(own, mmu, &self.desk, slice.clamp(SLICE, LONG_SLICE))
+                let slice = (slice.clamp(SLICE, LONG_SLICE), self.passed);
+                let start = Instant::now();
+                let served = serve(own, mmu, &self.desk, slice);
+                own.had_a_turn(start.elapsed());
+                served
             }
             _ => Err(Lost::Gone),
         };
@@ -391,7 +460,7 @@ impl Workers {
     fn land(&mut self, tenant: TenantId) {
         self.running = None;
         let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return };
-        own.queue = None;
+        let rest = own.land();
         own.held.last_use.stamp(self.desk.chip.now());
         let (is_waited_for, is_recalled) = (std::mem::take(&mut own.waited_for), own.recalled);
         if is_recalled {
@@ -402,19 +471,24 @@ impl Workers {
             // The queues that wait are looked at after this turn.
             self.desk.call(self.engine);
         }
+        if !is_recalled {
+            self.look_again_at(rest);
+        }
     }
 
     /// Kills a worker. The manager buries it.
     fn kill(&mut self, tenant: TenantId) {
         self.running.take_if(|running| *running == tenant);
         let Some(Slot::Here(own)) = self.slots.remove(&tenant) else { return };
+        let guest = own.held.tenant.guest.id;
         if tenant.role.remembers() {
             own.held.tenant.lose();
         }
-        let mut worker = own.held.worker;
-        worker.kill();
+        let since = own.owes_since().unwrap_or(self.passed);
+        let worker = own.held.worker;
+        worker.process().kill();
         let grave = Arc::new(Grave::default());
-        self.dying.push(Arc::clone(&grave));
+        self.dying.push(Dying { grave: Arc::clone(&grave), guest, since });
         self.desk.order(Order::Bury { engine: self.engine, tenant, worker, grave });
     }
 
@@ -445,30 +519,120 @@ impl Workers {
 
     fn stop_running(&mut self) {
         let Some(running) = self.running.take() else { return };
-        if let Some(Slot::Here(own)) = self.slots.get_mut(&running)
-            && own.stop().is_err()
-        {
-            self.kill(running);
+        let Some(Slot::Here(own)) = self.slots.get_mut(&running) else { return };
+        if own.stop().is_err() {
+            return self.kill(running);
+        }
+        if let Some(at) = own.next_look() {
+            self.look_again_at(at);
         }
     }
 
-    /// Between two turns: kills workers whose queues are gone, and stops the worker of a queue that may not run.
-    pub fn settle(&mut self) {
+    /// Between two turns: kills workers whose queues are gone, takes workers off queues that may not run, makes workers
+    /// forget memory that their guests no longer have, and looks at what workers do. `charge` is told what they take at
+    /// others' cost: their guests have fewer turns then.
+    ///
+    /// For the guests of workers that have not forgotten, and of killed workers that may still exist, no later ticket passes.
+    /// The engine's attention is raised when it may.
+    pub fn settle(&mut self, port: &EnginePort, charge: impl FnMut(&Partition, Duration)) {
         self.reap();
-        let mut ended = Vec::new();
+        self.kill_all(|own| own.held.tenant.has_ended());
+        self.tell(charge, |own, window, since| {
+            if own.queue.as_ref().is_some_and(|queue| !queue.membership.may_run()) {
+                own.leave(window, since)
+            } else if own.is_outdated() {
+                own.forget_memory(window, since)
+            } else {
+                Ok(())
+            }
+        });
+        self.withhold(port);
+    }
+
+    /// The engine has settled after it read this ticket, and passes it.
+    pub fn pass(&mut self, ticket: u64) {
+        self.passed = Ticket(ticket);
+    }
+
+    /// Tells workers what `tell` does, and looks at all of them, for a moment at those that forget memory. Kills those that
+    /// take too long.
+    fn tell(
+        &mut self,
+        mut charge: impl FnMut(&Partition, Duration),
+        tell: impl Fn(&mut Own, &Range<u64>, Ticket) -> Result<(), WorkerError>,
+    ) {
+        let start = Instant::now();
+        let mut late = Vec::new();
+        let mut until = start;
         for (tenant, slot) in &mut self.slots {
             let Slot::Here(own) = slot else { continue };
-            if own.queue.as_ref().is_none_or(|queue| queue.membership.may_run()) {
-                continue;
+            let owed = own.owes_since();
+            if let Err(error) = tell(own, &self.desk.window, self.passed) {
+                late.push((*tenant, error));
             }
-            self.running.take_if(|running| running == tenant);
-            if own.halt().is_err() {
-                ended.push(*tenant);
+            if owed.is_none() && own.owes_since().is_some() {
+                until = start + LOOK;
             }
         }
-        for tenant in ended {
+        let mut next: Option<Instant> = None;
+        for (tenant, slot) in &mut self.slots {
+            let Slot::Here(own) = slot else { continue };
+            let (owed, began) = (own.owes_since().is_some(), Instant::now());
+            match own.look(until) {
+                Ok(()) => next = next.into_iter().chain(own.next_look()).min(),
+                Err(error) => late.push((*tenant, error)),
+            }
+            let waited = if owed { began.elapsed() } else { Duration::ZERO };
+            let used = own.take_excess().unwrap_or_default() + waited;
+            if let Some(guest) = own.guest()
+                && !used.is_zero()
+            {
+                charge(guest, used);
+            }
+            if owed && own.owes_since().is_none() && !own.is_busy() {
+                // The queues that wait are looked at after this.
+                if std::mem::take(&mut own.waited_for) {
+                    self.desk.call(self.engine);
+                }
+            }
+        }
+        for (tenant, error) in late {
+            if let Some(Slot::Here(own)) = self.slots.get(&tenant) {
+                let guest = own.held.tenant.guest.id.0;
+                tracing::warn!(guest, %error, "a worker is killed");
+            }
+            self.running.take_if(|running| *running == tenant);
             self.kill(tenant);
+            // Its queue finds that it is gone.
+            self.desk.call(self.engine);
         }
+        if let Some(at) = next {
+            self.look_again_at(at);
+        }
+    }
+
+    /// Says for which guests tickets have not passed, if that has changed.
+    fn withhold(&mut self, port: &EnginePort) {
+        self.dying.retain(|dying| !dying.grave.is_filled());
+        let dying = self.dying.iter().map(|dying| (dying.guest, dying.since));
+        let owed = self.slots.values().filter_map(|slot| match slot {
+            Slot::Here(own) => Some((own.held.tenant.guest.id, own.owes_since()?)),
+            _ => None,
+        });
+        let withheld: Withheld = dying.chain(owed).collect();
+        if withheld != self.withheld {
+            self.withheld.clone_from(&withheld);
+            self.desk.chip.withhold(port, withheld);
+        }
+    }
+
+    /// Whether the worker of a queue that may not run has yet to forget its memory. The engine's attention is raised when it
+    /// has.
+    pub fn is_leaving(&self, queue: HwQueueId) -> bool {
+        self.slots.values().any(|slot| {
+            matches!(slot, Slot::Here(own) if own.owes_since().is_some()
+                && own.queue.as_ref().is_some_and(|own| own.id == queue))
+        })
     }
 
     /// Takes notes of the manager's.
@@ -507,102 +671,74 @@ impl Workers {
         });
     }
 
-    /// Between two turns: makes workers forget memory that their guests no longer have. Returns whether no killed
-    /// worker can reach such memory any more; if not, the engine's attention is raised when none can.
-    ///
-    /// Charges each guest with the time that its workers take for that: a worker that is slow on purpose costs its guest
-    /// turns.
-    pub fn forget_memory(&mut self, mut charge: impl FnMut(&Partition, Duration)) -> bool {
-        self.settle();
-        self.kill_all(|own| own.held.tenant.has_ended());
-        let mut stuck = Vec::new();
-        for (tenant, slot) in &mut self.slots {
-            let Slot::Here(own) = slot else { continue };
-            if !own.is_outdated() {
-                continue;
-            }
-            let start = Instant::now();
-            let forgot = own.forget_memory(&self.desk.window);
-            if let Some(guest) = own.guest() {
-                charge(guest, start.elapsed());
-            }
-            if let Err(error) = forgot {
-                let guest = own.held.tenant.guest.id.0;
-                tracing::warn!(guest, %error, "a worker is killed");
-                stuck.push(*tenant);
-            }
-        }
-        for tenant in stuck {
-            self.kill(tenant);
-        }
-        self.dying.retain(|grave| !grave.is_filled());
-        self.owes_ticket = !self.dying.is_empty();
-        !self.owes_ticket
-    }
-
     /// Whether there is a worker, alive or dying.
     pub fn has_any(&self) -> bool {
         !self.slots.is_empty() || !self.dying.is_empty()
     }
 
-    /// Whether [`Self::forget_memory`] returned false last.
-    pub fn owes_ticket(&self) -> bool {
-        self.owes_ticket
-    }
-
     /// Makes workers ask for all memory anew, so that it counts as accessed.
-    pub fn look_again(&mut self) {
-        let mut stuck = Vec::new();
-        for (tenant, slot) in &mut self.slots {
-            if let Slot::Here(own) = slot
-                && own.forget_memory(&self.desk.window).is_err()
-            {
-                stuck.push(*tenant);
-            }
-        }
-        for tenant in stuck {
-            self.kill(tenant);
-        }
+    pub fn look_again(&mut self, charge: impl FnMut(&Partition, Duration)) {
+        self.tell(charge, Own::forget_memory);
     }
 }
 
-/// Prepares a worker for a queue's work: it runs, and has nothing mapped that the guest flushed.
-fn ready(own: &mut Own, desk: &Desk, queue: &HwQueue, mmu: &Mmu<'_>) -> Result<(), WorkerError> {
+/// A worker has yet to forget memory.
+struct Later;
+
+/// Prepares a worker for a queue's work: it runs, and has nothing mapped that the guest flushed. Returns false if it has yet
+/// to forget that.
+fn ready(
+    own: &mut Own,
+    desk: &Desk,
+    queue: &HwQueue,
+    mmu: &Mmu<'_>,
+    passed: Ticket,
+) -> Result<bool, WorkerError> {
     own.resume()?;
-    own.catch_up(&queue.partition, mmu.flushes(), &desk.window)
+    own.catch_up(&queue.partition, mmu.flushes(), &desk.window, passed)?;
+    if own.owes_since().is_some() {
+        own.look(Instant::now() + LOOK)?;
+    }
+    Ok(own.owes_since().is_none())
 }
 
-/// Sends a batch to an idle worker.
+/// Sends a batch to an idle worker. Returns false if the worker has yet to forget memory.
 fn send_batch(
     own: &mut Own,
     desk: &Desk,
     queue: &HwQueue,
     mmu: &Mmu<'_>,
-    batch: &Batch,
-) -> Result<(), Lost> {
-    ready(own, desk, queue, mmu)?;
+    (batch, passed): (&Batch, Ticket),
+) -> Result<bool, Lost> {
+    if !ready(own, desk, queue, mmu, passed)? {
+        return Ok(false);
+    }
     if own.held.worker.needs_memory_first() {
         for range in batch.descriptors() {
             // A read-only page is mapped as such, and the device's store to it fails.
             own.map(*range, mmu, &desk.window)?;
         }
     }
-    Ok(own.held.worker.dispatch(&batch.to_dispatch())?)
+    own.held.worker.dispatch(&batch.to_dispatch())?;
+    Ok(true)
 }
 
-/// Sends a task to an idle worker.
+/// Sends a task to an idle worker. Returns false if the worker has yet to forget memory.
 fn send(
     own: &mut Own,
     desk: &Desk,
     queue: &HwQueue,
     mmu: &Mmu<'_>,
-    task: Task<'_>,
-) -> Result<(), Lost> {
-    ready(own, desk, queue, mmu)?;
+    (task, passed): (Task<'_>, Ticket),
+) -> Result<bool, Lost> {
+    if !ready(own, desk, queue, mmu, passed)? {
+        return Ok(false);
+    }
     for (address, length, access) in task.ranges {
         look_up([*address, *length], *access, mmu, &desk.window)?;
     }
-    Ok(own.held.worker.task(task.bytes)?)
+    own.held.worker.task(task.bytes)?;
+    Ok(true)
 }
 
 /// Looks up a range that a worker is about to reach.
@@ -627,7 +763,7 @@ fn serve(
     own: &mut Own,
     mmu: &Mmu<'_>,
     desk: &Desk,
-    slice: Duration,
+    (slice, passed): (Duration, Ticket),
 ) -> Result<Option<Answer>, Lost> {
     let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
         return Err(Lost::Gone);
@@ -639,7 +775,7 @@ fn serve(
             Event::Done => return Ok(Some(Answer::Batch)),
             Event::Answer(answer) => return Ok(Some(Answer::Task(answer))),
             Event::Fault(fault) => {
-                own.catch_up(&partition, mmu.flushes(), &desk.window)?;
+                own.catch_up(&partition, mmu.flushes(), &desk.window, passed)?;
                 own.answer(fault, mmu, &desk.window)?;
             }
             Event::NotDone(index, why) => {

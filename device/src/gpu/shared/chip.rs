@@ -16,8 +16,8 @@ use super::wake::Wake;
 use super::watching::WatchedAt;
 use crate::gpu::memory::page_table::NodePool;
 use crate::gpu::shared::config::GpuConfig;
-use arc_swap::ArcSwapOption;
-use bellhop_host_kmd::hardware::{EngineState, HwQueueId, Interrupt, Ticket};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bellhop_host_kmd::hardware::{EngineState, GuestId, HwQueueId, Interrupt, Ticket};
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::FenceLogEntry;
 use bellhop_protocol::handoff::attention::Attention;
@@ -78,6 +78,10 @@ pub mod reset {
     pub const STOP: u64 = 3;
 }
 
+/// Guests whose workers may still reach memory, and the latest ticket that has passed for each. A guest may be in it more
+/// than once.
+pub type Withheld = Vec<(GuestId, Ticket)>;
+
 /// How the control plane and other engines reach an engine.
 #[derive(Debug)]
 pub struct EnginePort {
@@ -94,6 +98,9 @@ pub struct EnginePort {
     pub preempted: SegQueue<Arc<HwQueue>>,
     /// The latest ticket that the engine has passed.
     pub passed: Passed,
+    /// The guests for which only earlier tickets have passed here. Replaced as a whole, by the engine, before it passes a
+    /// ticket: whoever sees that it has sees this too.
+    withheld: ArcSwap<Withheld>,
     /// The requested power. The control plane asks before it raises `POWER`; the engine refuses before it
     /// interrupts.
     pub power: PowerSwitch,
@@ -178,6 +185,7 @@ impl EnginePort {
             kicks: SegQueue::new(),
             preempted: SegQueue::new(),
             passed: Passed::new(),
+            withheld: ArcSwap::default(),
             power: PowerSwitch::new(),
             states: PendingSet::new(),
             wakeups: AtomicU64::new(0),
@@ -448,10 +456,32 @@ impl Chip {
         }
     }
 
-    /// Engine `engine`: returns whether every engine has passed the ticket. If not, this engine's attention is
-    /// raised when they have.
-    pub fn has_flushed(&self, engine: u32, ticket: Ticket) -> bool {
+    /// Engine `port`, before it passes a ticket: names the guests whose workers may still reach memory that was taken
+    /// before a ticket, with the latest ticket before. Interrupts if one of them waits no more.
+    pub fn withhold(&self, port: &EnginePort, withheld: Withheld) {
+        let before = port.withheld.swap(Arc::new(withheld));
+        let now = port.withheld.load();
+        let is_as_early = |(guest, ticket): &(GuestId, Ticket)| {
+            now.iter().any(|(of, latest)| of == guest && latest <= ticket)
+        };
+        if !before.iter().all(is_as_early) {
+            self.interrupts.raise_quiesced();
+            self.release_waiters(u64::MAX);
+        }
+    }
+
+    /// The guests for which only earlier tickets than [`Self::quiesced`] have passed; read after that.
+    pub fn withheld(&self) -> Withheld {
+        let of_engine = |engine: &EnginePort| engine.withheld.load().to_vec();
+        self.engines.iter().flat_map(of_engine).collect()
+    }
+
+    /// Engine `engine`: returns whether every engine has passed the ticket, and no worker of the guest reaches memory that
+    /// was taken before. If not, this engine's attention is raised when that may be so.
+    pub fn has_flushed(&self, engine: u32, guest: GuestId, ticket: Ticket) -> bool {
+        let is_early = |(of, latest): &(GuestId, Ticket)| *of == guest && *latest < ticket;
         self.chain().flushed.cell().wait(engine, ticket.0)
+            && !self.engines.iter().any(|engine| engine.withheld.load().iter().any(is_early))
     }
 
     /// The latest ticket that all engines have passed.

@@ -23,8 +23,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use std::{fmt, io};
+
+/// No time.
+const NEVER: u64 = u64::MAX;
 
 /// Whether a killed worker is gone. The manager stores it before it raises the engine's attention, which hands it over.
 #[derive(Debug, Default)]
@@ -140,6 +144,8 @@ pub struct Desk {
     outcomes: SegQueue<Outcome>,
     /// The workers, for tools. Replaced as a whole, by the manager.
     pub roster: ArcSwap<Roster>,
+    /// When each engine is to be called, on the adapter's clock. Relaxed: the event, or the engine's attention, follows.
+    alarms: Box<[AtomicU64]>,
 }
 
 impl fmt::Debug for Desk {
@@ -155,6 +161,7 @@ impl Desk {
     /// If the process is out of file descriptors.
     pub fn new(chip: Arc<Chip>, caps: KernelCaps) -> io::Result<Self> {
         let notes = chip.engines.iter().map(|_| SegQueue::new()).collect();
+        let alarms = chip.engines.iter().map(|_| AtomicU64::new(NEVER)).collect();
         let window = if caps.are_supported() {
             caps.window_start..caps.window_start.saturating_add(caps.window_length)
         } else {
@@ -171,6 +178,7 @@ impl Desk {
             notes,
             outcomes: SegQueue::new(),
             roster: ArcSwap::default(),
+            alarms,
         })
     }
 
@@ -208,6 +216,31 @@ impl Desk {
         if let Some(port) = self.chip.engines.get(engine as usize) {
             port.raise(attention::WORKERS);
         }
+    }
+
+    /// Engine: has itself called at this time of the adapter's clock, or before. It sleeps meanwhile, or does other work.
+    pub fn set_alarm(&self, engine: u32, at: u64) {
+        let Some(alarm) = self.alarms.get(engine as usize) else { return };
+        if alarm.fetch_min(at, Ordering::Relaxed) > at {
+            self.event.signal();
+        }
+    }
+
+    /// Manager: calls the engines whose time has come. Returns how long it is until the next one's.
+    pub fn ring_alarms(&self) -> Option<Duration> {
+        let now = self.chip.now();
+        let mut next = NEVER;
+        for (engine, alarm) in (0..).zip(&self.alarms) {
+            let at = alarm.load(Ordering::Relaxed);
+            if at > now {
+                next = next.min(at);
+                continue;
+            }
+            // The engine may have set an earlier one since, and looks now.
+            alarm.store(NEVER, Ordering::Relaxed);
+            self.call(engine);
+        }
+        (next != NEVER).then(|| Duration::from_nanos(next.saturating_sub(now)))
     }
 
     /// Engine: takes a note.

@@ -188,7 +188,8 @@ impl Manager {
             self.serve_compiles();
             self.keep_a_spare();
             self.desk.roster.store(Arc::new(self.roster()));
-            let deadline = self.deadline();
+            let alarm = self.desk.ring_alarms();
+            let deadline = self.deadline(alarm);
             let readable = self.wait(deadline);
             self.desk.acknowledge();
             while let Some(order) = self.desk.take_order() {
@@ -205,10 +206,13 @@ impl Manager {
         }
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    /// When to look again, if nothing happens; `alarm` is how long it is until an engine wants to be called.
+    fn deadline(&self, alarm: Option<Duration>) -> Option<Instant> {
+        let alarm = alarm.map(|left| Instant::now() + left);
         let deadlines = self.processes.iter().filter_map(|process| process.deadline);
         let retries = self.starting.values().filter_map(Starting::retry);
-        deadlines.chain(retries).chain(self.pace.next()).chain(self.executing.next()).min()
+        let deadlines = deadlines.chain(retries).chain(self.pace.next());
+        deadlines.chain(self.executing.next()).chain(alarm).min()
     }
 
     /// Waits for an order, for a process or for the deadline. Returns the indices of processes that said something.

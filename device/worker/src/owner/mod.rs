@@ -6,22 +6,24 @@
 //! the worker.
 
 pub mod conversation;
+mod process;
 mod said;
 
 pub use crate::messages::{KernelDispatch, Role};
+pub use process::Process;
 
 use crate::messages::{self, MAX_EVENT, Malformed, Missing, Start};
 use crate::socket::{pair, receive_until, send};
 use crate::vulkan::THREADS;
 use crate::waiting::Looking;
 use conversation::Conversation;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub use said::{Said, sealed};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
 use std::ops::Range;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to start. A self-test takes a second at most, but the driver may be on a slow disk.
@@ -47,9 +49,12 @@ pub enum WorkerError {
     /// The worker sent a message that fits no request.
     #[error("the worker sent {0} when it could not")]
     OutOfTurn(&'static str),
-    /// The worker ended.
-    #[error("the worker ended ({0})")]
-    Ended(ExitStatus),
+    /// The worker ended, or has closed its socket and was killed.
+    #[error("the worker ended{}", in_words(.0.as_ref()))]
+    Ended(Option<ExitStatus>),
+    /// The worker did not do this in time.
+    #[error("the worker did not {0}")]
+    Late(&'static str),
     /// The caller asked for something impossible.
     #[error("{0}")]
     Impossible(&'static str),
@@ -139,13 +144,13 @@ pub enum Event {
 
 /// A worker process. Dropping this kills it.
 pub struct Worker {
-    child: Child,
-    /// The process, whatever its ID is used for later.
-    process: OwnedFd,
+    process: Process,
     conversation: Conversation,
     said: Said,
     pointers: bool,
     resident: bool,
+    /// Processors that it uses at most; 0 for all.
+    threads: u32,
     /// For the end of a batch.
     looking: Looking,
 }
@@ -191,14 +196,13 @@ impl Worker {
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(said.stdio().map_err(WorkerError::NotStarted)?);
-        let child = command.spawn().map_err(WorkerError::NotStarted)?;
+        let process = Process::spawn(&mut command)?;
         // Closes this process's copy of the worker's end, so that the socket closes when the worker ends.
         drop(command);
-        let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let conversation = Conversation::new(socket, for_memory, window.clone());
         let looking = Looking::new(LOOK);
         let (pointers, resident) = (false, false);
-        let worker = Self { child, process, conversation, said, pointers, resident, looking };
+        let worker = Self { process, conversation, said, pointers, resident, threads, looking };
         let start = Start {
             start: window.start,
             length: window.end.saturating_sub(window.start),
@@ -239,46 +243,23 @@ impl Worker {
         self.resident
     }
 
+    /// Returns its process.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// Returns the ID of its process.
     #[must_use]
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
-    /// Returns the pidfd of its process to poll: it is readable when the process has ended, and all of its threads.
+    /// Returns how many processors it uses at most.
     #[must_use]
-    pub fn process(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
-    }
-
-    /// Stops the process: no thread of it runs until [`Self::resume`], and it answers nothing. Does not wait.
-    ///
-    /// # Errors
-    /// When it has ended and was waited for.
-    pub fn stop(&self) -> Result<(), WorkerError> {
-        Ok(pidfd_send_signal(&self.process, Signal::STOP)?)
-    }
-
-    /// Lets a stopped process go on.
-    ///
-    /// # Errors
-    /// When it has ended and was waited for.
-    pub fn resume(&self) -> Result<(), WorkerError> {
-        Ok(pidfd_send_signal(&self.process, Signal::CONT)?)
-    }
-
-    /// Kills the process, and does not wait: [`Self::is_gone`] tells when it has ended.
-    pub fn kill(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-    }
-
-    /// Returns whether the process has ended, and none of its threads reaches memory any more.
-    ///
-    /// # Errors
-    /// When Linux does not know the process.
-    pub fn is_gone(&mut self) -> Result<bool, WorkerError> {
-        Ok(self.child.try_wait().map_err(WorkerError::NotStarted)?.is_some())
+    pub fn processors(&self) -> u32 {
+        let all = || available_parallelism().map_or(1, |all| u32::try_from(all.get()).unwrap_or(1));
+        if self.threads > 0 { self.threads } else { all() }
     }
 
     /// Asks the worker to compile a kernel. It answers `Loaded` or `NotLoaded`.
@@ -408,18 +389,14 @@ impl Worker {
         self.conversation.socket()
     }
 
-    /// Returns how the worker ended, after its end of the socket was closed.
+    /// Returns how the worker ended, after its end of the socket was closed. It may have closed the socket without
+    /// ending, and may take long to end.
     fn ended(&mut self) -> WorkerError {
-        // The worker may have closed the socket without ending.
-        let _ = self.child.kill();
-        self.child.wait().map_or_else(WorkerError::NotStarted, WorkerError::Ended)
+        WorkerError::Ended(self.process.end())
     }
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // The worker may have ended by itself. Waiting reaps it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// How a process has ended, if that is known.
+fn in_words(status: Option<&ExitStatus>) -> String {
+    status.map(|status| format!(" ({status})")).unwrap_or_default()
 }

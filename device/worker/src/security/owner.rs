@@ -10,55 +10,41 @@ pub use super::messages::{About, Identity};
 use super::messages::{ATTEST, Begin, Buffer, Done, MAX_MESSAGE, OPEN, Ready, SEAL, Work, read};
 use super::{BUFFER, DATA, MAX_DATA};
 use crate::messages::{Malformed, Message, Refused};
-use crate::owner::{Said, WorkerError, sealed};
+use crate::owner::{self, Said, WorkerError, sealed};
 use crate::socket::{pair, receive_until, send, send_at_once};
 use crate::waiting::Looking;
 use bellhop_protocol::security::{NONCE_SIZE, SEALED_OVERHEAD, SecurityOutcome, Statement};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
+use std::ops::Deref;
 use std::os::unix::fs::FileExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// For how long an owner looks for an answer before it sleeps, as long as answers come so soon.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// The process. Dropping this kills it.
+/// The process, and what it says. Dropping this kills it.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
-    /// The process, whatever its ID is used for later.
-    process: OwnedFd,
+    process: owner::Process,
     said: Said,
 }
 
 impl Process {
-    /// Its ID.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// What it said on its standard error: why it ended, perhaps.
     #[must_use]
     pub fn said(&self) -> String {
         self.said.text()
     }
-
-    /// Readable when the process has ended.
-    #[must_use]
-    pub fn ended(&self) -> BorrowedFd<'_> {
-        self.process.as_fd()
-    }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail only if it was waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Process {
+    type Target = owner::Process;
+
+    fn deref(&self) -> &owner::Process {
+        &self.process
     }
 }
 
@@ -130,11 +116,10 @@ pub fn spawn(
     let (conversation, said) = (Conversation::new(socket)?, Said::new()?);
     let stderr = said.stdio().map_err(WorkerError::NotStarted)?;
     command.arg("secure").stdin(theirs).stdout(Stdio::null()).stderr(stderr);
-    let child = command.spawn().map_err(WorkerError::NotStarted)?;
+    let process = owner::Process::spawn(&mut command)?;
     // Closes this process's copy of the worker's end, so that the socket closes when the worker ends.
     drop(command);
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let process = Process { child, process, said };
+    let process = Process { process, said };
     // If it has ended, the next to listen learns of it.
     let Conversation { socket, buffer, .. } = &conversation;
     let _ = send(socket, Begin { about: *about }, Some(root));

@@ -26,7 +26,8 @@ impl Kernel {
         let refuse = |why: &str, effects: &mut Vec<Effect>| {
             effects.push(Effect::CommandDone { token, result: Err(CommandError(why.to_owned())) });
         };
-        if let Some(guest) = command.guest()
+        let about = command.guest();
+        if let Some(guest) = about
             && self.guests.get(&guest).is_none_or(|guest| guest.is_detaching())
         {
             return refuse("there is no such guest", effects);
@@ -90,7 +91,8 @@ impl Kernel {
             }
             Command::SetLimit { guest, limit, most } => self.set_limit(guest, limit, most.into()),
         }
-        self.retire(GuestId(0), Vec::new(), completion);
+        // Its engines and its workers have left what the command takes from a guest.
+        self.retire(about.unwrap_or(GuestId(0)), Vec::new(), completion);
     }
 
     /// Remembers a change of the operator's.

@@ -50,10 +50,11 @@ use crate::dxgkrnl::power::gpus::{GpuPower, GpuPowerPolicy};
 use crate::dxgkrnl::power::state::{Power, PowerPolicy};
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
+use crate::dxgkrnl::recovery::quiesced::Quiesced;
 use crate::dxgkrnl::recovery::retirement::Retirements;
 use crate::dxgkrnl::recovery::tdr::{Tdr, TdrPolicy};
 use crate::dxgkrnl::recovery::termination::Terminations;
-use crate::hardware::{GpuOrdinal, GuestId, Hardware, HardwareError, HwQueueId, Ticket};
+use crate::hardware::{GpuOrdinal, GuestId, Hardware, HardwareError, HwQueueId};
 use crate::miniport::BellhopMiniport;
 use crate::port::{Effect, GuestResources, Input, RequestToken};
 use crate::proxy::{LinkedHardware, Proxy};
@@ -93,8 +94,8 @@ pub struct Kernel {
     work: WorkList,
     /// Guests with paging under way.
     paging: BTreeSet<GuestId>,
-    /// The last ticket that engines are known to have passed.
-    quiesced: Ticket,
+    /// The tickets that are known to have passed.
+    quiesced: Quiesced,
     tdr: Tdr,
     /// Kernels of guests that the hardware compiles.
     compilations: Compilations,
@@ -199,7 +200,7 @@ impl Kernel {
             logging_level: LoggingLevel::DEFAULT,
             work: WorkList::default(),
             paging: BTreeSet::new(),
-            quiesced: Ticket::default(),
+            quiesced: Quiesced::default(),
             now: Duration::ZERO,
             timeout: TDR_DELAY,
             limits,

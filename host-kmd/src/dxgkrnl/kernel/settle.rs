@@ -7,6 +7,7 @@
 
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::work::{Rule, Work};
+use crate::dxgkrnl::recovery::quiesced::Quiesced;
 use crate::port::Effect;
 
 impl Kernel {
@@ -40,7 +41,7 @@ impl Kernel {
         if !self.terminations.is_empty() {
             self.work.wake(Rule::Terminations);
         }
-        if self.power.next_step(self.quiesced, self.is_paging()).is_some() {
+        if self.power.next_step(self.quiesced.all, self.is_paging()).is_some() {
             self.work.wake(Rule::PowerDown);
         }
         self.wake_late_displays();
@@ -56,14 +57,14 @@ impl Kernel {
         }
     }
 
-    /// If engines have passed more tickets since the last check, wakes the rules that wait for tickets. Returns
-    /// whether they have.
+    /// If more tickets have passed since the last check, or some pass later for a guest, wakes the rules that wait for
+    /// tickets. Returns whether that is so.
     ///
     /// Takes the interrupts first that engines raised before they passed the tickets: an interrupt says nothing about a
     /// queue that is destroyed when it is taken, so a hang would be forgotten.
     fn have_engines_passed_tickets(&mut self, effects: &mut Vec<Effect>) -> bool {
-        let quiesced = self.hardware.quiesced();
-        if quiesced <= self.quiesced {
+        let quiesced = Quiesced::read(self.hardware.as_ref());
+        if quiesced == self.quiesced {
             return false;
         }
         self.quiesced = quiesced;
@@ -106,10 +107,10 @@ impl Kernel {
         self.work.is_empty()
             && !self.callbacks.doorbells.has_ended_connects()
             && self.paging.iter().all(is_paged)
-            && self.power.next_step(self.quiesced, self.is_paging()).is_none()
+            && self.power.next_step(self.quiesced.all, self.is_paging()).is_none()
             && self.gpu_power.managed().all(|gpu| self.gpu_power_step(gpu).is_none())
-            && !self.terminations.has_passed(self.quiesced)
-            && !self.retirements.has_passed(self.quiesced, |guest, works| {
+            && !self.terminations.has_passed(&self.quiesced)
+            && !self.retirements.has_passed(&self.quiesced, |guest, works| {
                 self.guests.get(&guest).is_none_or(|guest| guest.paging.has_finished(works))
             })
     }

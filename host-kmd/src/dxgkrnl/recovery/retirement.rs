@@ -4,6 +4,7 @@
 
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::resource::Resource;
+use crate::dxgkrnl::recovery::quiesced::Quiesced;
 use crate::hardware::{GuestId, Ticket};
 use std::collections::VecDeque;
 
@@ -30,7 +31,7 @@ impl Retirements {
     /// Whether a retirement can be taken.
     pub(crate) fn has_passed(
         &self,
-        quiesced: Ticket,
+        quiesced: &Quiesced,
         has_finished: impl Fn(GuestId, u64) -> bool,
     ) -> bool {
         self.first_passed(quiesced, has_finished).is_some()
@@ -38,18 +39,21 @@ impl Retirements {
 
     fn first_passed(
         &self,
-        quiesced: Ticket,
+        quiesced: &Quiesced,
         has_finished: impl Fn(GuestId, u64) -> bool,
     ) -> Option<usize> {
-        let has_passed = |retirement: &&Retirement| retirement.ticket <= quiesced;
+        let has_passed = |retirement: &&Retirement| retirement.ticket <= quiesced.all;
         let mut passed = self.0.iter().take_while(has_passed);
-        passed.position(|retirement| has_finished(retirement.guest, retirement.works))
+        passed.position(|Retirement { ticket, guest, works, .. }| {
+            *ticket <= quiesced.of(*guest) && has_finished(*guest, *works)
+        })
     }
 
-    /// Takes the first retirement that engines and paging have passed. No guest waits for another guest's paging.
+    /// Takes the first retirement that engines and paging have passed. No guest waits for another guest's paging or
+    /// memory.
     pub(crate) fn take_passed(
         &mut self,
-        quiesced: Ticket,
+        quiesced: &Quiesced,
         has_finished: impl Fn(GuestId, u64) -> bool,
     ) -> Option<Retirement> {
         let index = self.first_passed(quiesced, has_finished)?;

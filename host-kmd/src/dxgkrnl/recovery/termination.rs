@@ -15,6 +15,7 @@
 
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::target::Target;
+use crate::dxgkrnl::recovery::quiesced::Quiesced;
 use crate::hardware::{GuestId, Ticket};
 use bellhop_protocol::control::Handle;
 use std::time::Duration;
@@ -93,13 +94,13 @@ impl Terminations {
     pub(crate) fn look(
         &mut self,
         index: usize,
-        (quiesced, now): (Ticket, Duration),
+        (quiesced, now): (&Quiesced, Duration),
         is_drained: impl Fn(&Ending, Drain) -> bool,
         is_shown: impl Fn(&Ending) -> bool,
     ) -> Option<Progress> {
         let Termination { ending, phase } = self.0.get_mut(index)?;
         let has_ended = match phase {
-            Phase::Preempting(ticket) => *ticket <= quiesced,
+            Phase::Preempting(ticket) => *ticket <= quiesced.of(ending.guest),
             Phase::Draining { waits, .. } => {
                 if waits.iter().all(|wait| is_drained(ending, *wait)) {
                     return Some(Progress::Drained(*ending));
@@ -128,10 +129,11 @@ impl Terminations {
         }
     }
 
-    /// Whether engines have passed the ticket of a termination.
-    pub(crate) fn has_passed(&self, quiesced: Ticket) -> bool {
-        let mut phases = self.0.iter().map(|termination| &termination.phase);
-        phases.any(|phase| matches!(phase, Phase::Preempting(ticket) if *ticket <= quiesced))
+    /// Whether the ticket of a termination has passed.
+    pub(crate) fn has_passed(&self, quiesced: &Quiesced) -> bool {
+        self.0.iter().any(|Termination { ending, phase }| {
+            matches!(phase, Phase::Preempting(ticket) if *ticket <= quiesced.of(ending.guest))
+        })
     }
 
     /// When the next drain is too late.
@@ -182,8 +184,9 @@ mod tests {
     fn what_drains_ends_when_all_is_done_and_is_late_at_its_deadline() {
         let mut all = Terminations::default();
         all.begin(ending(1), draining(7));
+        let none = Quiesced::default();
         let mut look =
-            |now, done| all.look(0, (Ticket(0), now), |_, wait| wait.value <= done, |_| false);
+            |now, done| all.look(0, (&none, now), |_, wait| wait.value <= done, |_| false);
         assert!(matches!(look(SECOND / 2, 6), Some(Progress::Waiting)));
         let Some(Progress::Late(late, waits)) = look(SECOND, 6) else { panic!("it is late") };
         assert_eq!((late.process, waits.len()), (1, 1));
@@ -202,7 +205,8 @@ mod tests {
         assert_eq!(all.deadline(), Some(SECOND));
         all.set_phase(0, Phase::Preempting(Ticket(5)));
         assert_eq!(all.deadline(), None);
-        let mut look = |ticket| all.look(0, (Ticket(ticket), 9 * SECOND), |_, _| false, |_| false);
+        let mut look =
+            |ticket| all.look(0, (&Ticket(ticket).into(), 9 * SECOND), |_, _| false, |_| false);
         assert!(matches!(look(4), Some(Progress::Waiting)));
         assert!(matches!(look(5), Some(Progress::Ended(_))));
     }
@@ -211,11 +215,12 @@ mod tests {
     fn what_a_display_still_reads_ends_when_it_no_longer_does_and_has_no_deadline() {
         let mut all = Terminations::default();
         all.begin(ending(1), Phase::Preempting(Ticket(0)));
-        let mut look = |seen| all.look(0, (Ticket(0), 9 * SECOND), |_, _| true, |_| seen);
+        let none = Quiesced::default();
+        let mut look = |seen| all.look(0, (&none, 9 * SECOND), |_, _| true, |_| seen);
         assert!(matches!(look(true), Some(Progress::Waiting)));
         assert!(matches!(look(true), Some(Progress::Waiting)));
         assert_eq!(all.deadline(), None);
-        let mut look = |seen| all.look(0, (Ticket(0), 9 * SECOND), |_, _| false, |_| seen);
+        let mut look = |seen| all.look(0, (&none, 9 * SECOND), |_, _| false, |_| seen);
         assert!(matches!(look(false), Some(Progress::Ended(_))));
     }
 

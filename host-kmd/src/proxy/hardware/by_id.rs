@@ -199,6 +199,7 @@ impl Engines for LinkedHardware {
             // A ticket of one GPU is a ticket of all engines of the chain.
             fn quiesce(&self, guest: Option<GuestId>) -> Ticket;
             fn quiesced(&self) -> Ticket;
+            fn withheld(&self) -> Vec<(GuestId, Ticket)>;
         }
     }
 }

@@ -18,7 +18,7 @@ use bellhop_host_kmd::hardware::{
     AddressSpaceId, DisplayCaps, DoorbellModel, DriverProtection, EngineProgress, Fault,
     FenceStorage, GpuOrdinal, GuestId, HwQueueDescription, HwQueueId, Interrupt, KernelNumber,
     KernelSubmission, NodeDescription, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte,
-    RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext, UnknownId,
+    RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext, Ticket, UnknownId,
     VideoSessionNumber, VideoSettings, WorkerDescription,
 };
 use bellhop_protocol::PAGE_SIZE;
@@ -192,6 +192,8 @@ pub struct State {
     /// Ids that the model reports as unknown, so that a test can see what the kernel does after a bug of its own. The
     /// model panics for any other id that does not exist.
     pub lost: Vec<UnknownId>,
+    /// The guests for which only earlier tickets have passed.
+    pub withheld: Vec<(GuestId, Ticket)>,
     issued: u64,
     passed: u64,
     interrupts: Vec<Interrupt>,

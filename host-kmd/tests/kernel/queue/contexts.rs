@@ -4,7 +4,7 @@
 
 use crate::bench::{Bench, Client};
 use crate::model::Call;
-use bellhop_host_kmd::hardware::SchedulingPriority;
+use bellhop_host_kmd::hardware::{SchedulingPriority, Ticket};
 use bellhop_host_kmd::port::Command;
 use bellhop_protocol::control::context::{
     CreateContext, ResumeContext, SetContextSchedulingPriority, SuspendContext,
@@ -48,6 +48,32 @@ fn a_suspend_is_answered_when_engines_have_left_the_context() {
     assert_eq!(bench.outcome(client, request), None);
     bench.pass_tickets();
     assert_eq!(bench.outcome(client, request), Some(Status::SUCCESS));
+}
+
+#[test]
+fn a_guest_whose_worker_takes_long_waits_for_it_and_its_neighbour_does_not() {
+    let (mut bench, slow, _) = Bench::with_connected(2);
+    let neighbour = bench.guest(2);
+    let (neighbour, _) = bench.connected(neighbour);
+    bench.model.state().prompt = false;
+    let begun = [slow, neighbour]
+        .map(|client| (client, bench.begin(client, &SuspendContext { context: client.context })));
+    let commands = [slow, neighbour].map(|client| Command::DisconnectGuest(client.guest));
+    let tokens = commands.map(|command| bench.begin_command(command));
+    // Something of the guest's may still reach its memory.
+    bench.model.state().withheld = vec![(slow.guest, Ticket(0))];
+    bench.pass_tickets();
+    let outcomes = |bench: &Bench| {
+        (
+            begun.map(|(client, request)| bench.outcome(client, request)),
+            tokens.map(|token| bench.commands.get(&token).cloned()),
+        )
+    };
+    let (done, told) = (Some(Status::SUCCESS), Some(Ok(())));
+    assert_eq!(outcomes(&bench), ([None, done], [None, told.clone()]));
+    bench.model.state().withheld.clear();
+    bench.interrupt();
+    assert_eq!(outcomes(&bench), ([done; 2], [told.clone(), told]));
 }
 
 #[test]

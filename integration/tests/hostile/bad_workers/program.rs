@@ -5,19 +5,21 @@
 //! It is this test's own executable. A kernel's entry point says what becomes of the worker that compiles or executes
 //! it; nothing is computed.
 
+use super::taken_over::Memory;
 use bellhop_worker::messages::{
     Done, Loaded, MAX_REQUEST, Message, Missing, NotLoaded, Ready, Refused, Request, Text,
     Unmapped, Wild,
 };
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
-    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{IoSlice, stdin};
+use std::io::{IoSlice, IoSliceMut, stdin};
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Duration;
@@ -62,11 +64,11 @@ fn packet<M: Message>(message: &M) -> Vec<u8> {
     [M::HEADER.as_bytes(), message.as_bytes()].concat()
 }
 
-/// The worker's end of its socket.
-struct Owner<'a>(BorrowedFd<'a>);
+/// The worker's end of a socket.
+pub struct Owner<'a>(pub BorrowedFd<'a>);
 
 impl Owner<'_> {
-    fn tell<M: Message>(&self, message: &M) {
+    pub fn tell<M: Message>(&self, message: &M) {
         // An owner that is gone ends this process when it listens next.
         let _ = send(self.0, &packet(message), SendFlags::NOSIGNAL);
     }
@@ -85,11 +87,19 @@ impl Owner<'_> {
         let _ = sendmsg(self.0, &[IoSlice::new(&packet)], &mut control, SendFlags::NOSIGNAL);
     }
 
-    fn hear(&self) -> Option<Vec<u8>> {
+    /// A packet, and the descriptor that came with it.
+    pub fn hear(&self) -> Option<(Vec<u8>, Option<OwnedFd>)> {
         let mut buffer = vec![0; MAX_REQUEST];
-        let (length, _) = recv(self.0, &mut buffer[..], RecvFlags::empty()).ok()?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let length = recvmsg(self.0, &mut parts, &mut control, RecvFlags::empty()).ok()?.bytes;
+        let descriptor = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
         buffer.truncate(length);
-        (length > 0).then_some(buffer)
+        (length > 0).then_some((buffer, descriptor))
     }
 }
 
@@ -106,8 +116,10 @@ fn this_process_is_a_worker() {
         _ => owner.tell(&Ready { pointers: 1, resident: 0 }),
     }
     let mut kernels = BTreeMap::new();
-    while let Some(bytes) = owner.hear() {
+    let mut memory = Memory::default();
+    while let Some((bytes, descriptor)) = owner.hear() {
         match Request::read(&bytes) {
+            Ok(Request::Start(_)) => memory.socket = descriptor,
             Ok(Request::Load(load)) => {
                 let name = &load.name[..load.name_length as usize];
                 let name = String::from_utf8(name.to_vec()).unwrap();
@@ -122,7 +134,10 @@ fn this_process_is_a_worker() {
                 let (count, kernel) = (word(12), word(16));
                 let argument = bytes.get(48..56).map(|bytes| *bytes.first_chunk().unwrap());
                 let address = u64::from_le_bytes(argument.unwrap_or_default());
-                execute(&owner, count, &kernels[&kernel], address);
+                let name = &kernels[&kernel];
+                if !memory.execute(&owner, count, name, address) {
+                    execute(&owner, count, name, address);
+                }
             }
             Ok(_) => {}
         }

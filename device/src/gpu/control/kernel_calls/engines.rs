@@ -58,4 +58,8 @@ impl Engines for Gpu {
     fn quiesced(&self) -> Ticket {
         self.chip.quiesced()
     }
+
+    fn withheld(&self) -> Vec<(GuestId, Ticket)> {
+        self.chip.withheld()
+    }
 }

@@ -56,7 +56,10 @@ impl Hold {
     pub fn is_over(&self, context: &Context<'_>) -> Result<bool, Violation> {
         match self {
             Self::Fence(wait) => wait.is_over(context),
-            Self::Flush(ticket) => Ok(context.chip.has_flushed(context.engine, *ticket)),
+            Self::Flush(ticket) => {
+                let guest = context.partition.id();
+                Ok(context.chip.has_flushed(context.engine, guest, *ticket))
+            }
         }
     }
 }

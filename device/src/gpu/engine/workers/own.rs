@@ -7,26 +7,90 @@ use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::workers::held::Held;
+use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::{Event, Fault, Memory, WorkerError};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a worker may take to forget its memory: its own thread does so while kernels run. Beyond that, it is killed.
+/// How long a worker may take to forget its memory: its own thread does so while kernels run. Beyond that, it is killed. Only
+/// its guest waits meanwhile.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a worker may take to stop. Nobody waits for that, and on a host with much to do it takes until each of its threads
+/// has had a processor.
+const STOPPING: Duration = Duration::from_secs(1);
+/// How often an engine looks whether a worker has stopped, and what a worker may use of processors from one look to the next
+/// if it has not: hardly anything is left to do for one that stops.
+const STOPS: Duration = Duration::from_millis(100);
+const MOST_TO_STOP: Duration = Duration::from_millis(25);
+/// How soon an engine looks again whether a worker has forgotten its memory.
+const SOON: Duration = Duration::from_millis(1);
+/// How long a worker may have nothing to do before it is stopped. To stop it and to have it go on takes longer than a short
+/// kernel, but little of so long a time.
+const REST: Duration = Duration::from_millis(10);
+/// How often it is measured what a worker uses beside the engine's turns.
+const MEASURED: Duration = Duration::from_millis(10);
 /// The most mappings of a worker, in the middle of what Linux allows a process (65,530). Beyond that, all are forgotten,
 /// as a TLB that is full forgets.
 const MOST_MAPPINGS: u32 = 1 << 15;
+/// The most events that wait while a worker forgets its memory: one of each thread that may fault, and one more.
+const MOST_DEFERRED: usize = 65;
+/// What a worker may use beside the engine's turns each time that this is measured: it receives, answers and falls asleep.
+const LEAST_EXCESS: Duration = Duration::from_millis(1);
 
 /// Proof that a queue's packet waits for a worker. If it is dropped before the worker is done, the worker is killed.
 #[derive(Debug)]
 pub struct Flight {
     /// Held for its count alone.
     _alive: Arc<()>,
+}
+
+/// What a worker's process was told last.
+///
+/// Nothing that one can poll tells when a process has stopped, a process can take as long as it likes in a system call, and
+/// one that was taken over can undo a stop with each of its threads before the last has stopped. So an engine never waits
+/// for a stop, and nothing depends on one: a worker forgets its memory first, and then reaches none of it, whether it stops
+/// or not. What is left is the time of processors, and a worker that takes that is found out later and killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// To run.
+    Run,
+    /// To stop.
+    Stop {
+        /// When.
+        at: Instant,
+        /// What it had used of processors when it had not stopped at the first look.
+        used: Option<Duration>,
+    },
+    /// To stop, and it was seen to have stopped.
+    Stopped,
+}
+
+/// What a worker has yet to answer.
+#[derive(Debug, Clone, Copy)]
+struct Owed {
+    /// Number of answers.
+    answers: u32,
+    /// The last ticket that had passed for its guest.
+    since: Ticket,
+    /// When it is too late.
+    deadline: Instant,
+}
+
+/// What a worker uses of processors.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    /// When it was measured last.
+    at: Instant,
+    /// What the process had used by then.
+    process: Duration,
+    /// What the engine's turns account for since.
+    turns: Duration,
 }
 
 /// A worker that an engine owns.
@@ -42,15 +106,16 @@ pub struct Own {
     /// The queue whose packets it executes.
     pub queue: Option<Arc<HwQueue>>,
     flight: Arc<()>,
-    /// When the batch that it executes, or the last one, was sent to it.
-    took_off: Instant,
-    /// Whether it was told to stop.
-    stopped: bool,
-    /// Whether it has stopped.
-    halted: bool,
+    /// When the batch that it executes was sent to it, or the last one was done.
+    since: Instant,
+    /// Whether it is to stop once it owes nothing.
+    rests: bool,
+    told: Told,
+    owed: Option<Owed>,
+    used: Option<Use>,
     /// Events that came while the engine waited for another.
     deferred: VecDeque<Event>,
-    /// Whether another queue waits until it executes nothing.
+    /// Whether another queue waits until it executes nothing, or owes nothing.
     pub waited_for: bool,
     /// Whether it is to end when it executes nothing.
     pub recalled: bool,
@@ -66,9 +131,11 @@ impl Own {
             mappings: 0,
             queue: None,
             flight: Arc::new(()),
-            took_off: Instant::now(),
-            stopped: false,
-            halted: false,
+            since: Instant::now(),
+            rests: false,
+            told: Told::Run,
+            owed: None,
+            used: None,
             deferred: VecDeque::new(),
             waited_for: false,
             recalled: false,
@@ -89,39 +156,29 @@ impl Own {
     pub fn take_off(&mut self, queue: &Arc<HwQueue>) -> Flight {
         self.queue = Some(Arc::clone(queue));
         self.held.last_use.begin();
-        self.took_off = Instant::now();
+        self.since = Instant::now();
         Flight { _alive: Arc::clone(&self.flight) }
     }
 
     /// How long ago its batch was sent to it.
     pub fn flown_for(&self) -> Duration {
-        self.took_off.elapsed()
+        self.since.elapsed()
     }
 
-    /// Stops all its threads. Returns at once.
+    /// What its queue waited for is done. Returns when it is to rest.
+    pub fn land(&mut self) -> Instant {
+        self.queue = None;
+        self.since = Instant::now();
+        self.since + REST
+    }
+
+    /// Stops all its threads, once it owes nothing. Returns at once.
     ///
     /// # Errors
     /// If it has ended.
     pub fn stop(&mut self) -> Result<(), WorkerError> {
-        if !std::mem::replace(&mut self.stopped, true) {
-            self.held.worker.stop()?;
-        }
-        Ok(())
-    }
-
-    /// Stops all its threads, and waits until they have stopped, or it has ended. Linux stops a running thread by an
-    /// interrupt.
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub fn halt(&mut self) -> Result<(), WorkerError> {
-        self.stop()?;
-        if !std::mem::replace(&mut self.halted, true) {
-            let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            // Fails only if the process was waited for, and then it has ended.
-            let _ = waitid(WaitId::PidFd(self.held.worker.process()), options);
-        }
-        Ok(())
+        self.rests = true;
+        self.tell()
     }
 
     /// Lets its threads go on.
@@ -129,9 +186,23 @@ impl Own {
     /// # Errors
     /// If it has ended.
     pub fn resume(&mut self) -> Result<(), WorkerError> {
-        self.halted = false;
-        if std::mem::take(&mut self.stopped) {
-            self.held.worker.resume()?;
+        self.rests = false;
+        self.tell()
+    }
+
+    /// Tells the process what it does not know yet.
+    fn tell(&mut self) -> Result<(), WorkerError> {
+        let (process, stops) = (self.held.worker.process(), self.rests && self.owed.is_none());
+        match self.told {
+            Told::Run if stops => {
+                process.stop()?;
+                self.told = Told::Stop { at: Instant::now(), used: None };
+            }
+            Told::Stop { .. } | Told::Stopped if !stops => {
+                process.resume()?;
+                self.told = Told::Run;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -141,13 +212,113 @@ impl Own {
     /// # Errors
     /// If it has ended, or sent nonsense.
     pub fn next(&mut self, until: Instant) -> Result<Option<Event>, WorkerError> {
-        match self.deferred.pop_front() {
-            Some(event) => Ok(Some(event)),
-            None => {
-                let left = until.saturating_duration_since(Instant::now());
-                self.held.worker.next(Some(left))
+        if let Some(event) = self.deferred.pop_front() {
+            return Ok(Some(event));
+        }
+        // It answers no more of these than it was asked.
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.held.worker.next(Some(left))? {
+                Some(Event::Unmapped(_)) => self.has_forgotten()?,
+                event => return Ok(event),
             }
         }
+    }
+
+    /// It has answered.
+    fn has_forgotten(&mut self) -> Result<(), WorkerError> {
+        if let Some(owed) = &mut self.owed {
+            owed.answers = owed.answers.saturating_sub(1);
+            if owed.answers > 0 {
+                return Ok(());
+            }
+        }
+        self.owed = None;
+        self.tell()
+    }
+
+    /// Looks whether it has done what it was told, until this time at the latest if it owes something.
+    ///
+    /// # Errors
+    /// If it has ended, sent nonsense, or takes too long.
+    pub fn look(&mut self, until: Instant) -> Result<(), WorkerError> {
+        while self.owed.is_some() {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.held.worker.next(Some(left))? {
+                Some(Event::Unmapped(_)) => self.has_forgotten()?,
+                Some(_) if self.deferred.len() >= MOST_DEFERRED => {
+                    return Err(WorkerError::OutOfTurn("too much"));
+                }
+                Some(event) => self.deferred.push_back(event),
+                None => break,
+            }
+        }
+        let now = Instant::now();
+        if self.owed.is_some_and(|owed| owed.deadline <= now) {
+            return Err(WorkerError::Late("forget its memory"));
+        }
+        if let Told::Stop { at, used } = self.told
+            && at + STOPS <= now
+        {
+            if self.held.worker.process().has_stopped()? {
+                self.told = Told::Stopped;
+            } else {
+                let uses = processor_time(self.held.worker.id()).unwrap_or_default();
+                let before = used.unwrap_or(uses);
+                if uses.saturating_sub(before) > MOST_TO_STOP || at + STOPPING <= now {
+                    return Err(WorkerError::Late("stop"));
+                }
+                self.told = Told::Stop { at, used: Some(before) };
+            }
+        }
+        if self.told == Told::Run && self.is_idle() && self.since + REST <= now {
+            self.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has nothing to do.
+    fn is_idle(&self) -> bool {
+        !self.is_busy() && self.owed.is_none()
+    }
+
+    /// When to look again, if that helps.
+    pub fn next_look(&self) -> Option<Instant> {
+        match self.told {
+            _ if self.owed.is_some() => Some(Instant::now() + SOON),
+            Told::Stop { at, used: None } => Some(at + STOPS),
+            Told::Stop { .. } => Some(Instant::now() + STOPS),
+            Told::Run if self.is_idle() => Some(self.since + REST),
+            Told::Run => Some(Instant::now() + MEASURED),
+            Told::Stopped => None,
+        }
+    }
+
+    /// The last ticket that has passed for its guest, if it may still reach memory that was taken since.
+    pub fn owes_since(&self) -> Option<Ticket> {
+        self.owed.map(|owed| owed.since)
+    }
+
+    /// The engine has waited for it for so long.
+    pub fn had_a_turn(&mut self, time: Duration) {
+        if let Some(used) = &mut self.used {
+            used.turns += time.saturating_mul(self.held.worker.processors());
+        }
+    }
+
+    /// What it has used of processors beside the engine's turns, if it is time to measure that. A worker that computes though
+    /// it has nothing to do, or is told to stop, does so at the cost of its guest.
+    pub fn take_excess(&mut self) -> Option<Duration> {
+        let at = Instant::now();
+        if self.used.is_some_and(|used| at.saturating_duration_since(used.at) < MEASURED) {
+            return None;
+        }
+        let process = processor_time(self.held.worker.id())?;
+        let before = self.used.replace(Use { at, process, turns: Duration::ZERO })?;
+        let used = process.saturating_sub(before.process);
+        // An engine also serves faults in a turn, and looks for other work between two.
+        let excess = used.saturating_sub(before.turns + before.turns / 8);
+        (excess > LEAST_EXCESS).then_some(excess)
     }
 
     /// The guest, if memory was ever mapped.
@@ -161,42 +332,34 @@ impl Own {
         self.mapped.is_some() && self.mapped != flushes
     }
 
-    /// Takes back all memory, and waits until no access reaches it.
+    /// Tells it to forget all memory: no access reaches it once the worker owes nothing. It runs until it has answered; what
+    /// its kernels reach meanwhile is still the guest's. `since` is the last ticket that has passed.
     ///
     /// # Errors
-    /// If it has ended, or takes too long.
-    pub fn forget_memory(&mut self, window: &Range<u64>) -> Result<(), WorkerError> {
+    /// If it has ended.
+    pub fn forget_memory(&mut self, window: &Range<u64>, since: Ticket) -> Result<(), WorkerError> {
         self.mappings = 0;
         if self.mapped.take().is_none() {
             return Ok(());
         }
-        let worker = &mut self.held.worker;
-        worker.unmap(window.clone())?;
-        if self.stopped {
-            // It runs until it has answered; what its kernels reach meanwhile is still the guest's.
-            worker.resume()?;
-        }
+        self.held.worker.unmap(window.clone())?;
         let deadline = Instant::now() + PATIENCE;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match worker.next(Some(left))? {
-                Some(Event::Unmapped(_)) => break,
-                Some(event) => self.deferred.push_back(event),
-                None => return Err(WorkerError::Impossible("it does not forget its memory")),
-            }
-        }
-        let (was_stopped, was_halted) =
-            (std::mem::take(&mut self.stopped), std::mem::take(&mut self.halted));
-        if was_halted {
-            self.halt()
-        } else if was_stopped {
-            self.stop()
-        } else {
-            Ok(())
-        }
+        let owed = self.owed.get_or_insert(Owed { answers: 0, since, deadline });
+        owed.answers += 1;
+        self.tell()
     }
 
-    /// Before memory is mapped for a turn: forgets what is outdated.
+    /// Takes a worker off its queue, which may not run: it forgets its memory, and stops. So it needs to do nothing when
+    /// memory is taken from its guest later.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn leave(&mut self, window: &Range<u64>, since: Ticket) -> Result<(), WorkerError> {
+        self.forget_memory(window, since)?;
+        self.stop()
+    }
+
+    /// Before memory is mapped for a turn: has what is outdated forgotten. What is mapped after that stays.
     ///
     /// # Errors
     /// As [`Self::forget_memory`].
@@ -205,9 +368,10 @@ impl Own {
         partition: &Arc<Partition>,
         flushes: u64,
         window: &Range<u64>,
+        since: Ticket,
     ) -> Result<(), WorkerError> {
         if self.mapped.is_some_and(|mapped| mapped != flushes) || self.mappings >= MOST_MAPPINGS {
-            self.forget_memory(window)?;
+            self.forget_memory(window, since)?;
         }
         if self.partition.is_none() {
             self.partition = Some(Arc::clone(partition));
@@ -304,4 +468,11 @@ impl Lost {
         tracing::debug!(lost = ?self, number, "kernels are lost");
         Violation::new(reason, number.into())
     }
+}
+
+/// What a process has used of processors. `None` if it is not known.
+fn processor_time(process: u32) -> Option<Duration> {
+    // Linux gives the number to no other process before this one was waited for.
+    let clock = clock_getcpuclockid(Pid::from_raw(process.cast_signed())).ok()?;
+    Some(clock.now().ok()?.into())
 }

@@ -17,8 +17,8 @@ pub(super) struct Graves(Vec<(Worker, Role, Option<Mourner>)>);
 
 impl Graves {
     /// Kills a worker. `engine` looks at its grave, if there is one.
-    pub(super) fn dig(&mut self, mut worker: Worker, role: Role, engine: Option<Mourner>) {
-        worker.kill();
+    pub(super) fn dig(&mut self, worker: Worker, role: Role, engine: Option<Mourner>) {
+        worker.process().kill();
         self.0.push((worker, role, engine));
     }
 
@@ -37,14 +37,15 @@ impl Graves {
 
     /// What is readable when a worker is gone.
     pub(super) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.0.iter().map(|(worker, ..)| PollFd::from_borrowed_fd(worker.process(), PollFlags::IN))
+        self.0
+            .iter()
+            .map(|(worker, ..)| PollFd::from_borrowed_fd(worker.process().ended(), PollFlags::IN))
     }
 
     /// Buries workers that are gone, and tells their engines.
     pub(super) fn fill(&mut self, desk: &Desk) {
-        self.0.retain_mut(|(worker, _, engine)| {
-            // Linux knows every process that was not waited for.
-            if !worker.is_gone().unwrap_or(true) {
+        self.0.retain(|(worker, _, engine)| {
+            if !worker.process().has_ended() {
                 return true;
             }
             if let Some((engine, grave)) = engine {

@@ -46,7 +46,7 @@ impl Kernel {
         let is_empty =
             || self.guests.values().all(|guest| guest.vidmm.empty_memory_of(gpu).is_some());
         let may_power_off = !is_needed && !self.is_paging() && is_empty();
-        self.gpu_power.next_step(gpu, is_needed, self.quiesced, may_power_off)
+        self.gpu_power.next_step(gpu, is_needed, self.quiesced.all, may_power_off)
     }
 
     /// Whether something needs a GPU.

@@ -182,7 +182,7 @@ impl Kernel {
         let Some(guest) = guests.get_mut(&id) else { return };
         let Ok(system) = guest.system() else { return };
         guest.paging.submit(
-            *quiesced,
+            quiesced.of(id),
             &mut PagingNode {
                 guest: id,
                 system,

@@ -55,7 +55,7 @@ impl Kernel {
 
     /// Continues what [`Self::power_down`] began, as far as engines have come.
     pub(crate) fn continue_power_down(&mut self, effects: &mut Vec<Effect>) {
-        while let Some(step) = self.power.next_step(self.quiesced, self.is_paging()) {
+        while let Some(step) = self.power.next_step(self.quiesced.all, self.is_paging()) {
             match step {
                 PowerDownStep::EvictRings => {
                     self.each_ring(effects, |access, queue| access.evict_ring(queue));

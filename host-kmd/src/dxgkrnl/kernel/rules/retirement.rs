@@ -70,13 +70,12 @@ impl Kernel {
 
     /// Frees the resources that every engine has forgotten.
     pub(crate) fn release_retired(&mut self, effects: &mut Vec<Effect>) {
-        let quiesced = self.quiesced;
         let has_finished = |guests: &BTreeMap<GuestId, Guest>, id: GuestId, works: u64| {
             guests.get(&id).is_none_or(|guest| guest.paging.has_finished(works))
         };
         while let Some(retirement) = self
             .retirements
-            .take_passed(quiesced, |guest, works| has_finished(&self.guests, guest, works))
+            .take_passed(&self.quiesced, |guest, works| has_finished(&self.guests, guest, works))
         {
             let guest = retirement.guest;
             let mut fences = Vec::new();

@@ -173,7 +173,7 @@ impl Kernel {
         let is_seen = |ending: &Ending| {
             guests.get(&ending.guest).is_some_and(|guest| is_shown(guest, ending))
         };
-        terminations.look(index, (*quiesced, *now), is_done, is_seen)
+        terminations.look(index, (quiesced, *now), is_done, is_seen)
     }
 
     /// Whether a queue cannot do its work because the host holds its context: the operator, or VidMm while it moves
@@ -220,7 +220,7 @@ impl Kernel {
             self.hardware.quiesce(Some(guest))
         } else {
             // No engine can be inside it.
-            self.quiesced
+            self.quiesced.of(guest)
         }
     }
 

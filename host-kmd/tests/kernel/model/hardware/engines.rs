@@ -76,6 +76,10 @@ impl Engines for Model {
     fn quiesced(&self) -> Ticket {
         Ticket(self.state().passed)
     }
+
+    fn withheld(&self) -> Vec<(GuestId, Ticket)> {
+        self.state().withheld.clone()
+    }
 }
 
 impl Interrupts for Model {
