@@ -25,6 +25,8 @@ struct Given {
     flip: Flip,
     /// When its end is too late.
     deadline: Duration,
+    /// The targets whose VSYNCs have counted since: the hardware may have reported the flip before a commit.
+    targets: BTreeSet<u32>,
 }
 
 /// What an interrupt about a source says.
@@ -52,9 +54,9 @@ pub(crate) struct Source {
     /// Another process that may flip it.
     granted: Option<u32>,
     mode: SourceMode,
-    /// The target of its first path, and that target's interval.
+    /// The target of its first path, and that target's mode.
     target: u32,
-    interval: Duration,
+    target_mode: TargetMode,
     visible: bool,
     /// Processes that want VSYNC events.
     wanted_by: BTreeSet<u32>,
@@ -82,28 +84,36 @@ fn interval(mode: &TargetMode) -> Duration {
 }
 
 impl Source {
-    /// A source that a process has committed with this first path. It shows nothing yet.
-    pub(crate) fn new(owner: u32, path: &DisplayPath) -> Self {
+    /// A source that a process has committed with this first path, after this flip of the guest. It shows nothing yet.
+    pub(crate) fn new(owner: u32, path: &DisplayPath, last: FlipId) -> Self {
         Self {
             index: path.source,
             owner,
             granted: None,
             mode: path.source_mode,
             target: path.target,
-            interval: interval(&path.target_mode),
+            target_mode: path.target_mode,
             visible: true,
             wanted_by: BTreeSet::new(),
             shown: None,
             queue: VecDeque::new(),
             given: VecDeque::new(),
-            settled: FlipId(0),
+            settled: last,
             last: (0, 0),
         }
     }
 
-    /// The source has other paths from now on; this is the first.
-    pub(crate) fn set_first_path(&mut self, path: &DisplayPath) {
-        (self.target, self.interval) = (path.target, interval(&path.target_mode));
+    /// The source has other paths from now on; this is the first. The flips that the hardware has stay. With another
+    /// mode frames begin anew, and those flips get their time again.
+    pub(crate) fn set_first_path(&mut self, path: &DisplayPath, times: (Duration, Duration)) {
+        self.target = path.target;
+        for given in &mut self.given {
+            given.targets.insert(path.target);
+        }
+        if self.target_mode != path.target_mode {
+            self.target_mode = path.target_mode;
+            self.restart_deadlines(times);
+        }
     }
 
     pub(crate) fn owner(&self) -> u32 {
@@ -117,6 +127,13 @@ impl Source {
     /// The target whose VSYNCs count.
     pub(crate) fn preferred_target(&self) -> u32 {
         self.target
+    }
+
+    /// Whether a VSYNC of a target that shows a flip counts: the target is the preferred one, or was since the hardware
+    /// got the flip.
+    pub(crate) fn counts(&self, target: u32, id: FlipId) -> bool {
+        let given = self.given.iter().find(|given| given.flip.id() == id);
+        target == self.target || given.is_some_and(|given| given.targets.contains(&target))
     }
 
     pub(crate) fn is_visible(&self) -> bool {
@@ -231,7 +248,7 @@ impl Source {
     /// happen.
     pub(crate) fn give_next(
         &mut self,
-        (now, slack): (Duration, Duration),
+        times: (Duration, Duration),
         mut give: impl FnMut(&mut Flip) -> Option<FlipId>,
         outcomes: &mut Outcomes,
     ) {
@@ -245,8 +262,8 @@ impl Source {
             {
                 self.end_unseen(flip, FlipOutcome::DROPPED, outcomes);
             }
-            let time = self.interval.saturating_mul(INTERVALS).saturating_add(slack);
-            self.given.push_back(Given { flip, deadline: now.saturating_add(time) });
+            let (deadline, targets) = (self.deadline_from(times), BTreeSet::from([self.target]));
+            self.given.push_back(Given { flip, deadline, targets });
         }
     }
 
@@ -256,11 +273,15 @@ impl Source {
         Shown { flip: id, count, time }: Shown,
         outcomes: &mut Outcomes,
     ) -> Result<(), UnexpectedFlip> {
-        self.last = (count, time);
         let Some(at) = self.given.iter().position(|given| given.flip.id() == id) else {
-            let is_shown = self.shown.is_some_and(|shown| shown.id == id);
-            return if is_shown || id <= self.settled { Ok(()) } else { Err(UnexpectedFlip(id.0)) };
+            if self.shown.map_or(FlipId(0), |shown| shown.id) == id {
+                self.last = (count, time);
+                return Ok(());
+            }
+            // What was lost counted VSYNCs that are not the source's any more.
+            return if id <= self.settled { Ok(()) } else { Err(UnexpectedFlip(id.0)) };
         };
+        self.last = (count, time);
         // Those before it have happened: the hardware did not say that they were replaced.
         let happened: Vec<_> = self.given.drain(..=at).collect();
         for Given { flip, .. } in happened {
@@ -276,11 +297,17 @@ impl Source {
         self.given.iter().map(|given| given.deadline).min()
     }
 
-    /// The flips that the hardware has get their time again: there was no power.
-    pub(crate) fn restart_deadlines(&mut self, now: Duration, slack: Duration) {
-        let time = self.interval.saturating_mul(INTERVALS).saturating_add(slack);
+    /// When a flip is too late that the hardware gets now, if it may take a slack longer than some intervals.
+    fn deadline_from(&self, (now, slack): (Duration, Duration)) -> Duration {
+        let time = interval(&self.target_mode).saturating_mul(INTERVALS).saturating_add(slack);
+        now.saturating_add(time)
+    }
+
+    /// The flips that the hardware has get their time again: there was no power, or their frames begin anew.
+    pub(crate) fn restart_deadlines(&mut self, times: (Duration, Duration)) {
+        let deadline = self.deadline_from(times);
         for given in &mut self.given {
-            given.deadline = now.saturating_add(time);
+            given.deadline = deadline;
         }
     }
 

@@ -113,12 +113,13 @@ impl Display {
     }
 
     /// A process shows these paths, and no others. Sources that it had and that go, or change their mode, lose
-    /// everything.
+    /// everything. Flips that stay may take as long as if they were given now, plus a slack, if their frames begin anew.
     pub(crate) fn commit(
         &mut self,
         ddi: &dyn DisplayDdi,
         process: u32,
         paths: Vec<DisplayPath>,
+        times: (Duration, Duration),
         outcomes: &mut Outcomes,
     ) {
         let mut firsts: BTreeMap<u32, DisplayPath> = BTreeMap::new();
@@ -135,9 +136,11 @@ impl Display {
             source.lose_waiting(|_| true, outcomes);
             source.take_shown(|_| true, outcomes);
         }
+        let last = FlipId(self.last_flip);
         for (index, path) in &firsts {
-            let source = self.sources.entry(*index).or_insert_with(|| Source::new(process, path));
-            source.set_first_path(path);
+            let source = self.sources.entry(*index);
+            let source = source.or_insert_with(|| Source::new(process, path, last));
+            source.set_first_path(path, times);
         }
         self.paths.set(process, paths);
         ddi.commit_vidpn(self.guest, &self.paths.all());
@@ -147,7 +150,8 @@ impl Display {
     pub(crate) fn close(&mut self, ddi: &dyn DisplayDdi, process: u32, outcomes: &mut Outcomes) {
         self.closed.insert(process);
         if !self.paths.of(process).is_empty() {
-            self.commit(ddi, process, Vec::new(), outcomes);
+            // No flip stays that could get its time again.
+            self.commit(ddi, process, Vec::new(), Default::default(), outcomes);
         }
         let guest = self.guest;
         for (index, source) in &mut self.sources {
@@ -336,7 +340,7 @@ impl Display {
     /// The hardware has power again: flips get their time again.
     pub(crate) fn restart_deadlines(&mut self, now: Duration, slack: Duration) {
         for source in self.sources.values_mut() {
-            source.restart_deadlines(now, slack);
+            source.restart_deadlines((now, slack));
         }
     }
 }

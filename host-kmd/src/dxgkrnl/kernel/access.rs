@@ -55,6 +55,8 @@ pub(crate) struct ProcessAccess<'k> {
     pub(super) gpu_power: &'k GpuPower,
     /// The time.
     pub(super) now: Duration,
+    /// `TdrDelay`: see [`Kernel`].
+    pub(super) timeout: Duration,
     /// Kernel-mode submissions in flight.
     pub(super) submissions: &'k mut SubmissionFences,
     /// Kernels of guests that the hardware compiles.
@@ -91,6 +93,7 @@ impl Kernel {
             power: &mut self.power,
             gpu_power: &self.gpu_power,
             now: self.now,
+            timeout: self.timeout,
             submissions: &mut self.submissions,
             compilations: &mut self.compilations,
             cross_fences: &mut self.cross_fences,

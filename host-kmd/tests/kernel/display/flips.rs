@@ -3,8 +3,9 @@
 //! Flips: their order, their fences and their ends.
 
 use super::*;
-use bellhop_host_kmd::hardware::Interrupt;
+use bellhop_host_kmd::hardware::{Interrupt, Monitor};
 use bellhop_protocol::control::allocation::{OpenSharedAllocation, ShareAllocation};
+use bellhop_protocol::control::display::TargetMode;
 use bellhop_protocol::control::fence::{CreateNativeFence, DestroyNativeFence};
 use bellhop_protocol::control::flip::{
     ControlInterrupt, GetScanLine, INTERRUPT_VSYNC, POINTER_VISIBLE, SetPointerPosition,
@@ -181,6 +182,69 @@ fn a_vsync_with_another_address_or_of_another_target_does_not_count() {
     }
     assert_eq!(take_flipped(&mut bench), []);
     bench.later(Duration::from_secs(1));
+    assert_eq!(take_flipped(&mut bench), [(1, LOST)]);
+}
+
+/// "A source whose mode stays keeps its flips", also one that the hardware has shown and not yet reported.
+#[test]
+fn a_flip_that_is_shown_while_the_first_target_changes_counts() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    for (number, targets) in [(1, vec![1]), (3, vec![0, 1]), (5, vec![0])] {
+        flip(&mut bench, client, primary, number).unwrap();
+        flip(&mut bench, client, primary, number + 1).unwrap();
+        bench.model.vsync(client.guest, 0);
+        for target in targets {
+            assert_eq!(commit(&mut bench, client, &[path(0, target)]), Ok(()));
+        }
+        bench.interrupt();
+        assert_eq!(take_flipped(&mut bench), [(number, SHOWN)]);
+        vsync(&mut bench, client.guest, 0);
+        assert_eq!(take_flipped(&mut bench), [(number + 1, SHOWN)]);
+    }
+    bench.later(Duration::from_secs(60));
+    assert_eq!(bench.model.state().displays.resets, 0);
+}
+
+#[test]
+fn what_a_source_reports_that_is_gone_does_not_count_for_the_next() {
+    let (mut bench, client) = lit();
+    let primary = primary(&mut bench, client);
+    (0..5).for_each(|_| vsync(&mut bench, client.guest, 0));
+    flip(&mut bench, client, primary, 1).unwrap();
+    bench.model.vsync(client.guest, 0);
+    let small = VidPnPath {
+        source_mode: source_mode(32, 32),
+        target_mode: target_mode(32, 32),
+        ..path(0, 0)
+    };
+    begin_commit(&mut bench, client, &[small]);
+    bench.interrupt();
+    assert_eq!(take_flipped(&mut bench), [(1, LOST)]);
+    flip(&mut bench, client, primary, 2).unwrap();
+    begin_commit(&mut bench, client, &[]);
+    let (_, event) = bench.events.pop().unwrap();
+    assert_eq!((event.kind, event.value, event.outcome), (EventKind::FLIPPED, 2, LOST));
+    assert_eq!(event.cookie, 0, "VSYNCs of the source");
+}
+
+#[test]
+fn flips_that_stay_have_the_time_of_the_mode_that_their_source_gets() {
+    let (mut bench, client) = lit();
+    let slow = TargetMode { refresh_numerator: 5, ..target_mode(64, 32) };
+    let modes = vec![target_mode(64, 32), slow];
+    bench.model.plug(client.guest, 0, Some(Monitor { modes, ..monitor() }));
+    bench.interrupt();
+    bench.events.clear();
+    let primary = primary(&mut bench, client);
+    flip(&mut bench, client, primary, 1).unwrap();
+    bench.later(Duration::from_millis(300));
+    let path = VidPnPath { target_mode: slow, ..path(0, 0) };
+    assert_eq!(commit(&mut bench, client, &[path]), Ok(()));
+    // Four intervals of 5 Hz, and a quarter of the time-out.
+    bench.later(Duration::from_millis(1290));
+    assert_eq!(take_flipped(&mut bench), []);
+    bench.later(Duration::from_millis(10));
     assert_eq!(take_flipped(&mut bench), [(1, LOST)]);
 }
 

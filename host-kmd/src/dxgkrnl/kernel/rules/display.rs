@@ -62,12 +62,12 @@ pub(crate) fn has_monitor(
     guest.presence.has(ddi.gpu_of_child(child)) && ddi.query_child_status(id, child)
 }
 
-impl Kernel {
-    /// How much longer than some intervals of its monitor a flip may take: a host may be busy.
-    fn flip_slack(&self) -> Duration {
-        self.timeout / 4
-    }
+/// How much longer than some intervals of its monitor a flip may take: a host may be busy.
+pub(crate) fn flip_slack(timeout: Duration) -> Duration {
+    timeout / 4
+}
 
+impl Kernel {
     /// When the first flip is too late.
     pub(crate) fn flip_deadline(&self) -> Option<Duration> {
         let deadlines = self.guests.values().filter_map(|guest| guest.display.deadline());
@@ -92,7 +92,7 @@ impl Kernel {
 
     /// Displays have power again.
     pub(crate) fn power_displays(&mut self) {
-        let (now, slack) = (self.now, self.flip_slack());
+        let (now, slack) = (self.now, flip_slack(self.timeout));
         self.set_power_of_gpus(DevicePowerState::D0);
         for guest in self.guests.values_mut() {
             guest.display.restart_deadlines(now, slack);
@@ -105,7 +105,7 @@ impl Kernel {
         if guest.display.has_ready_flip() {
             self.ensure_power(effects);
         }
-        let (now, slack) = (self.now, self.flip_slack());
+        let (now, slack) = (self.now, flip_slack(self.timeout));
         // A reset loses the GPU's flips: none of them is late after it.
         while let Some(gpu) = self.late_display(id) {
             tracing::warn!(
@@ -149,6 +149,7 @@ impl Kernel {
     /// A guest's monitors on a GPU show nothing any more, until one of its processes commits a topology. Without the
     /// master none shows anything.
     pub(crate) fn darken(&mut self, (id, gpu): (GuestId, GpuOrdinal), effects: &mut Vec<Effect>) {
+        let times = (self.now, flip_slack(self.timeout));
         let Some(mut access) = self.access(id, 0, effects) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
@@ -158,7 +159,7 @@ impl Kernel {
                 gpu != GpuOrdinal::MASTER && ddi.gpu_of_source(path.source) != gpu
             };
             let paths = guest.display.paths().of(process).iter().copied().filter(stays).collect();
-            guest.display.commit(ddi, process, paths, &mut outcomes);
+            guest.display.commit(ddi, process, paths, times, &mut outcomes);
         }
         access.finish_display(outcomes);
     }
@@ -209,7 +210,8 @@ impl Kernel {
         !waiting.immediate
     }
 
-    /// `DXGK_INTERRUPT_CRTC_VSYNC`. An interrupt from another target than the preferred one does not count.
+    /// `DXGK_INTERRUPT_CRTC_VSYNC`. An interrupt from another target than the preferred one does not count, unless that
+    /// was the preferred one when the flip was on its way.
     pub(crate) fn crtc_vsync(
         &mut self,
         id: GuestId,
@@ -219,8 +221,8 @@ impl Kernel {
     ) {
         let Some(guest) = self.guests.get(&id) else { return };
         let Some(state) = guest.display.source(source) else { return };
-        let expected = state.preferred_target();
-        if expected != target {
+        if !state.counts(target, shown.flip) {
+            let expected = state.preferred_target();
             tracing::warn!(guest = id.0, source, target, expected, "a VSYNC of another target");
             return;
         }

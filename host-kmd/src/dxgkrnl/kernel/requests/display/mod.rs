@@ -11,7 +11,7 @@ use crate::dxgkrnl::display::flip::Outcomes;
 use crate::dxgkrnl::display::paths;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::rules::display::has_monitor;
+use crate::dxgkrnl::kernel::rules::display::{flip_slack, has_monitor};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::display::{
     CHILD_HOT_PLUG_AWARE, COFUNC_MODALITY_DATA, ChildDescriptor, ChildRelations, ChildStatus,
@@ -212,9 +212,10 @@ impl ProcessAccess<'_> {
         gpus.try_for_each(|gpu| self.guest.presence.check_gpu(gpu))?;
         self.check_vidpn(&paths)??;
         let mut outcomes = Outcomes::default();
+        let times = (self.now, flip_slack(self.timeout));
         let Self { guest, miniport, process_id, .. } = self;
         if let Some(ddi) = miniport.display() {
-            guest.display.commit(ddi, *process_id, pinned, &mut outcomes);
+            guest.display.commit(ddi, *process_id, pinned, times, &mut outcomes);
         }
         Ok(match self.finish_display(outcomes) {
             Some(ticket) => Answer::AfterDisplay(ticket),
