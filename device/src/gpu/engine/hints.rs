@@ -44,13 +44,26 @@ impl Hinted {
     }
 }
 
+/// The word that queues ring. A physical doorbell has one for each slot, so the queue that takes it over rings another
+/// than the one before, which the engine may still watch.
+type Word = (GuestId, WatchedAt, u32);
+
+/// The word that a guest's queue with the ring of this slot rings.
+fn word_of(guest: GuestId, at: WatchedAt, slot: u32) -> Word {
+    let slot = match at {
+        WatchedAt::Global => GLOBAL_DOORBELL_SLOT,
+        WatchedAt::OwnPage | WatchedAt::Physical(_) => slot,
+    };
+    (guest, at, slot)
+}
+
 /// A word and the queues that may ring it: all queues of a guest for its global doorbell, one queue for a physical
 /// doorbell.
 #[derive(Debug)]
 struct Group {
     partition: Arc<Partition>,
     at: WatchedAt,
-    /// Slot of the first queue in the group.
+    /// The slot of the word.
     slot: u32,
     /// Sorted by slot.
     queues: Vec<Hinted>,
@@ -66,9 +79,8 @@ impl Group {
     fn word(&self) -> Option<&AtomicU64> {
         let bar = self.partition.bar();
         match self.at {
-            WatchedAt::OwnPage => bar.doorbell_word(self.slot),
+            WatchedAt::OwnPage | WatchedAt::Global => bar.doorbell_word(self.slot),
             WatchedAt::Physical(doorbell) => bar.physical_word(doorbell, self.slot),
-            WatchedAt::Global => bar.doorbell_word(GLOBAL_DOORBELL_SLOT),
         }
     }
 
@@ -94,7 +106,7 @@ impl Group {
 pub struct Hints {
     groups: Vec<Group>,
     /// Index in `groups` of each word.
-    places: HashMap<(GuestId, WatchedAt), usize>,
+    places: HashMap<Word, usize>,
     rounds: u32,
 }
 
@@ -102,11 +114,13 @@ impl Hints {
     /// Watches the word of one more queue. The next rounds look at the rings of all queues that may ring it.
     pub fn add(&mut self, hinted: Hinted) {
         let partition = &hinted.queue.partition;
-        let place = *self.places.entry((partition.id(), hinted.at)).or_insert_with(|| {
+        let word = word_of(partition.id(), hinted.at, hinted.ring.slot);
+        let place = *self.places.entry(word).or_insert_with(|| {
+            let (_, at, slot) = word;
             let mut group = Group {
                 partition: Arc::clone(partition),
-                at: hinted.at,
-                slot: hinted.ring.slot,
+                at,
+                slot,
                 queues: Vec::new(),
                 last: 0,
                 next: 0,
@@ -125,7 +139,7 @@ impl Hints {
 
     /// Stops watching the word for a queue, which rang it with the ring of this slot.
     pub fn remove(&mut self, queue: &Arc<HwQueue>, at: WatchedAt, slot: u32) {
-        let word = (queue.partition.id(), at);
+        let word = word_of(queue.partition.id(), at, slot);
         let Some(place) = self.places.get(&word).copied() else { return };
         let Some(group) = self.groups.get_mut(place) else { return };
         let first = group.queues.partition_point(|other| other.ring.slot < slot);
@@ -145,7 +159,8 @@ impl Hints {
             if let Some(moved) = self.groups.get(place) {
                 #[cfg(test)]
                 super::looks::note();
-                self.places.insert((moved.partition.id(), moved.at), place);
+                let word = word_of(moved.partition.id(), moved.at, moved.slot);
+                self.places.insert(word, place);
             }
         }
     }

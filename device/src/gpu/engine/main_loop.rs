@@ -294,11 +294,11 @@ impl Engine {
             self.doorbells.remove(port, &mut self.run_list, index);
             return self.run_list.forget(index);
         }
+        if queue.is_lost() {
+            // A worker may be executing its kernels, which other queues of the process wait for.
+            return self.run_list.kill(index);
+        }
         if let Some(entry) = self.run_list.get(index) {
-            if queue.is_lost() {
-                // A worker may be executing its kernels, which other queues of the process wait for.
-                return entry.kill();
-            }
             entry.refresh_ring();
             if queue.is_system()
                 && let Some(fence) = queue.partition.paging().take_abandoned()

@@ -124,7 +124,7 @@ impl Entry {
         self.condition == Condition::Dead
     }
 
-    /// Drops the queue's started work. The queue is never executed again.
+    /// Drops the queue's started work, at the end of its turn. The queue is never executed again.
     pub fn kill(&mut self) {
         self.condition = Condition::Dead;
         self.execution = Execution::new();
@@ -330,19 +330,33 @@ impl RunList {
         }
     }
 
+    /// A queue is lost between two turns: drops its started work, and what it waits for. It is never executed again, and
+    /// is no work that keeps the engine awake.
+    pub fn kill(&mut self, index: u32) {
+        let Some(entry) = self.get(index) else { return };
+        entry.kill();
+        let at = entry.blocked_at;
+        self.end_wait(index, at);
+    }
+
+    /// A queue does not wait for a fence any more; it was in this place if it did.
+    fn end_wait(&mut self, index: u32, at: usize) {
+        if self.blocked.get(at) != Some(&index) {
+            return;
+        }
+        self.blocked.swap_remove(at);
+        let moved = self.blocked.get(at).copied();
+        if let Some(moved) = moved.and_then(|moved| self.get(moved)) {
+            moved.blocked_at = at;
+        }
+    }
+
     /// Forgets a destroyed queue. The cost does not grow with the queues of other guests.
     pub fn forget(&mut self, index: u32) {
         let Some(entry) = self.entries.get_mut(index as usize).and_then(Option::take) else {
             return;
         };
-        // A queue that died while it waited is still in `blocked`.
-        if self.blocked.get(entry.blocked_at) == Some(&index) {
-            self.blocked.swap_remove(entry.blocked_at);
-            let moved = self.blocked.get(entry.blocked_at).copied();
-            if let Some(moved) = moved.and_then(|moved| self.get(moved)) {
-                moved.blocked_at = entry.blocked_at;
-            }
-        }
+        self.end_wait(index, entry.blocked_at);
         self.schedule.remove(index);
         self.free.push(index);
     }

@@ -52,11 +52,21 @@ struct Rig {
 
 /// A guest and one of its processes, which can execute what is in the guest's local memory.
 fn guest_of(number: u64, nodes: &Arc<NodePool>) -> (Arc<Partition>, Arc<AddressSpace>) {
+    guest_with(number, 0, nodes)
+}
+
+/// As [`guest_of`], with this number of pages for physical doorbells.
+fn guest_with(
+    number: u64,
+    physical_pages: u32,
+    nodes: &Arc<NodePool>,
+) -> (Arc<Partition>, Arc<AddressSpace>) {
     let segments = SegmentSizes { private: PAGE_SIZE, backing: PAGE_SIZE, aperture: 0 };
     let (memory, shared) = (GuestMemoryMmap::new(), CrossAdapterMemory::new(0).unwrap());
     let (guest, process) = (GuestId(number), AddressSpaceId(number));
     let partition =
-        Partition::new(guest, LAYOUT, segments, 0, &memory, Arc::new(shared), 1).unwrap();
+        Partition::new(guest, LAYOUT, segments, physical_pages, &memory, Arc::new(shared), 1)
+            .unwrap();
     let space = AddressSpace::new(process, nodes, &Arc::default()).unwrap();
     for address in (0..LAYOUT.local_memory).step_by(PAGE_SIZE as usize) {
         let entry = Pte::new(PhysicalPage { segment: Segment::Local, address }, true);
@@ -133,6 +143,21 @@ impl Rig {
             self.queue.submissions.push(submission).unwrap();
             self.engine.kick(&self.chip.engines[0], &self.queue);
         }
+    }
+}
+
+impl Rig {
+    /// The queue waits for a fence.
+    fn block(&mut self) {
+        let wait = WaitFence::new(0, 5);
+        let file = self.queue.partition.bar().file();
+        rustix::io::pwrite(file, wait.as_bytes(), LAYOUT.local_memory()).unwrap();
+        self.turn();
+    }
+
+    /// Whether a queue waits for a fence and none for a turn.
+    fn waits(&self) -> bool {
+        self.engine.run_list.has_work() && !self.engine.run_list.is_runnable()
     }
 }
 
@@ -215,17 +240,67 @@ fn a_destroyed_queue_costs_an_engine_the_same_however_many_queues_others_have() 
 #[test]
 fn an_engine_that_polls_a_fence_in_vain_asks_to_be_called() {
     let mut rig = Rig::new();
-    let wait = WaitFence::new(0, 5);
-    let file = rig.queue.partition.bar().file();
-    rustix::io::pwrite(file, wait.as_bytes(), LAYOUT.local_memory()).unwrap();
-    rig.turn();
-    assert!(rig.engine.run_list.has_work() && !rig.engine.run_list.is_runnable());
+    rig.block();
+    assert!(rig.waits());
     let fence = rig.queue.partition.fence(0).unwrap();
     let signaled = fence.cell.signal(fence.published, 5).unwrap();
     assert_eq!(signaled.engines, 1, "the wait never ends");
     rig.chip.release_waiters(signaled.engines);
     rig.attend();
     assert!(rig.engine.run_list.is_runnable());
+}
+
+/// A queue that is lost while it waits for a fence is no work any more.
+#[test]
+fn an_engine_of_which_a_waiting_queue_is_lost_gives_up_its_power() {
+    let mut rig = Rig::new();
+    rig.block();
+    assert!(rig.waits());
+    rig.queue.lose();
+    let port = &rig.chip.engines[0];
+    port.kick(&rig.queue);
+    rig.attend();
+    let port = &rig.chip.engines[0];
+    port.power.ask(Asked { on: false, transition: 1 });
+    port.raise(attention::POWER);
+    rig.attend();
+    assert_eq!(rig.chip.engines[0].power.take_refusal(), None);
+    assert!(!rig.engine.has_power && !rig.engine.run_list.has_work());
+    // Others wait as before, and the queue can still be destroyed.
+    rig.queue.membership.destroy();
+    rig.chip.engines[0].kick(&rig.queue);
+    rig.attend();
+    assert_eq!(rig.engine.run_list.index_of(&rig.queue), None);
+}
+
+/// The control plane has changed the queue that takes over before the one that had the doorbell, and changes it again.
+#[test]
+fn a_queue_that_takes_over_a_physical_doorbell_is_found_when_it_rings() {
+    let mut rig = Rig::new();
+    let guest = guest_with(2, 1, &rig.nodes);
+    let [before, after] = [2, 3].map(|number| queue_of(&guest, number));
+    for (queue, slot) in [(&before, 0), (&after, 1)] {
+        queue.ring.store(Some(Arc::new(RingBinding { slot, ..RING })));
+    }
+    let at = WatchedAt::Physical(0);
+    rig.chip.engines[0].change_watch(&before, Some(at));
+    rig.attend();
+    let port = &rig.chip.engines[0];
+    port.change_watch(&after, None);
+    port.change_watch(&before, None);
+    port.change_watch(&after, Some(at));
+    rig.attend();
+    let hints = &mut rig.engine.doorbells.hints;
+    assert_eq!(hints.count(), 1);
+    let mut round = || {
+        let mut seen = Vec::new();
+        hints.look(|_| (), |hinted| seen.push(hinted.queue.id));
+        seen
+    };
+    // The first rounds look at its ring, and the next only when it rings.
+    assert_eq!([(); 4].map(|()| round().len()), [1, 0, 0, 0]);
+    guest.0.bar().physical_word(0, 1).unwrap().store(8, Ordering::Relaxed);
+    assert!(round().contains(&after.id), "it waits until the engine doubts its hints");
 }
 
 #[test]
