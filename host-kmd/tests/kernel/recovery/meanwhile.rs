@@ -12,6 +12,7 @@ use crate::bench::{
 use crate::model::Work;
 use bellhop_host_kmd::port::RequestToken;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::agent::{AGENT_VERSION, RegisterAgent};
 use bellhop_protocol::control::context::{CreateContext, DestroyContext};
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::doorbell::ConnectDoorbell;
@@ -279,6 +280,26 @@ fn play(row: Row) -> Result<(), String> {
         return Err(format!("beside the container: executed: {executed}, told: {told}"));
     }
     Ok(())
+}
+
+/// Otherwise the guest has an agent that never answers, and can have no other.
+#[test]
+fn a_process_that_ends_does_not_become_the_agent() {
+    for phase in PHASES {
+        let mut world = World::new();
+        let row = Row { container: Container::Process, phase, thing: Thing::Device };
+        let end = world.begin_end(row);
+        let World { bench, busy, .. } = &mut world;
+        let register = RegisterAgent { version: AGENT_VERSION, wishes: 0 };
+        let refused = bench.call(*busy, &register).map(drop);
+        assert_eq!(refused, Err((Status::INVALID_HANDLE, busy.process.into())), "{phase:?}");
+        bench.model.state().prompt = true;
+        bench.pass_tickets();
+        bench.later(TIMEOUT);
+        assert_eq!(bench.outcome(*busy, end), Some(Status::SUCCESS), "{phase:?}");
+        let other = bench.client(busy.guest);
+        bench.call(other, &register).unwrap();
+    }
 }
 
 #[test]

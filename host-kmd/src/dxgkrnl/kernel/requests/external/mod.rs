@@ -18,7 +18,13 @@ impl ProcessAccess<'_> {
     /// The process becomes the guest's agent.
     pub(crate) fn register_agent(&mut self, request: RegisterAgent) -> Handled<AgentRegistered> {
         let RegisterAgent { version, wishes } = request;
-        self.counted(|access| access.guest.agency.register(access.process_id, version, wishes))?;
+        self.counted(|access| {
+            // An agent ends when the end of its process begins.
+            if access.process()?.is_terminating() {
+                return Err(RequestError::NoSuchProcess(access.process_id));
+            }
+            access.guest.agency.register(access.process_id, version, wishes)
+        })?;
         let patience_ms = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
         Ok(Answer::Done(AgentRegistered { version: AGENT_VERSION, patience_ms }))
     }
