@@ -11,8 +11,10 @@ use bellhop_guest_umd::{CommandBuffer, Error};
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::dispatch::Kernel;
+use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
+use zerocopy::IntoBytes;
 
 const SIZE: u64 = 4 << 20;
 /// A hang is detected after 200 ms.
@@ -102,6 +104,26 @@ fn a_hang_that_a_preemption_or_a_reset_of_its_engine_ends_costs_its_context_alon
         guilty.renew();
         guilty.work();
     }
+}
+
+/// The queue has reached its last-queued value, and its engine hangs behind that.
+#[test]
+fn a_queue_is_destroyed_when_an_engine_that_is_stuck_in_it_was_reset() {
+    let _alone = alone();
+    let daemon = Daemon::start_with(2, CONFIGURATION);
+    let mut innocent = Party::new(&daemon, 1);
+    let mut guilty = Party::new(&daemon, 0);
+    let client = &mut guilty.client;
+    let (at, slot) = (client.va(0), client.queue.progress_fence().slot());
+    client.commands.raw(SignalFence::new(slot, 1).as_bytes()).unwrap();
+    client.commands.dispatch(Kernel::HANG_UNTIL_ENGINE_RESET, at, at + 8, 8, 1).unwrap();
+    assert_eq!(client.submit().unwrap(), 1);
+    guilty.renew();
+    daemon.await_log("resetting the engine");
+    guilty.work();
+    // What it destroys needs a ticket, which that engine passes again.
+    innocent.renew();
+    innocent.work();
 }
 
 #[test]
