@@ -451,7 +451,7 @@ impl Gpu {
         if let Some(partition) = partition {
             partition.update_memory(&memory);
             if let Some(workers) = &self.workers {
-                workers.resize(partition);
+                workers.resize(&partition);
             }
         }
         self.chip.change_memory();

@@ -6,7 +6,6 @@ use crate::gpu::memory::words::Words;
 use bellhop_host_kmd::hardware::EXECUTED;
 use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogHeader};
 use bellhop_protocol::handoff::fence_log::FenceLog;
-use std::sync::Arc;
 use vm_memory::MmapRegion;
 
 /// Maximum pause in nanoseconds between two turns of a queue in one entry.

@@ -261,7 +261,7 @@ impl Manager {
         let Some(process) = self.processes.get_mut(index) else { return };
         let guest = match &process.duty {
             Duty::Executor(request, _) => &request.tenant.guest,
-            Duty::Compiler { job: Some(job), .. } => &job.space.tenant.guest,
+            Duty::Compiler { job: Some(job), .. } => &job.compile.space.tenant.guest,
             Duty::Spare | Duty::Compiler { job: None, .. } => return,
         };
         self.groups.admit(guest, process.worker.worker().id());

@@ -193,7 +193,7 @@ mod tests {
         // A drain that completes after its deadline still ends normally.
         assert!(matches!(look(SECOND, 7), Some(Progress::Drained(_))));
         all.set_phase(0, Phase::Preempting(Ticket(0)));
-        let mut look = |now| all.look(0, (Ticket(0), now), |_, _| false, |_| false);
+        let mut look = |now| all.look(0, (&none, now), |_, _| false, |_| false);
         assert!(matches!(look(SECOND), Some(Progress::Ended(_))));
         assert!(look(SECOND).is_none() && all.is_empty());
     }

@@ -147,7 +147,8 @@ fn frames_that_take_long_to_compose_delay_no_flip() {
     // The viewer holds both frames, so the thread that composes has nothing to do.
     let second = next_frame(&mut view);
     let Some(stopped) = Stopped::stop(daemon.id(), "viewers") else {
-        return skip("threads cannot be traced here", "no frame takes long");
+        let how = "be root, or allow processes to trace their children (kernel.yama.ptrace_scope)";
+        return skip("threads cannot be traced here", "no frame takes long", how);
     };
     view.give_back(first).unwrap();
     view.give_back(second).unwrap();
