@@ -18,7 +18,7 @@ const COMPILERS: usize = 8;
 /// How long a worker that compiles waits for its guest's next kernel.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// By how much nicer a worker that compiles is than the daemon: nobody waits for it but its guest.
-const NICER: i32 = 10;
+const NICER: i32 = 4;
 
 /// What is compiled, and was.
 #[derive(Default)]
