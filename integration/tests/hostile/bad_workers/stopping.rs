@@ -13,12 +13,15 @@ use bellhop_guest_umd::{Arguments, Error};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::snapshot;
 use nix::sys::ptrace;
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
+/// What a tracer is told of a thread that is about to end.
+const AT_ITS_END: i32 = ptrace::Event::PTRACE_EVENT_EXIT as i32;
 /// Rounds of a neighbour that show that it does not wait.
 const ROUNDS: u32 = 20;
 
@@ -102,14 +105,34 @@ impl Undying {
         threads.iter().try_for_each(|thread| seize(*thread))?;
         Some(Self(threads))
     }
+
+    /// Lets its threads have the signals that they were stopped for: an engine sends some with each turn of another queue.
+    fn pass_signals(&self) {
+        for thread in &self.0 {
+            let signal = match waitpid(*thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+                Ok(WaitStatus::PtraceEvent(_, _, event)) if event != AT_ITS_END => None,
+                _ => continue,
+            };
+            // It may have been killed since.
+            let _ = ptrace::cont(*thread, signal);
+        }
+    }
 }
 
 impl Drop for Undying {
     fn drop(&mut self) {
-        for thread in &self.0 {
-            // Each is at its end, and goes on to it.
-            let _ = waitpid(*thread, Some(WaitPidFlag::__WALL));
-            let _ = ptrace::detach(*thread, None);
+        // The end of the tracer, too, lets them go.
+        if thread::panicking() {
+            return;
+        }
+        for traced in &self.0 {
+            // It has been killed, and is at its end or about to be.
+            while ptrace::detach(*traced, None).is_err()
+                && state(traced.as_raw().cast_unsigned()).is_some()
+            {
+                thread::yield_now();
+            }
         }
     }
 }
@@ -128,6 +151,11 @@ fn a_worker_that_dies_slowly_delays_its_own_guest_alone() {
         };
         client.write(0, &GO.to_le_bytes()).unwrap();
         // The queue is lost at once.
+        let fence = client.queue.progress_fence();
+        await_that("the queue is lost", || {
+            undying.pass_signals();
+            !matches!(fence.poll(value, Duration::ZERO), Err(Error::Timeout { .. }))
+        });
         let fault = fault(client.finish(value), "run_hangs_up");
         assert_eq!(fault.reason, FaultReason::KERNEL_LOST, "{fault}");
         let is_flushed = AtomicBool::new(false);
@@ -201,7 +229,7 @@ fn a_worker_without_work_is_stopped_and_killed_if_it_does_not_stop() {
         // That costs no queue.
         let good = kernel(&client, "main").unwrap();
         execute(&mut client, &good).unwrap();
-        let polled = client.queue.progress_fence().poll(0, std::time::Duration::ZERO);
+        let polled = client.queue.progress_fence().poll(0, Duration::ZERO);
         assert!(!matches!(polled, Err(Error::QueueLost { .. })), "{polled:?}");
     });
     println!("{rounds} rounds beside workers that do not rest");
