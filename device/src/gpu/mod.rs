@@ -328,7 +328,7 @@ impl Gpu {
             remaps_doorbells: config.remaps_doorbells,
             cross_adapter,
             places: AtomicU32::new(0),
-            hand: Hand::default(),
+            hand: Hand::start()?,
             registry: Mutex::new(Registry::new(gpu, config.physical_doorbells)),
             kernel_caps,
             kernels,

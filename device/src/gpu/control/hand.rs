@@ -27,7 +27,7 @@ const LOOKS: u32 = 5;
 type Touch = Box<dyn FnOnce() + Send>;
 
 /// Touches guests' memory, one touch after another.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hand {
     helper: Mutex<Option<Helper>>,
     /// Whether the caller's own thread does it, for programs that step the device.
@@ -84,6 +84,14 @@ fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool) -> Option<T> {
 }
 
 impl Hand {
+    /// A hand with its thread.
+    ///
+    /// # Errors
+    /// If Linux gives the process no thread.
+    pub fn start() -> std::io::Result<Self> {
+        Ok(Self { helper: Mutex::new(Some(Helper::start()?)), is_own: AtomicBool::new(false) })
+    }
+
     /// From now on the caller's own thread does it.
     #[cfg(feature = "stepped")]
     pub fn use_own_thread(&self) {
@@ -154,7 +162,7 @@ mod tests {
 
     #[test]
     fn it_is_done_in_order_on_one_thread_that_is_not_the_callers() {
-        let (hand, guest) = (Hand::default(), guest(1));
+        let (hand, guest) = (Hand::start().unwrap(), guest(1));
         let ids: Vec<_> =
             (0..3).map(|_| hand.touch(&guest, |_| thread::current().id()).unwrap()).collect();
         assert!(ids.iter().all(|id| *id == ids[0] && *id != thread::current().id()));
@@ -163,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_slow_is_waited_for() {
-        let (hand, guest) = (Hand::default(), guest(1));
+        let (hand, guest) = (Hand::start().unwrap(), guest(1));
         let (go, gone) = channel();
         let looks = std::cell::Cell::new(0);
         let slow = move |_: &Arc<Partition>| gone.recv().unwrap();
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_guest_whose_memory_is_kept_from_the_host_is_given_up_and_no_other() {
-        let hand = Hand::default();
+        let hand = Hand::start().unwrap();
         let [hostile, other] = [1, 2].map(guest);
         let (go, gone) = channel::<()>();
         let (told, tells) = channel();

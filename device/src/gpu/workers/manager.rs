@@ -98,7 +98,7 @@ impl Process {
 /// The process itself.
 enum Body {
     /// Without a tenant.
-    Free(Worker),
+    Free(Box<Worker>),
     /// Of a tenant.
     Held(Box<Held>),
 }
@@ -113,7 +113,7 @@ impl Body {
 
     fn into_worker(self) -> Worker {
         match self {
-            Self::Free(worker) => worker,
+            Self::Free(worker) => *worker,
             Self::Held(held) => held.worker,
         }
     }
@@ -297,7 +297,7 @@ impl Manager {
         match Worker::spawn(config.worker.command(), &options) {
             Ok(worker) => {
                 let deadline = Some(Instant::now() + START);
-                let process = Process::new(Body::Free(worker), role, false, duty);
+                let process = Process::new(Body::Free(Box::new(worker)), role, false, duty);
                 self.processes.push(Process { deadline, ..process });
                 Ok(self.processes.len() - 1)
             }

@@ -291,7 +291,7 @@ impl Manager {
         let Duty::Executor(request, mut next) = duty else { return false };
         let mut held = match worker {
             Body::Held(held) => held,
-            Body::Free(worker) => Box::new(Held::new(worker, Arc::clone(&request.tenant), now)),
+            Body::Free(worker) => Box::new(Held::new(*worker, Arc::clone(&request.tenant), now)),
         };
         while request.modules.get(next).is_some_and(|module| held.has(module)) {
             next += 1;
