@@ -250,7 +250,7 @@ fn serve_one<C: Connection>(
     sender: &Arc<Mutex<Sender>>,
 ) {
     let said = log_in(shared, number, &mut connection);
-    let has_left = {
+    let was_there = {
         let mut state = shared.lock();
         match said {
             Err(RfbError::Password) => state.door.wrong_password(place, shared.now()),
@@ -261,11 +261,10 @@ fn serve_one<C: Connection>(
     };
     shared.changed.notify_all();
     let size = match said {
-        // Who made room for another was told so by the end of its connection.
-        _ if !has_left => return,
-        Ok(size) => size,
-        // It just left.
-        Err(RfbError::Io(_)) => return,
+        Ok(Some(size)) => size,
+        // It just left, or made room for another, and was told so by the end of its connection.
+        Ok(None) | Err(RfbError::Io(_)) => return,
+        Err(_) if !was_there => return,
         Err(error) => return shared.say(&format!("a connection of {place} {error}")),
     };
     {
@@ -290,20 +289,22 @@ fn serve_one<C: Connection>(
     shared.changed.notify_all();
 }
 
-/// Shakes hands. Returns the size that the viewer was told.
+/// Shakes hands. Returns the size that the viewer was told; `None` if it made room for another meanwhile. Who is told the
+/// size is no longer at the door.
 fn log_in<C: Connection>(
     shared: &Shared,
     number: u64,
     connection: &mut C,
-) -> Result<(u16, u16), RfbError> {
-    let mut size = (0, 0);
+) -> Result<Option<(u16, u16)>, RfbError> {
+    let mut size = None;
     let spoken = || shared.lock().door.has_spoken(number);
     let mut patient = Patient::new(connection, Instant::now() + LOGIN, spoken);
     shake_hands(&mut patient, shared.password.as_ref(), || {
-        let picture = Arc::clone(&shared.lock().picture);
+        let mut state = shared.lock();
         let side = |side| u16::try_from(side).unwrap_or(u16::MAX);
-        size = (side(picture.width), side(picture.height));
-        Hello { width: size.0, height: size.1, name: shared.name.clone() }
+        let (width, height) = (side(state.picture.width), side(state.picture.height));
+        size = state.door.leave(number).then_some((width, height));
+        Hello { width, height, name: shared.name.clone() }
     })?;
     Ok(size)
 }

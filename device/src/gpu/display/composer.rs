@@ -225,7 +225,8 @@ mod tests {
             passing.join().unwrap();
             drop(turns.begin());
         });
-        assert_eq!((turns.lock().is_reading, turns.lock().passing), (false, 0));
+        let state = turns.lock();
+        assert_eq!((state.is_reading, state.passing), (false, 0));
     }
 
     #[test]

@@ -144,7 +144,8 @@ fn a_viewer_that_leaves_lets_go_of_its_keys_and_buttons() {
     let pointer = |buttons| Viewed::Input(Input::Pointer { x: 17, y: 23, buttons });
     viewed_until(&shows, pointer(1));
     drop(viewer);
-    let viewed = viewed_until(&shows, pointer(0));
+    let mut viewed = viewed_until(&shows, pointer(0));
+    viewed.retain(|viewed| matches!(viewed, Viewed::Input(_)));
     assert_eq!(viewed, [typed(0x62, false), pointer(0)]);
 }
 
