@@ -63,13 +63,17 @@ fn told_from(
     ran
 }
 
+/// Why something was left out, and how to have it.
+type Reason<'a> = (&'a str, &'a str);
+
 /// A paragraph for each thing that was not there.
 fn summary(lines: &str) -> String {
-    let mut reasons: BTreeMap<(&str, &str), (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+    // For each reason what was left out, and by which tests.
+    let mut reasons: BTreeMap<Reason<'_>, [BTreeSet<&str>; 2]> = BTreeMap::new();
     for line in lines.lines() {
         let mut words = line.splitn(4, '\t');
         let [test, loss, why, how] = [(); 4].map(|()| words.next().unwrap_or("?"));
-        let (losses, tests) = reasons.entry((why, how)).or_default();
+        let [losses, tests] = reasons.entry((why, how)).or_default();
         losses.insert(loss);
         tests.insert(test);
     }
@@ -77,7 +81,7 @@ fn summary(lines: &str) -> String {
         return "nothing was left out".to_owned();
     }
     let mut text = "left out, though these tests say ok:".to_owned();
-    for ((why, how), (losses, tests)) in reasons {
+    for ((why, how), [losses, tests]) in reasons {
         let join = |words: BTreeSet<&str>| words.into_iter().collect::<Vec<_>>().join(", ");
         let (losses, tests) = (join(losses), join(tests));
         // Writing to a string does not fail.

@@ -169,7 +169,9 @@ fn refuse_to_stop() {
     let endless = format!("while kill -CONT {}; do :; done", std::process::id());
     let mut command = Command::new("sh");
     command.args(["-c", &endless]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap();
+    let mut other = command.spawn().unwrap();
+    // It ends soon after this process, which cannot wait for that.
+    thread::spawn(move || other.wait());
 }
 
 fn spin() {
