@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The process of a worker. Whoever has it stops and kills it, and never waits for either.
+//! The process of a worker. Whoever has it stops and kills it, and waits for neither while it serves others.
 //!
 //! A process decides how long its end takes: Linux frees its page tables and what they map while it ends, and a system call
 //! that it is in comes first. It also decides how long it takes to stop, and can undo a stop before the last of its threads
@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// How long an owner waits for the status of a process that has closed its socket: Linux closes that next to last.
 const LAST: Duration = Duration::from_millis(1);
+
+/// How long an owner that ends waits for the end of a process, at most.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Killed processes that had not ended when they were dropped. Each is looked at with the next start or end of another. An
 /// owner that goes on drops only what has ended, so that they are few.
@@ -113,6 +116,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+        // Whoever serves others meanwhile drops only what has ended. The rest ends with its owner, and leaves nothing.
+        let _ = is_readable(self.ended(), Instant::now() + PARTING);
         leave(self.child.take());
     }
 }
