@@ -158,7 +158,7 @@ impl Model {
         last_value: u64,
         result: Result<u64, Error>,
     ) -> Result<(), TestCaseError> {
-        let mut expected =
+        let expected =
             |model: &mut Self| model.waiting[buffer].unwrap_or_else(|| model.accept(gpu_va));
         match result {
             Ok(value) => {

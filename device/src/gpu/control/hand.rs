@@ -181,7 +181,7 @@ mod tests {
                 go.send(7).unwrap();
             }
             // It stands from time to time, as in memory that is read from swap.
-            looks.get() % LOOKS != 0
+            !looks.get().is_multiple_of(LOOKS)
         });
         assert_eq!((done, guest.is_withheld()), (Some(7), false));
     }

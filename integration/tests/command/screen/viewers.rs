@@ -98,7 +98,7 @@ fn wrong_passwords_are_few_and_so_are_the_lines_about_them() {
     let mut lines = BufReader::new(serves.stderr.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("screen.sock"));
     let attempts: Vec<_> =
-        (0..TRIED).map(|_| try_password(&path, "Secret").err().expect("it is wrong")).collect();
+        (0..TRIED).map(|_| try_password(&path, "Secret").expect_err("it is wrong")).collect();
     // A person mistypes, and then has to wait.
     assert_eq!(attempts[..3], [Attempt::Wrong, Attempt::Wrong, Attempt::Wrong]);
     assert!(attempts.contains(&Attempt::TurnedAway), "{TRIED} passwords were tried at once");
