@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files of the kernel in memory; the daemon's start, and the manager of workers"
+)]
 
 //! The cgroups of workers, where the daemon was given a part of the tree to divide (cgroup-v2.rst, "Delegation").
 //!

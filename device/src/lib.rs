@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait for what they test"))]
+
 //! The virtual GPU and its vhost-user service.
 //!
 //! [`gpu`] is the hardware: engines that watch doorbells and execute packets. [`control_plane`] is the task that
@@ -13,5 +15,9 @@ pub mod control_plane;
 pub mod gpu;
 pub mod log;
 pub mod monitor;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "starts and ends the daemon, and answers operators and tools, on threads of their own"
+)]
 pub mod service;
 pub mod vhost;

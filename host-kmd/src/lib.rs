@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait for what they test"))]
+
 //! The host's half of the control plane: the graphics kernel and the kernel-mode driver.
 //!
 //! Two layers, as in the references. [`dxgkrnl`] is the OS graphics kernel: objects, handles, memory, fence waits.

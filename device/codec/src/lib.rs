@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait for what they test"))]
+
 //! AV1, by crates in Rust: rav1d decodes and rav1e encodes, both without assembly and without threads of their own.
 //!
 //! rav1d is a translation of dav1d, so its pictures equal dav1d's bit by bit, film grain included. Its interface is dav1d's

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "an allocator that counts, for this program alone")]
+#![allow(clippy::disallowed_methods, reason = "tests wait for what they test")]
 
 //! What a stream leaves behind in the memory of its decoder's process: nothing.
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![allow(clippy::disallowed_methods, reason = "tests wait for what they test")]
 
 //! What is encoded can be decoded, and what is not AV1 is refused. That the pictures are dav1d's is a test of the whole.
 

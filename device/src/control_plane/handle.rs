@@ -82,6 +82,10 @@ impl KernelHandle {
     }
 
     /// [`Self::detach`] for a thread outside any async runtime.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the thread of the guest that goes: until the control plane has detached it"
+    )]
     pub fn detach_blocking(&self, guest: GuestId) {
         let _ = self.begin_detach(guest).blocking_recv();
     }
@@ -104,6 +108,10 @@ impl KernelHandle {
     ///
     /// # Errors
     /// If the command is refused, or the kernel has stopped.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the thread of the operator who asked: until the control plane has done it"
+    )]
     pub fn command_blocking(&self, command: Command) -> Result<(), CommandError> {
         self.begin_command(command).blocking_recv().unwrap_or_else(|_| Err(stopped()))
     }

@@ -575,12 +575,20 @@ impl Gpu {
         &self.displays
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a lock that is held for look-ups, and while entries come and go; nothing is unmapped under it"
+    )]
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Gpu {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the end of the adapter: an engine that stands in a guest's memory ends when that is there again"
+    )]
     fn drop(&mut self) {
         if let Some(security) = &self.security {
             // Its worker ends with the engine's side of the conversation, and is not to be started again.

@@ -43,6 +43,7 @@ pub struct LineLimit {
 pub struct SocketShares(Arc<Mutex<HashMap<String, Weak<Share>>>>);
 
 impl SocketShares {
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Weak<Share>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,6 +147,7 @@ struct Owed {
 }
 
 impl Suppressed {
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Share>>> {
         self.0.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }

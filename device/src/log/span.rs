@@ -80,6 +80,7 @@ pub(super) struct GuestSpans(Mutex<BTreeMap<u64, Id>>);
 
 impl GuestSpans {
     /// No code panics while it holds the lock, so the map is consistent.
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Id>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -304,6 +304,7 @@ impl GuestBackend {
 
 impl Shared {
     /// No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
+    #[expect(clippy::disallowed_methods, reason = "a lock of one guest's own threads")]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -55,6 +55,7 @@ pub(super) struct WritablePart {
 
 impl WritablePart {
     /// Writes as many of `bytes` as fit; returns how many the guest can read.
+    #[expect(clippy::disallowed_methods, reason = "the guest's own thread, in the guest's memory")]
     pub(super) fn write(&self, memory: &GuestMemoryMmap, bytes: &[u8]) -> u32 {
         let mut rest = bytes;
         for &(address, length) in &self.buffers {
@@ -114,6 +115,7 @@ where
     (writable, result.map(|()| request))
 }
 
+#[expect(clippy::disallowed_methods, reason = "the guest's own thread, in the guest's memory")]
 fn append(
     memory: &GuestMemoryMmap,
     request: &mut Vec<u8>,

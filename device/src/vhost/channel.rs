@@ -76,6 +76,7 @@ impl Channel {
     }
 
     /// Sends a request to the front end and waits for the answer. One thread asks at a time.
+    #[expect(clippy::disallowed_methods, reason = "threads of one guest alone")]
     pub fn ask<T>(&self, question: impl FnOnce(&Backend) -> T) -> T {
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = question(&self.backend);
@@ -122,6 +123,7 @@ const VERSION: u32 = 1;
 ///
 /// # Errors
 /// See [`ChannelError`].
+#[expect(clippy::disallowed_methods, reason = "the guest's own thread")]
 pub fn receive(
     connection: &Arc<UnixStream>,
     length: usize,

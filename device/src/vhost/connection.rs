@@ -168,6 +168,7 @@ impl Connection {
     }
 
     /// Peeks at the next message without consuming bytes.
+    #[expect(clippy::disallowed_methods, reason = "the guest's own thread")]
     fn next(&self) -> io::Result<Next> {
         let mut header = [0; HEADER];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -236,12 +237,17 @@ impl Conversation<'_> {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the guest's own thread")]
     fn messages(&self) -> MutexGuard<'_, Messages> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits at most `time` and handles kicks, losses and the channel; returns whether bytes of a message have
     /// arrived.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the guest's own thread, which has nothing else to do"
+    )]
     fn wait(&mut self, time: Option<Duration>) -> Result<bool, ConnectionError> {
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut space = [const { MaybeUninit::uninit() }; READY];

@@ -33,6 +33,10 @@ impl FrontEndEvent {
     ///
     /// # Errors
     /// See [`NotAnEvent`]; the descriptor is then closed.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the guest's own thread: a link of the kernel in memory"
+    )]
     pub fn new(file: File) -> Result<Self, NotAnEvent> {
         let place = format!("/proc/self/fd/{}", file.as_raw_fd());
         let name = std::fs::read_link(place).map_err(NotAnEvent::Unknown)?;
@@ -47,6 +51,7 @@ impl FrontEndEvent {
     ///
     /// # Errors
     /// If the kernel cannot read an eventfd without waiting, as before version 5.8.
+    #[expect(clippy::disallowed_methods, reason = "does not wait: it says so (`NOWAIT`)")]
     pub fn take(&self) -> io::Result<()> {
         let mut count = [0; size_of::<u64>()];
         let mut count = [IoSliceMut::new(&mut count)];

@@ -55,6 +55,7 @@ static EVENT: AtomicI32 = AtomicI32::new(-1);
 static OWNERS: Mutex<Vec<Weak<MmapRegion>>> = Mutex::new(Vec::new());
 
 /// No code panics while it holds the lock, so its content is consistent.
+#[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
 fn owners() -> MutexGuard<'static, Vec<Weak<MmapRegion>>> {
     OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -147,6 +148,7 @@ pub fn event() -> io::Result<BorrowedFd<'static>> {
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Installs the handler, once.
+#[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
 fn install() -> io::Result<&'static OwnedFd> {
     static INSTALLED: Mutex<()> = Mutex::new(());
     static LOSSES: OnceLock<OwnedFd> = OnceLock::new();

@@ -133,10 +133,12 @@ impl BarPages {
         Piece { offset, length: PAGE_SIZE, of_file }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the thread that talks to one guest's VMM")]
     fn map(&self, piece: Piece) -> io::Result<()> {
         self.front_end.ask(|front_end| front_end.shmem_map(&request(piece), &*self.file)).map(drop)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the thread that talks to one guest's VMM")]
     fn unmap(&self, piece: Piece) -> io::Result<()> {
         self.front_end.ask(|front_end| front_end.shmem_unmap(&request(piece))).map(drop)
     }

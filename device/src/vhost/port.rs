@@ -68,6 +68,10 @@ enum Letter {
 }
 
 /// No code panics while it holds one of these locks, so data behind a poisoned lock is consistent.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lock that is held for a few stores; guest memory is touched without it"
+)]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

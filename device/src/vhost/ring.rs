@@ -42,6 +42,7 @@ impl Ring {
     }
 
     /// No code panics while it holds the lock, so its content is consistent.
+    #[expect(clippy::disallowed_methods, reason = "a lock of the guest's own thread")]
     fn lock(&self) -> MutexGuard<'_, RingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -62,6 +62,7 @@ impl Standing {
     }
 
     /// No code panics while it holds the lock, so its content is consistent.
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait for what they test"))]
+
 //! The engine worker: a separate process that runs kernels with Vulkan.
 //!
 //! A Vulkan driver compiles and executes what guests wrote. It may crash, hang or compute wrongly, so only
@@ -7,14 +9,21 @@
 //! [`owner`] starts a worker that runs kernels, gives it memory page by page, and ends it. [`mod@bench`] measures what that
 //! costs over the same Vulkan in one process.
 
+#[expect(clippy::disallowed_methods, reason = "a command that measures")]
 pub mod bench;
+#[expect(clippy::disallowed_methods, reason = "the process of a worker, which serves one guest")]
 pub mod cli;
 pub mod messages;
 pub mod owner;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "before the daemon serves anybody: until a device is tested, and no longer than `PATIENCE`"
+)]
 pub mod probe;
 pub mod report;
 pub mod security;
 mod self_test;
+#[expect(clippy::disallowed_methods, reason = "the process of a worker, which serves one guest")]
 mod serve;
 mod socket;
 mod vulkan;

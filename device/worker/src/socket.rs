@@ -61,6 +61,10 @@ pub fn send_packet(socket: impl AsFd, packet: &[u8]) -> io::Result<()> {
     send_parts(socket, &[IoSlice::new(packet)], &[], AT_ONCE)
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "does not wait for a worker: a packet that does not fit ends it"
+)]
 fn send_parts(
     socket: impl AsFd,
     packet: &[IoSlice<'_>],
@@ -149,6 +153,7 @@ pub fn receive_until<'a>(
 }
 
 /// Receives a packet, and returns its length and its descriptor.
+#[expect(clippy::disallowed_methods, reason = "does not wait where an owner listens")]
 fn take(
     socket: impl AsFd,
     buffer: &mut [u8],

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 /// When the kernel refuses, or the deadline is too far away for it.
+#[expect(clippy::disallowed_methods, reason = "until the caller's deadline")]
 pub fn is_readable(descriptor: impl AsFd, deadline: Instant) -> io::Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![allow(clippy::disallowed_methods, reason = "tests wait for what they test")]
 
 //! The real worker without Vulkan. `integration/tests/command/kernels.rs` tests it with Vulkan.
 

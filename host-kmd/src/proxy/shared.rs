@@ -45,6 +45,7 @@ struct Compiling {
 }
 
 impl Shared {
+    #[expect(clippy::disallowed_methods, reason = "a lock that the control plane alone takes")]
     fn lock(&self) -> MutexGuard<'_, Mirrored> {
         self.mirrored.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![allow(clippy::disallowed_methods, reason = "tests wait for what they test")]
 
 //! The kernel with the driver of our GPU, over a GPU made of a few maps. Each subsystem of the kernel has a folder of
 //! tests; beside the folders are the GPU, and the guests and drivers that the tests use.

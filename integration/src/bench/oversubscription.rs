@@ -29,7 +29,7 @@ pub(super) type Wait = fn(&Fence, u64, Duration) -> Result<(), Error>;
 
 /// A guest that keeps its queue full.
 pub(super) struct Load {
-    _adapter: Adapter,
+    adapter: Adapter,
     queue: UserModeQueue,
     commands: Vec<CommandBuffer>,
 }
@@ -49,7 +49,12 @@ impl Load {
         let queue = device.create_context(0)?.create_user_mode_queue(64 << 10)?;
         // The target stays mapped until the process has ended.
         std::mem::forget(target);
-        Ok(Self { _adapter: adapter, queue, commands })
+        Ok(Self { adapter, queue, commands })
+    }
+
+    /// Its process.
+    pub(super) fn adapter(&self) -> &Adapter {
+        &self.adapter
     }
 
     /// Submits until `stop` is set, and counts completed submissions. `wait` is the way to wait for a fence.

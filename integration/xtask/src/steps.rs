@@ -2,7 +2,7 @@
 
 //! The commands that consist of steps.
 
-use crate::check::{deny, documents, orderings, rooms, sleeps, spdx};
+use crate::check::{deny, documents, orderings, rooms, sleeps, spdx, waits};
 use crate::command::{self, cargo};
 use crate::{cost, dist, fuzz, lanes, mutants, packages};
 use std::thread;
@@ -74,7 +74,7 @@ const fn models(environment: &'static [(&'static str, &'static str)]) -> Step {
 }
 
 /// `cargo xtask check`.
-pub const CHECK: [Step; 9] = [
+pub const CHECK: [Step; 10] = [
     Step {
         what: "formatting",
         action: Action::Cargo { arguments: &["fmt", "--all", "--check"], environment: &[] },
@@ -85,6 +85,7 @@ pub const CHECK: [Step; 9] = [
     Step { what: "tests that sleep", action: Action::Call(sleeps::check) },
     Step { what: "rooms", action: Action::Call(rooms::check) },
     Step { what: "orderings", action: Action::Call(orderings::check) },
+    Step { what: "what may wait", action: Action::Call(waits::check) },
     Step {
         what: "lints",
         action: Action::Cargo {

@@ -54,6 +54,7 @@ impl Helper {
     }
 
     /// Has the thread do it, and waits until it has, or stands.
+    #[expect(clippy::disallowed_methods, reason = "never full: it has room for the one result")]
     fn touch<T: Send + 'static>(
         &self,
         touch: impl FnOnce() -> T + Send + 'static,
@@ -70,6 +71,10 @@ impl Helper {
 }
 
 /// Waits for a result, unless the thread that owes it stands.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the control plane, for the hand: until the touch is done, or 50 ms while the hand stands"
+)]
 fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool) -> Option<T> {
     let mut stood = 0;
     while stood < LOOKS {
@@ -108,6 +113,7 @@ impl Hand {
         self.touch_unless(partition, touch, HostThread::stands)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a lock that the control plane alone takes")]
     fn touch_unless<T: Send + 'static>(
         &self,
         partition: &Arc<Partition>,

@@ -36,11 +36,16 @@ struct Waiting {
 struct Turn<'t>(&'t Turns);
 
 impl Turns {
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the slice that is being read has ended. Those that follow see what was flipped before this call.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the display's own thread: one slice of a frame, 16,384 pixels"
+    )]
     pub fn pass(&self) {
         let mut state = self.lock();
         state.passing += 1;
@@ -52,6 +57,10 @@ impl Turns {
     }
 
     /// Begins a slice.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the composer of the same display: until its display's thread has passed"
+    )]
     fn begin(&self) -> Turn<'_> {
         let mut state = self.lock();
         while state.passing > 0 {
@@ -91,6 +100,10 @@ impl Composer {
     }
 
     /// Gives it work. Returns the work if the thread has ended, as only a panic ends it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the display's own thread: never full, since one frame is composed at a time"
+    )]
     pub fn give(&self, work: Work) -> Result<(), Work> {
         match &self.work {
             Some(sender) => sender.send(work).map_err(|unsent| unsent.0),
@@ -100,6 +113,7 @@ impl Composer {
 }
 
 impl Drop for Composer {
+    #[expect(clippy::disallowed_methods, reason = "whoever ends the display: one slice of a frame")]
     fn drop(&mut self) {
         self.work = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -108,6 +122,10 @@ impl Drop for Composer {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the composer of one guest's display, which has nothing else to do"
+)]
 fn run(display: &GuestDisplay, given: &Receiver<Work>) {
     while let Ok(mut work) = given.recv() {
         let from = display.chip.now();

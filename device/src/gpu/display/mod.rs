@@ -203,6 +203,7 @@ impl Displays {
         guests.values().flat_map(|display| display.lock().reports.take()).collect()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a look-up")]
     fn guests(&self) -> MutexGuard<'_, HashMap<GuestId, Arc<GuestDisplay>>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,6 +222,10 @@ impl GuestDisplay {
         self.partition.id()
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a lock that is held for a few stores; frames are composed and copied without it"
+    )]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -266,6 +271,10 @@ impl GuestDisplay {
         self.change(|state, now| state.set_power(on, now));
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the thread of the guest that goes: until its own display's thread has ended"
+    )]
     fn close(&self) {
         self.change(|state, _| state.close());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -302,6 +311,7 @@ impl GuestDisplay {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for one store")]
     fn start(self: &Arc<Self>) -> io::Result<()> {
         let timer = Timer::new(|| self.chip.now())?;
         let display = Arc::clone(self);

@@ -57,6 +57,7 @@ impl Timer {
         Ok(())
     }
 
+    #[expect(clippy::disallowed_methods, reason = "does not wait: the timer is non-blocking")]
     fn clear(&self) {
         let mut count = [0; size_of::<u64>()];
         // Nothing to read, if the event woke the thread.
@@ -106,6 +107,10 @@ pub fn run(display: &Arc<GuestDisplay>, timer: &Timer) {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "one guest's display: until its next VSYNC, or a change"
+)]
 fn wait(display: &GuestDisplay, timer: &Timer) -> io::Result<()> {
     let (event, timer) = (display.event.as_fd(), timer.timer.as_fd());
     loop {

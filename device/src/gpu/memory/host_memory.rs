@@ -149,6 +149,7 @@ impl HostMemory {
     ///
     /// # Errors
     /// If the packets do not fit.
+    #[expect(clippy::disallowed_methods, reason = "memory that no front end and no worker has")]
     pub fn write_paging_buffer(&self, index: u64, packets: &[u8]) -> io::Result<()> {
         let size = PAGING_BUFFER_SIZE;
         let offset = usize::try_from(index).map_err(io::Error::other)?.saturating_mul(size);
@@ -161,6 +162,7 @@ impl HostMemory {
     ///
     /// # Errors
     /// If the packets do not fit there.
+    #[expect(clippy::disallowed_methods, reason = "memory that no front end and no worker has")]
     pub fn write_dma_buffer(&self, offset: u64, packets: &[u8]) -> io::Result<()> {
         let (start, size) = (PAGING_BUFFERS_SIZE as usize, DMA_BUFFERS_SIZE as usize);
         let buffers = self.all.get_slice(start, size).map_err(io::Error::other)?;
@@ -208,6 +210,10 @@ fn show(region: &MmapRegion, offset: u64, file: &File, length: u64) -> io::Resul
 ///
 /// # Errors
 /// If the range is not in it, or the operating system refuses.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the hand, which the control plane gives up when it stands"
+)]
 pub fn zero(file: &File, mapping: &Mapping, offset: u64, length: u64) -> io::Result<()> {
     let end = offset.checked_add(length).ok_or(io::ErrorKind::InvalidInput)?;
     if end > mapping.length {

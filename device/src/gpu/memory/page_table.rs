@@ -101,6 +101,7 @@ impl NodePool {
     }
 
     /// Control plane: allocates an empty node.
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn allocate(&self, charge: &Charge) -> Result<Node, HardwareFull> {
         if charge.0.load(Ordering::Relaxed) >= self.pages_per_guest {
             return Err(HardwareFull("page-table page of this guest"));
@@ -119,6 +120,7 @@ impl NodePool {
     }
 
     /// Control plane: empties a tree and frees its nodes.
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn free_tree(&self, node: Node, level: u32, charge: &Charge) {
         for index in 0..ENTRIES {
             let Some(entry) = self.entry(node, index) else { continue };

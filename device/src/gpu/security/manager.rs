@@ -41,6 +41,10 @@ impl Security {
     ///
     /// # Errors
     /// If it does not start.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the daemon's start: until its own worker has keys, 20 s"
+    )]
     pub fn start(config: SecurityConfig, chip: Arc<Chip>, node: u32) -> io::Result<Self> {
         let desk = Arc::new(Desk::new(chip, node)?);
         let (started, starting) = sync_channel(1);
@@ -80,6 +84,7 @@ impl Security {
 }
 
 impl Drop for Security {
+    #[expect(clippy::disallowed_methods, reason = "the end of the adapter")]
     fn drop(&mut self) {
         self.desk.stop();
         if let Some(thread) = self.thread.take()
@@ -101,6 +106,7 @@ struct Manager {
 
 impl Manager {
     /// Runs until it is told to stop. Tells whether the first worker started.
+    #[expect(clippy::disallowed_methods, reason = "never full: it has room for the one result")]
     fn run(mut self, started: &SyncSender<Result<[u8; 32], WorkerError>>) {
         let mut pause = PAUSE;
         let mut worker = match self.begin() {
@@ -176,6 +182,10 @@ impl Manager {
 }
 
 /// Waits until one is readable, for at most so long.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "its own thread: until its worker or the daemon ends"
+)]
 fn wait(descriptors: &[BorrowedFd<'_>], most: Option<Duration>) {
     let mut polled: Vec<_> =
         descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
@@ -184,6 +194,7 @@ fn wait(descriptors: &[BorrowedFd<'_>], most: Option<Duration>) {
     let _ = poll(&mut polled, most.as_ref());
 }
 
+#[expect(clippy::disallowed_methods, reason = "does not wait")]
 fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec::default())).is_ok_and(|count| count > 0)

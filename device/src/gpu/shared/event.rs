@@ -21,6 +21,7 @@ impl Event {
     }
 
     /// Signals.
+    #[expect(clippy::disallowed_methods, reason = "does not wait: the event is non-blocking")]
     pub fn signal(&self) {
         // Fails only after 2^64 - 2 uncleared signals.
         if let Err(error) = write(&self.0, &1u64.to_ne_bytes()) {
@@ -29,6 +30,7 @@ impl Event {
     }
 
     /// Clears the signal, if there is one.
+    #[expect(clippy::disallowed_methods, reason = "does not wait: the event is non-blocking")]
     pub fn clear(&self) {
         let mut count = [0; size_of::<u64>()];
         loop {

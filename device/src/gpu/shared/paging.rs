@@ -66,6 +66,7 @@ impl Paging {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }

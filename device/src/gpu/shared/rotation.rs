@@ -165,6 +165,7 @@ impl Rotation {
     }
 
     /// No code panics while it holds the lock, so the state behind a poisoned lock is consistent.
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,6 +211,10 @@ impl Rotation {
 
     /// The thread that talks to the VMM: waits for a page to move; returns `None` once stopped.
     #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the thread that talks to one guest's VMM, which has nothing else to do"
+    )]
     pub fn next(&self) -> Option<Move> {
         let mut state = self.lock();
         loop {

@@ -18,6 +18,10 @@ impl HostThread {
 
     /// Control plane: whether the thread waits uninterruptibly. An engine makes no system call that does, so it is in a
     /// page fault: in memory that a VMM punches a hole into, or that the host's kernel is reading from swap.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the control plane: a file of the kernel in memory"
+    )]
     pub fn stands(&self) -> bool {
         let thread = self.0.load(Ordering::Relaxed);
         if thread == 0 {

@@ -58,6 +58,7 @@ impl Wake {
     }
 
     /// Engine: sleeps until it is woken, and clears the signal.
+    #[expect(clippy::disallowed_methods, reason = "an engine without work: until there is some")]
     pub fn wait(&self, until: Option<Instant>) -> Woken {
         let mut ready = [const { MaybeUninit::uninit() }; READY];
         loop {

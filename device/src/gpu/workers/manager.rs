@@ -216,6 +216,10 @@ impl Manager {
     }
 
     /// Waits for an order, for a process or for the deadline. Returns the indices of processes that said something.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the manager of workers: orders, sockets and pidfds of all workers, whichever comes first"
+    )]
     fn wait(&self, deadline: Option<Instant>) -> Vec<usize> {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());

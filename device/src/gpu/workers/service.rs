@@ -84,11 +84,16 @@ impl Workers {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Workers {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the end of the adapter: until the manager has killed its workers, 1 s each at most"
+    )]
     fn drop(&mut self) {
         self.desk.order(Order::Stop);
         if let Some(manager) = self.manager.take()

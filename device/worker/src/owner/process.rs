@@ -41,6 +41,7 @@ impl Process {
     ///
     /// # Errors
     /// When it cannot be started.
+    #[expect(clippy::disallowed_methods, reason = "a manager: until Linux has started the program")]
     pub fn spawn(command: &mut Command) -> Result<Self, WorkerError> {
         leave(None);
         let mut child = command.spawn().map_err(WorkerError::NotStarted)?;
@@ -87,6 +88,7 @@ impl Process {
     ///
     /// # Errors
     /// When it has ended and was waited for.
+    #[expect(clippy::disallowed_methods, reason = "does not wait: it says so (`NOHANG`)")]
     pub fn has_stopped(&self) -> Result<bool, WorkerError> {
         let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::PidFd(self.ended()), look)?.is_some())
@@ -123,6 +125,7 @@ impl Drop for Process {
 }
 
 /// Leaves a killed process to whoever does this next, unless it has ended.
+#[expect(clippy::disallowed_methods, reason = "a lock that is held for looks that do not wait")]
 fn leave(child: Option<Child>) {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.extend(child);

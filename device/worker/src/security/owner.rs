@@ -156,6 +156,10 @@ impl Conversation {
     ///
     /// # Errors
     /// If the worker has ended.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an engine: a buffer that only the process with the keys has"
+    )]
     pub fn begin(&mut self, guest: &Identity, job: &Job<'_>) -> Result<(), WorkerError> {
         if self.expected.is_some() {
             return Err(WorkerError::Impossible("the worker has other work"));
@@ -229,6 +233,10 @@ impl Conversation {
     ///
     /// # Errors
     /// If Linux has no memory.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an engine: a buffer that only the process with the keys has"
+    )]
     pub fn take(&self, data: &mut [u8]) -> Result<(), WorkerError> {
         self.buffer.read_exact_at(data, DATA as u64).map_err(WorkerError::NotStarted)
     }

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the process with the keys, which has nothing else to do"
+)]
 
 //! The process with the keys. Standard input is the socket to its owner.
 //!

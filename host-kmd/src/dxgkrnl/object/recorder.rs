@@ -44,6 +44,7 @@ impl Recorder {
         Self { hardware, recording: Arc::default() }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a lock that the control plane alone takes")]
     fn with<R>(&self, act: impl FnOnce(&mut Option<Recording>) -> R) -> R {
         act(&mut self.recording.lock().unwrap_or_else(PoisonError::into_inner))
     }

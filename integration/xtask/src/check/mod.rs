@@ -7,4 +7,6 @@ pub mod documents;
 pub mod orderings;
 pub mod rooms;
 pub mod sleeps;
+mod sources;
 pub mod spdx;
+pub mod waits;

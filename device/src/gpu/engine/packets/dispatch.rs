@@ -157,6 +157,10 @@ impl Hang {
     ///
     /// # Errors
     /// `ENGINE_TIMEOUT`, after a reset has ended it.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an engine, with `debug.test_kernels` alone: until it is reset"
+    )]
     pub fn step(&mut self, context: &Context<'_>) -> Result<Progress, Violation> {
         /// Between two checks for a reset.
         const PAUSE: Duration = Duration::from_millis(1);

@@ -39,6 +39,7 @@ impl Kernels {
         Self { desk, most: kernels_per_guest as usize, owners: Mutex::default() }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn owners(&self) -> MutexGuard<'_, HashMap<GuestId, Owner>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,6 +32,10 @@ impl Kernel {
     }
 
     /// Manager: its module, which `find` finds for its source if it is not known yet.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a lock that the manager of workers alone takes while a module is looked for"
+    )]
     pub fn module(&self, find: impl FnOnce(Source) -> Arc<Module>) -> Option<Arc<Module>> {
         if let Some(module) = self.module.get() {
             return Some(Arc::clone(module));

@@ -84,6 +84,10 @@ impl Module {
 }
 
 /// A file with these bytes that nobody changes.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the manager of workers: 1 MiB at most, into memory that no worker has yet"
+)]
 fn file(bytes: &[u8]) -> io::Result<File> {
     let file = memfd_create("spirv", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let mut file = File::from(file);

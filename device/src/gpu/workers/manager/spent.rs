@@ -31,6 +31,10 @@ impl Begun {
 }
 
 /// The processor time that all threads of a process have taken.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the manager of workers: a file of the kernel in memory"
+)]
 fn taken(process: u32) -> Option<Duration> {
     parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }

@@ -2,6 +2,9 @@
 
 //! The rate of a guest's work beside a hostile guest, and beside a guest that is merely as busy.
 
+mod holes;
+mod neighbour;
+
 use super::oversubscription::{LOOK, Load, Wait};
 use super::setting::Setting;
 use anyhow::{Context, anyhow};
@@ -9,6 +12,7 @@ use bellhop_guest::bench::{Measured, Suite};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::hostile::Hostile;
 use bellhop_guest_umd::Fence;
+use neighbour::Neighbour;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,7 +44,8 @@ pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> an
         }
         measured.ratio("neighbour_share_beside_hostile_guest", hostile_rate, busy);
     }
-    Ok(())
+    drop(guest);
+    holes::run(setting, &mut Neighbour::new(neighbour)?, measured)
 }
 
 /// The neighbour's rate while another guest has as much work.
