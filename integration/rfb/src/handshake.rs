@@ -31,6 +31,20 @@ enum Version {
     V8,
 }
 
+/// What is said to a viewer that may see the screen, and to one that may not.
+const LET_IN: u32 = 0;
+const NOT_LET_IN: u32 = 1;
+
+/// Tells a viewer that its password is wrong.
+fn refuse(viewer: &mut impl Write, version: Version) -> std::io::Result<()> {
+    viewer.write_all(&NOT_LET_IN.to_be_bytes())?;
+    if version == Version::V8 {
+        viewer.write_all(&(REFUSED.len() as u32).to_be_bytes())?;
+        viewer.write_all(REFUSED.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// Agrees on a version, asks for the password if there is one, and tells of the screen.
 ///
 /// # Errors
@@ -70,15 +84,13 @@ pub fn shake_hands(
         viewer.read_exact(&mut answer)?;
         is_let_in = password.is_answer(&challenge, &answer);
     }
-    if password.is_some() || version == Version::V8 {
-        viewer.write_all(&u32::from(!is_let_in).to_be_bytes())?;
-    }
     if !is_let_in {
-        if version == Version::V8 {
-            viewer.write_all(&(REFUSED.len() as u32).to_be_bytes())?;
-            viewer.write_all(REFUSED.as_bytes())?;
-        }
+        // Who goes before it is told has sent a wrong password all the same.
+        let _ = refuse(viewer, version);
         return Err(RfbError::Password);
+    }
+    if password.is_some() || version == Version::V8 {
+        viewer.write_all(&LET_IN.to_be_bytes())?;
     }
     // Whether it shares the screen: all viewers do.
     viewer.read_exact(&mut [0])?;
@@ -117,6 +129,25 @@ mod tests {
         }
     }
 
+    /// A viewer that says these bytes, and goes when it has heard so many.
+    struct Goes<'a>(&'a [u8], &'a mut [u8]);
+
+    impl Read for Goes<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.0.read(to)
+        }
+    }
+
+    impl Write for Goes<'_> {
+        fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+            (&mut self.1).write(from)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     fn hello() -> Hello {
         Hello { width: 3, height: 2, name: "one".into() }
     }
@@ -148,6 +179,11 @@ mod tests {
         let (result, heard) = hears(b"RFB 003.008\n\x02aaaaaaaaaaaaaaaa\x01", Some(&password));
         assert!(matches!(result, Err(RfbError::Password)));
         assert!(heard.ends_with(b"\0\0\0\x01\0\0\0\x0ewrong password"));
+        // It goes as soon as it has sent the password: no room for more than the challenge.
+        let mut told = [0; 12 + 2 + CHALLENGE];
+        let mut viewer = Goes(b"RFB 003.008\n\x02aaaaaaaaaaaaaaaa", &mut told);
+        let result = shake_hands(&mut viewer, Some(&password), hello);
+        assert!(matches!(result, Err(RfbError::Password)));
         let (result, _) = hears(b"RFB 003.008\n\x01\x01", Some(&password));
         assert!(matches!(result, Err(RfbError::Security(1))));
         let (result, _) = hears(b"RFB 004.001\n\x01\x01", Some(&password));
