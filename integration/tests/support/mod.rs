@@ -12,6 +12,7 @@ pub mod python;
 pub mod qmp;
 pub mod screens;
 pub mod secrets;
+pub mod stopped;
 pub mod typed;
 pub mod video;
 

@@ -76,7 +76,8 @@ fn when_guest_memory_changes_engines_use_the_new_and_forget_the_old() {
     assert_eq!(guest.read_word(LOCAL), xxh64(&data, 0));
     let region = old.iter().next().unwrap().get_mmap();
     drop(old);
-    assert_eq!(Arc::strong_count(&region), 1);
+    // What was mapped is left to the thread that unmaps.
+    eventually("nothing keeps the old memory", || Arc::strong_count(&region) == 1);
 }
 
 #[test]

@@ -3,16 +3,13 @@
 //! What is shown when power, an engine or the display itself fails.
 
 use super::{ONE, Shows, captured, colours};
+use crate::support::stopped::{HOW, Stopped};
 use crate::support::{Daemon, TIMEOUT, adapter_of, client, guest, skip};
 use bellhop_guest_umd::display::{Flip, FlipOutcome, Surface};
 use bellhop_integration::screen::{Event, View};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::screen::Connector;
-use nix::sys::ptrace;
-use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
-use std::fs;
 
 /// What the guest shows.
 fn drawn(surface: Surface) -> ((u32, u32), Vec<u32>) {
@@ -71,33 +68,6 @@ fn a_picture_is_there_again_after_a_reset_of_the_adapter() {
     drop((picture, device));
 }
 
-/// A thread of another process that does not run, until it is dropped. Its tracer is the thread that stopped it.
-struct Stopped(Pid);
-
-impl Stopped {
-    /// Stops the thread of this name; `None` where processes may not be traced.
-    fn stop(process: u32, name: &str) -> Option<Self> {
-        let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
-        let mut tasks = tasks.map(|task| task.unwrap().path());
-        let of_name = |task: &std::path::PathBuf| {
-            fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
-        };
-        let thread = tasks.find(of_name).expect("the thread");
-        let thread = Pid::from_raw(thread.file_name()?.to_str()?.parse().unwrap());
-        ptrace::seize(thread, ptrace::Options::empty()).ok()?;
-        ptrace::interrupt(thread).unwrap();
-        waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        Some(Self(thread))
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        // The process may have ended.
-        let _ = ptrace::detach(self.0, None);
-    }
-}
-
 #[test]
 fn a_display_that_stands_still_is_reset_and_its_picture_is_there_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,9 +76,8 @@ fn a_display_that_stands_still_is_reset_and_its_picture_is_there_again() {
     let surface = shows.commit();
     let (picture, next) = (shows.primary(surface, colours), shows.primary(surface, |at| at));
     shows.show(&picture);
-    let Some(stopped) = Stopped::stop(daemon.id(), "display") else {
-        let how = "be root, or allow processes to trace their children (kernel.yama.ptrace_scope)";
-        return skip("threads cannot be traced here", "no display stands still", how);
+    let Some(stopped) = Stopped::thread(daemon.id(), "display") else {
+        return skip("threads cannot be traced here", "no display stands still", HOW);
     };
     let late = shows.display.flip(0, Flip::to(&next)).unwrap();
     daemon.await_log("a flip did not happen in time");
@@ -146,9 +115,8 @@ fn frames_that_take_long_to_compose_delay_no_flip() {
     shows.show(&pictures[0]);
     // The viewer holds both frames, so the thread that composes has nothing to do.
     let second = next_frame(&mut view);
-    let Some(stopped) = Stopped::stop(daemon.id(), "viewers") else {
-        let how = "be root, or allow processes to trace their children (kernel.yama.ptrace_scope)";
-        return skip("threads cannot be traced here", "no frame takes long", how);
+    let Some(stopped) = Stopped::thread(daemon.id(), "viewers") else {
+        return skip("threads cannot be traced here", "no frame takes long", HOW);
     };
     view.give_back(first).unwrap();
     view.give_back(second).unwrap();

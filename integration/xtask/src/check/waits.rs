@@ -51,7 +51,7 @@ fn table(document: &str) -> Result<BTreeSet<Row>, String> {
     let rows: BTreeSet<_> = rows
         .filter_map(|line| {
             let (file, reason) = line.strip_prefix("| `")?.split_once("` | ")?;
-            Some((file.to_owned(), reason.trim_end_matches('|').trim().to_owned()))
+            Some((file.to_owned(), reason.trim_end().trim_end_matches('|').trim_end().to_owned()))
         })
         .collect();
     if rows.is_empty() { Err(format!("{DOCUMENT} has no table {HEADING:?}")) } else { Ok(rows) }
