@@ -22,6 +22,7 @@ use crate::gpu::memory::violation::Violation;
 use crate::gpu::security;
 use crate::gpu::shared::chip::{Chip, EnginePort, attention, engine_state};
 use crate::gpu::shared::hw_queue::HwQueue;
+use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::wake::Woken;
 use crate::gpu::workers::desk::Desk;
@@ -262,15 +263,16 @@ impl Engine {
     /// Takes what the manager of workers has, and takes workers off queues that no longer execute.
     #[cold]
     fn attend_to_workers(&mut self, port: &EnginePort, bits: u64) {
+        let engine = self.core.index;
         let Some(workers) = &mut self.core.unit.workers else { return };
         if bits & attention::LOOK != 0 {
-            workers.look_again(|guest, time| self.run_list.charge_aside(guest, time));
+            workers.look_again(|guest, time| charge_aside(&mut self.run_list, engine, guest, time));
         }
         if bits & attention::WORKERS != 0 {
             workers.take_notes();
             self.run_list.unblock_all();
         }
-        workers.settle(port, |guest, time| self.run_list.charge_aside(guest, time));
+        workers.settle(port, |guest, time| charge_aside(&mut self.run_list, engine, guest, time));
     }
 
     /// Loses its power, unless it has work, or gets it back.
@@ -404,8 +406,10 @@ impl Engine {
         if std::mem::replace(&mut self.memory_changes, changes) != changes {
             self.run_list.catch_up();
         }
+        let engine = self.core.index;
         if let Some(workers) = &mut self.core.unit.workers {
-            workers.settle(port, |guest, time| self.run_list.charge_aside(guest, time));
+            workers
+                .settle(port, |guest, time| charge_aside(&mut self.run_list, engine, guest, time));
             workers.pass(ticket);
         }
         self.core.chip.passed(port, ticket);
@@ -447,8 +451,11 @@ impl Engine {
             let rescans = self.core.chip.rescans();
             if std::mem::replace(&mut self.rescans, rescans) != rescans {
                 self.core.unit.tlb.flush();
+                let engine = self.core.index;
                 if let Some(workers) = &mut self.core.unit.workers {
-                    workers.look_again(|guest, time| self.run_list.charge_aside(guest, time));
+                    workers.look_again(|guest, time| {
+                        charge_aside(&mut self.run_list, engine, guest, time)
+                    });
                 }
             }
             if woken == Woken::Signaled {
@@ -474,6 +481,13 @@ impl Engine {
         }
         self.times.idle.filter(|_| !self.run_list.has_work())
     }
+}
+
+/// Charges what a guest's worker took beside the engine's turns, as engine time.
+fn charge_aside(run_list: &mut RunList, engine: u32, guest: &Partition, time: Duration) {
+    run_list.charge_aside(guest, time);
+    let engine_time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    guest.counters().add(engine, Tally { engine_time, ..Tally::default() });
 }
 
 #[cfg(test)]
