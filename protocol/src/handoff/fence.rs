@@ -209,7 +209,21 @@ impl FenceCell<'_> {
         self.publish(published, self.current.load(Ordering::Acquire))
     }
 
-    /// Publishes `value`, which the fence counted as a moment ago.
+    /// Publishes `value`, which the fence counted as a moment ago, and decides whether to interrupt.
+    #[inline]
+    fn publish(self, published: Option<&AtomicU64>, value: u64) -> Signaled {
+        let current = match published {
+            Some(published) => self.make_visible(published, value),
+            None => {
+                fence(Ordering::SeqCst);
+                self.counted()
+            }
+        };
+        self.decide(current)
+    }
+
+    /// Stores `value`, which the fence counted as a moment ago, for pollers. Returns the value that the fence counts
+    /// as after it.
     ///
     /// Of two concurrent signals, the loser may be published last, so publish until the value is the CurrentValue.
     /// The exchange reads the previously published value, and the full fence makes that an acquire, so the last
@@ -219,15 +233,13 @@ impl FenceCell<'_> {
     /// A value that is taken back before the re-check does not interrupt, because it can no longer be sampled. The
     /// signal that reaches it again does.
     #[inline]
-    fn publish(self, published: Option<&AtomicU64>, mut value: u64) -> Signaled {
+    fn make_visible(self, published: &AtomicU64, mut value: u64) -> u64 {
         loop {
-            if let Some(published) = published {
-                published.swap(value, Ordering::Release);
-            }
+            published.swap(value, Ordering::Release);
             fence(Ordering::SeqCst);
             let current = self.counted();
-            if current == value || published.is_none() {
-                return self.decide(current);
+            if current == value {
+                return current;
             }
             value = current;
         }
@@ -258,10 +270,23 @@ impl FenceCell<'_> {
 
     /// Engine: returns whether the fence has reached `value`, for an engine that re-checks soon and needs no
     /// wake-up. An engine that stops checking calls [`Self::wait`]. Acquires what the signaling engine did before.
+    ///
+    /// If it has, the published copy of the waiting queue's guest is not behind. Hardware has one CurrentValue, which
+    /// CPUs and engines read: a CPU that learns of work behind a wait reads at least the value that was waited for.
+    /// Here the signaling engine, or the kernel if it is another guest's, may have yet to publish it.
     #[must_use]
     #[inline]
-    pub fn has_reached(self, value: u64) -> bool {
-        self.counted() >= value
+    pub fn has_reached(self, published: Option<&AtomicU64>, value: u64) -> bool {
+        let current = self.counted();
+        if current < value {
+            return false;
+        }
+        if let Some(published) = published
+            && published.load(Ordering::Relaxed) != current
+        {
+            self.make_visible(published, current);
+        }
+        true
     }
 
     /// Engine `engine`: holds a queue until `value`; returns true if it is already reached. After false, a later
@@ -269,12 +294,12 @@ impl FenceCell<'_> {
     ///
     /// The full fence pairs with those in [`Self::signal`], [`Self::evaluate`] and [`Self::abandon`].
     #[must_use]
-    pub fn wait(self, engine: u32, value: u64) -> bool {
-        if self.counted() >= value {
+    pub fn wait(self, published: Option<&AtomicU64>, engine: u32, value: u64) -> bool {
+        if self.has_reached(published, value) {
             return true;
         }
         self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.counted() >= value
+        self.has_reached(published, value)
     }
 }

@@ -8,6 +8,7 @@ use bellhop_protocol::handoff::fence::{
     FenceCell, FenceWords, NOT_MONITORED, SignalRule, Signaled, WentBackwards,
 };
 use bellhop_protocol::handoff::owner::Owner;
+use bellhop_protocol::handoff::publication;
 use bellhop_protocol::handoff::sync::{AtomicU64, Ordering};
 use bellhop_protocol::handoff::words;
 use core::slice;
@@ -85,7 +86,7 @@ fn a_waiting_engine_is_called_or_sees_the_value() {
     loom::model(|| {
         let fence = Fence::new();
         let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
-        let reached = fence.cell().wait(5, 1);
+        let reached = fence.cell().wait(Some(&fence.published), 5, 1);
         if reached {
             fence.done.read();
         }
@@ -95,15 +96,50 @@ fn a_waiting_engine_is_called_or_sees_the_value() {
 }
 
 #[test]
+fn who_learns_of_work_behind_a_wait_finds_the_value_published() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
+        let progress = Arc::new(AtomicU64::new(0));
+        let waiting = spawn!(fence, progress => {
+            if fence.cell().has_reached(Some(&fence.published), 1) {
+                publication::publish(&progress, 1);
+            }
+        });
+        if publication::read(&progress) == 1 {
+            assert_eq!(fence.published.load(Ordering::Acquire), 1, "a CPU reads an old value");
+            fence.done.read();
+        }
+        signaling.join().unwrap();
+        waiting.join().unwrap();
+        assert_eq!(fence.published.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_wait_that_publishes_amid_two_signals_leaves_the_greater_value_published() {
+    loom::model(|| {
+        let fence = Fence::new();
+        let signaling = spawn!(fence => {
+            fence.signal(1).unwrap();
+            fence.signal(2).unwrap();
+        });
+        let _ = fence.cell().has_reached(Some(&fence.published), 1);
+        signaling.join().unwrap();
+        assert_eq!(fence.published.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
 fn an_engine_that_polls_before_it_waits_finds_what_was_done_or_is_called() {
     loom::model(|| {
         let fence = Fence::new();
         let signaling = spawn!(fence => fence.work_and_signal(1).unwrap());
-        let polled = fence.cell().has_reached(1);
+        let polled = fence.cell().has_reached(Some(&fence.published), 1);
         if polled {
             fence.done.read();
         }
-        let reached = polled || fence.cell().wait(5, 1);
+        let reached = polled || fence.cell().wait(Some(&fence.published), 5, 1);
         let signaled = signaling.join().unwrap();
         assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
         assert!(!polled || signaled.engines == 0, "an engine is called that does not wait");
@@ -121,9 +157,9 @@ fn assert_called_or_seen(fence: Arc<Fence>, values: [u64; 2]) {
             }
         }
     });
-    let mut reached = fence.cell().wait(5, values[1]);
+    let mut reached = fence.cell().wait(Some(&fence.published), 5, values[1]);
     if !reached && attention.take() == KICK {
-        reached = fence.cell().wait(5, values[1]);
+        reached = fence.cell().wait(Some(&fence.published), 5, values[1]);
     }
     signaling.join().unwrap();
     assert!(reached || attention.take() == KICK, "the wait never ends");
@@ -144,7 +180,7 @@ fn a_waiting_engine_sees_the_fence_gone_or_its_destroyer_sees_it_wait() {
         owner.open(OWNER);
         let waiting = spawn!(fence, owner => {
             let opening = owner.find(OWNER);
-            assert!(!fence.cell().wait(5, 1));
+            assert!(!fence.cell().wait(Some(&fence.published), 5, 1));
             opening.is_some_and(|opening| owner.is_open(opening))
         });
         owner.close();
@@ -203,8 +239,8 @@ fn a_slot_that_is_used_again_holds_the_new_fence_only() {
             if owner.find(OWNER).is_some() {
                 let signaled = fence.signal(4).unwrap();
                 assert_eq!(signaled, Signaled { interrupt: false, engines: 0 });
-                assert!(fence.cell().wait(5, 4));
-                assert!(!fence.cell().wait(5, 9), "the old one was always signaled");
+                assert!(fence.cell().wait(Some(&fence.published), 5, 4));
+                assert!(!fence.cell().wait(Some(&fence.published), 5, 9), "the old one was always signaled");
             }
         });
         fence.cell().reset(Some(3), NOT_MONITORED);
@@ -282,10 +318,10 @@ fn an_engine_that_waits_for_an_abandoned_fence_is_called_or_continues() {
     loom::model(|| {
         let fence = Fence::new();
         let abandoning = spawn!(fence => fence.cell().abandon(Some(&fence.published)));
-        let reached = fence.cell().wait(5, 1);
+        let reached = fence.cell().wait(Some(&fence.published), 5, 1);
         let signaled = abandoning.join().unwrap();
         assert!(reached || signaled.engines == 1 << 5, "the wait never ends");
-        assert!(fence.cell().wait(5, u64::MAX));
+        assert!(fence.cell().wait(Some(&fence.published), 5, u64::MAX));
     });
 }
 
@@ -424,7 +460,7 @@ fn an_engine_that_waits_in_one_view_is_called_by_a_signal_in_the_other_or_sees_t
             views.done.write();
             views.signal(1, 1)
         });
-        let reached = views.cell(0).wait(5, 1);
+        let reached = views.cell(0).wait(Some(&views.published[0]), 5, 1);
         if reached {
             views.done.read();
         }

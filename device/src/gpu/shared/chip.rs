@@ -480,7 +480,7 @@ impl Chip {
     /// was taken before. If not, this engine's attention is raised when that may be so.
     pub fn has_flushed(&self, engine: u32, guest: GuestId, ticket: Ticket) -> bool {
         let is_early = |(of, latest): &(GuestId, Ticket)| *of == guest && *latest < ticket;
-        self.chain().flushed.cell().wait(engine, ticket.0)
+        self.chain().flushed.cell().wait(None, engine, ticket.0)
             && !self.engines.iter().any(|engine| engine.withheld.load().iter().any(is_early))
     }
 

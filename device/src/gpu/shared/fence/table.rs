@@ -249,7 +249,7 @@ impl FenceTable {
         if !fence.is_native {
             return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
         }
-        let reached = fence.cell.wait(engine, value);
+        let reached = fence.cell.wait(fence.published, engine, value);
         // Pairs with `close`: see `handoff::owner`.
         if !reached && !owner.is_open(opening) {
             return Err(Violation::new(FaultReason::FENCE_NOT_OWNED, u64::from(slot)));
@@ -446,6 +446,18 @@ pub mod tests {
         assert_eq!(table.wait(2, OWNER, &bar, 4, 9), Ok(true));
         assert_eq!(table.wait(3, OTHER, &bar, 4, 9), Ok(false));
         assert_eq!((three.cell.current(), bar.fence(3).unwrap().load(Ordering::Relaxed)), (5, 5));
+    }
+
+    #[test]
+    fn a_wait_that_is_over_leaves_no_older_value_published() {
+        let (table, bar) = table_with_fence(3);
+        let fence = table.global(1, &bar).unwrap();
+        // Another guest's engine signaled: its own copy is published, this guest's is not yet.
+        fence.cell.write(4).unwrap();
+        assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), 3);
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 5), Ok(false));
+        assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(true));
+        assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), 4);
     }
 
     #[test]
