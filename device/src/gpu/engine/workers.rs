@@ -12,29 +12,35 @@
 
 mod batch;
 mod own;
+mod slots;
+mod tickets;
+mod turn;
 
-use crate::gpu::memory::mmu::{Access, Mmu};
+use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
-use crate::gpu::shared::chip::{EnginePort, Withheld};
+use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
-use crate::gpu::workers::desk::{Desk, Failure, Grave, Note, Order, Request};
+use crate::gpu::workers::desk::{Desk, Failure, Note, Order, Request};
 use crate::gpu::workers::held::Held;
 use crate::gpu::workers::kernels::module::Module;
 use crate::gpu::workers::kernels::table::KernelSpace;
 use crate::gpu::workers::tenant::{Tenant, TenantId};
 use crate::gpu::workers::video::VideoSession;
 pub use batch::{Batch, Item};
-use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, HwQueueId, Ticket};
+use bellhop_host_kmd::hardware::{AddressSpaceId, HwQueueId, Ticket};
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::event::FaultReason;
-use bellhop_worker::owner::{Event, WorkerError};
+use bellhop_worker::owner::WorkerError;
 use own::Own;
 pub use own::{Flight, Lost};
-use std::collections::HashMap;
+use slots::{Admission, Slots};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tickets::Tickets;
+pub use turn::Task;
+use turn::{Answer, LOOK, send_batch, send_task, serve};
 
 /// How long an engine waits for kernels before it looks for other work.
 const SLICE: Duration = Duration::from_micros(100);
@@ -43,33 +49,8 @@ const SLICE: Duration = Duration::from_micros(100);
 const LONG_SLICE: Duration = Duration::from_micros(400);
 /// The part of the time that kernels have run for which the engine waits without another look.
 const PART: u32 = 8;
-/// How long an engine waits, between two turns, for all workers together that it has told to forget memory: some take less.
-const LOOK: Duration = Duration::from_micros(200);
 /// Batches that are kept for their memory.
 const KEPT: usize = 4;
-
-/// A tenant's worker on this engine.
-#[derive(Debug)]
-enum Slot {
-    /// The manager was asked for it, for this queue.
-    Asked(Arc<Tenant>, HwQueueId),
-    /// The manager has none, for this reason. The queue that it was asked for is told.
-    Failed(Arc<Tenant>, HwQueueId, Failure),
-    /// It is here.
-    Here(Box<Own>),
-}
-
-/// Whether a tenant has a worker for a queue.
-enum Admission {
-    /// It has one, which executes nothing.
-    Idle,
-    /// It has none, and none was asked for.
-    Missing,
-    /// It is being prepared, executes another queue's packets, or has yet to forget memory.
-    Waits,
-    /// There is none.
-    Failed(Failure),
-}
 
 /// Whether an idle worker executes a batch.
 enum Dispatched {
@@ -81,34 +62,6 @@ enum Dispatched {
     Lacks,
     /// It ended while it was idle, which is nobody's fault.
     Ended,
-}
-
-/// A killed worker that may still exist.
-#[derive(Debug)]
-struct Dying {
-    grave: Arc<Grave>,
-    guest: GuestId,
-    /// The last ticket that had passed for the guest.
-    since: Ticket,
-}
-
-/// A role's task of a worker.
-#[derive(Debug, Clone, Copy)]
-pub struct Task<'a> {
-    /// What to do, in the role's words.
-    pub bytes: &'a [u8],
-    /// The memory that it reaches, looked up before it begins, so that the guest learns of a fault before anything is done:
-    /// address, length, access. The worker has it mapped as it touches it.
-    pub ranges: &'a [(u64, u64, Access)],
-}
-
-/// What a worker answered.
-#[derive(Debug)]
-enum Answer {
-    /// It executed a batch.
-    Batch,
-    /// What came of a task, in the role's words.
-    Task(Box<[u8]>),
 }
 
 /// Whether a worker executes a batch or a task.
@@ -135,15 +88,10 @@ pub enum Wait<T> {
 pub struct Workers {
     desk: Arc<Desk>,
     engine: u32,
-    slots: HashMap<TenantId, Slot>,
+    slots: Slots,
     /// The tenant whose worker executes something and is not stopped: at most one.
     running: Option<TenantId>,
-    /// Killed workers that may still exist.
-    dying: Vec<Dying>,
-    /// The last ticket that the engine has passed.
-    passed: Ticket,
-    /// What it has said of tickets that have not passed for some guests.
-    withheld: Withheld,
+    tickets: Tickets,
     kept: Vec<Batch>,
 }
 
@@ -153,11 +101,9 @@ impl Workers {
         Self {
             desk,
             engine,
-            slots: HashMap::new(),
+            slots: Slots::default(),
             running: None,
-            dying: Vec::new(),
-            passed: Ticket::default(),
-            withheld: Withheld::new(),
+            tickets: Tickets::default(),
             kept: Vec::new(),
         }
     }
@@ -253,8 +199,8 @@ impl Workers {
             Admission::Idle => {}
         }
         self.make_way(queue.id);
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant.id) else { return Ok(Start::Waits) };
-        match send(own, &self.desk, queue, mmu, (task, self.passed)) {
+        let Some(own) = self.slots.get_mut(tenant.id) else { return Ok(Start::Waits) };
+        match send_task(own, &self.desk, queue, mmu, (task, self.tickets.passed())) {
             Ok(false) => Ok(self.wait_for(tenant.id)),
             Ok(true) => {
                 self.running = Some(tenant.id);
@@ -271,21 +217,7 @@ impl Workers {
     /// Whether a tenant's worker can execute something of a queue's.
     fn admit(&mut self, tenant: TenantId, queue: HwQueueId) -> Admission {
         self.reap();
-        match self.slots.get_mut(&tenant) {
-            None => Admission::Missing,
-            Some(Slot::Asked(..)) => Admission::Waits,
-            Some(Slot::Failed(_, asked, failure)) => {
-                let (is_own, failure) = (*asked == queue, *failure);
-                self.slots.remove(&tenant);
-                // For another queue, the next try may succeed.
-                if is_own { Admission::Failed(failure) } else { Admission::Missing }
-            }
-            Some(Slot::Here(own)) if own.is_busy() || own.owes_since().is_some() => {
-                own.waited_for = true;
-                Admission::Waits
-            }
-            Some(Slot::Here(_)) => Admission::Idle,
-        }
+        self.slots.admit(tenant, queue)
     }
 
     /// Asks the manager for a worker. The engine's attention is raised when it has an answer.
@@ -296,15 +228,15 @@ impl Workers {
         modules: Vec<Arc<Module>>,
         held: Option<Box<Held>>,
     ) {
-        self.slots.insert(tenant.id, Slot::Asked(Arc::clone(tenant), queue));
+        self.slots.ask(tenant, queue);
         let (engine, tenant) = (self.engine, Arc::clone(tenant));
         self.desk.order(Order::Prepare(Request { engine, tenant, modules, held }));
     }
 
     /// Takes an idle worker, in which no memory is mapped then. `None` if it has ended. Later if it has yet to forget memory.
     fn give_back(&mut self, tenant: TenantId) -> Result<Option<Box<Held>>, Later> {
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return Ok(None) };
-        let forgot = own.forget_memory(&self.desk.window, self.passed);
+        let Some(own) = self.slots.get_mut(tenant) else { return Ok(None) };
+        let forgot = own.forget_memory(&self.desk.window, self.tickets.passed());
         if forgot.and_then(|()| own.look(Instant::now() + LOOK)).is_err() {
             self.kill(tenant);
             return Ok(None);
@@ -317,15 +249,12 @@ impl Workers {
             self.kill(tenant);
             return Ok(None);
         }
-        match self.slots.remove(&tenant) {
-            Some(Slot::Here(own)) => Ok(Some(own.held)),
-            _ => Ok(None),
-        }
+        Ok(self.slots.take(tenant).map(|own| own.held))
     }
 
     /// A queue waits until a worker has forgotten memory.
     fn wait_for(&mut self, tenant: TenantId) -> Start {
-        if let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) {
+        if let Some(own) = self.slots.get_mut(tenant) {
             own.waited_for = true;
         }
         self.look_again_at(Instant::now());
@@ -347,7 +276,7 @@ impl Workers {
         mmu: &Mmu<'_>,
         batch: &Batch,
     ) -> Result<Dispatched, Violation> {
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else {
+        let Some(own) = self.slots.get_mut(tenant) else {
             return Ok(Dispatched::Ended);
         };
         // Each is asked for, to note its use.
@@ -357,10 +286,10 @@ impl Workers {
             return Ok(Dispatched::Lacks);
         }
         self.make_way(queue.id);
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else {
+        let Some(own) = self.slots.get_mut(tenant) else {
             return Ok(Dispatched::Ended);
         };
-        match send_batch(own, &self.desk, queue, mmu, (batch, self.passed)) {
+        match send_batch(own, &self.desk, queue, mmu, (batch, self.tickets.passed())) {
             Ok(false) => {
                 self.wait_for(tenant);
                 Ok(Dispatched::Waits)
@@ -430,17 +359,17 @@ impl Workers {
         if self.running != Some(tenant) {
             self.stop_running();
         }
-        let waited = match self.slots.get_mut(&tenant) {
-            Some(Slot::Here(own)) => {
+        let waited = match self.slots.get_mut(tenant) {
+            Some(own) => {
                 self.running = Some(tenant);
                 let slice = if is_alone { own.flown_for() / PART } else { SLICE };
-                let slice = (slice.clamp(SLICE, LONG_SLICE), self.passed);
+                let slice = (slice.clamp(SLICE, LONG_SLICE), self.tickets.passed());
                 let start = Instant::now();
                 let served = serve(own, mmu, &self.desk, slice);
                 own.had_a_turn(start.elapsed());
                 served
             }
-            _ => Err(Lost::Gone),
+            None => Err(Lost::Gone),
         };
         match waited {
             Ok(None) => Ok(Wait::GoesOn(flight)),
@@ -459,7 +388,7 @@ impl Workers {
     /// A worker has done what its queue waited for.
     fn land(&mut self, tenant: TenantId) {
         self.running = None;
-        let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { return };
+        let Some(own) = self.slots.get_mut(tenant) else { return };
         let rest = own.land();
         own.held.last_use.stamp(self.desk.chip.now());
         let (is_waited_for, is_recalled) = (std::mem::take(&mut own.waited_for), own.recalled);
@@ -479,25 +408,20 @@ impl Workers {
     /// Kills a worker. The manager buries it.
     fn kill(&mut self, tenant: TenantId) {
         self.running.take_if(|running| *running == tenant);
-        let Some(Slot::Here(own)) = self.slots.remove(&tenant) else { return };
+        let Some(own) = self.slots.take(tenant) else { return };
         let guest = own.held.tenant.guest.id;
         if tenant.role.remembers() {
             own.held.tenant.lose();
         }
-        let since = own.owes_since().unwrap_or(self.passed);
+        let grave = self.tickets.die(guest, own.owes_since());
         let worker = own.held.worker;
         worker.process().kill();
-        let grave = Arc::new(Grave::default());
-        self.dying.push(Dying { grave: Arc::clone(&grave), guest, since });
         self.desk.order(Order::Bury { engine: self.engine, tenant, worker, grave });
     }
 
     /// Kills all workers that `which` chooses.
     fn kill_all(&mut self, which: impl Fn(&Own) -> bool) {
-        let chosen = self.slots.iter().filter_map(|(tenant, slot)| match slot {
-            Slot::Here(own) if which(own) => Some(*tenant),
-            _ => None,
-        });
+        let chosen = self.slots.iter().filter(|(_, own)| which(own)).map(|(tenant, _)| tenant);
         for tenant in chosen.collect::<Vec<_>>() {
             self.kill(tenant);
         }
@@ -511,7 +435,7 @@ impl Workers {
     /// Another queue has a turn: stops the worker that executes something, unless it is this queue's.
     pub fn make_way(&mut self, queue: HwQueueId) {
         let Some(running) = self.running else { return };
-        let Some(Slot::Here(own)) = self.slots.get(&running) else { return };
+        let Some(own) = self.slots.get(running) else { return };
         if own.queue.as_ref().is_none_or(|own| own.id != queue) {
             self.stop_running();
         }
@@ -519,7 +443,7 @@ impl Workers {
 
     fn stop_running(&mut self) {
         let Some(running) = self.running.take() else { return };
-        let Some(Slot::Here(own)) = self.slots.get_mut(&running) else { return };
+        let Some(own) = self.slots.get_mut(running) else { return };
         if own.stop().is_err() {
             return self.kill(running);
         }
@@ -551,7 +475,7 @@ impl Workers {
 
     /// The engine has settled after it read this ticket, and passes it.
     pub fn pass(&mut self, ticket: u64) {
-        self.passed = Ticket(ticket);
+        self.tickets.pass(ticket);
     }
 
     /// Tells workers what `tell` does, and looks at all of them, for a moment at those that forget memory. Kills those that
@@ -564,23 +488,21 @@ impl Workers {
         let start = Instant::now();
         let mut late = Vec::new();
         let mut until = start;
-        for (tenant, slot) in &mut self.slots {
-            let Slot::Here(own) = slot else { continue };
+        for (tenant, own) in self.slots.iter_mut() {
             let owed = own.owes_since();
-            if let Err(error) = tell(own, &self.desk.window, self.passed) {
-                late.push((*tenant, error));
+            if let Err(error) = tell(own, &self.desk.window, self.tickets.passed()) {
+                late.push((tenant, error));
             }
             if owed.is_none() && own.owes_since().is_some() {
                 until = start + LOOK;
             }
         }
         let mut next: Option<Instant> = None;
-        for (tenant, slot) in &mut self.slots {
-            let Slot::Here(own) = slot else { continue };
+        for (tenant, own) in self.slots.iter_mut() {
             let (owed, began) = (own.owes_since().is_some(), Instant::now());
             match own.look(until) {
                 Ok(()) => next = next.into_iter().chain(own.next_look()).min(),
-                Err(error) => late.push((*tenant, error)),
+                Err(error) => late.push((tenant, error)),
             }
             let waited = if owed { began.elapsed() } else { Duration::ZERO };
             let used = own.take_excess().unwrap_or_default() + waited;
@@ -597,7 +519,7 @@ impl Workers {
             }
         }
         for (tenant, error) in late {
-            if let Some(Slot::Here(own)) = self.slots.get(&tenant) {
+            if let Some(own) = self.slots.get(tenant) {
                 let guest = own.held.tenant.guest.id.0;
                 tracing::warn!(guest, %error, "a worker is killed");
             }
@@ -613,25 +535,16 @@ impl Workers {
 
     /// Says for which guests tickets have not passed, if that has changed.
     fn withhold(&mut self, port: &EnginePort) {
-        self.dying.retain(|dying| !dying.grave.is_filled());
-        let dying = self.dying.iter().map(|dying| (dying.guest, dying.since));
-        let owed = self.slots.values().filter_map(|slot| match slot {
-            Slot::Here(own) => Some((own.held.tenant.guest.id, own.owes_since()?)),
-            _ => None,
-        });
-        let withheld: Withheld = dying.chain(owed).collect();
-        if withheld != self.withheld {
-            self.withheld.clone_from(&withheld);
-            self.desk.chip.withhold(port, withheld);
-        }
+        let owed = self.slots.iter();
+        let owed = owed.filter_map(|(_, own)| Some((own.held.tenant.guest.id, own.owes_since()?)));
+        self.tickets.withhold(owed, &self.desk.chip, port);
     }
 
     /// Whether the worker of a queue that may not run has yet to forget its memory. The engine's attention is raised when it
     /// has.
     pub fn is_leaving(&self, queue: HwQueueId) -> bool {
-        self.slots.values().any(|slot| {
-            matches!(slot, Slot::Here(own) if own.owes_since().is_some()
-                && own.queue.as_ref().is_some_and(|own| own.id == queue))
+        self.slots.iter().any(|(_, own)| {
+            own.owes_since().is_some() && own.queue.as_ref().is_some_and(|own| own.id == queue)
         })
     }
 
@@ -639,19 +552,10 @@ impl Workers {
     pub fn take_notes(&mut self) {
         while let Some(note) = self.desk.take_note(self.engine) {
             match note {
-                Note::Ready(held) => {
-                    let tenant = held.tenant.id;
-                    self.slots.insert(tenant, Slot::Here(Box::new(Own::new(held))));
-                }
-                Note::Failed(tenant, failure) => {
-                    if let Some(slot) = self.slots.get_mut(&tenant)
-                        && let Slot::Asked(tenant, queue) = slot
-                    {
-                        *slot = Slot::Failed(Arc::clone(tenant), *queue, failure);
-                    }
-                }
+                Note::Ready(held) => self.slots.arrive(held),
+                Note::Failed(tenant, failure) => self.slots.fail(tenant, failure),
                 Note::GiveUp(tenant) => {
-                    let Some(Slot::Here(own)) = self.slots.get_mut(&tenant) else { continue };
+                    let Some(own) = self.slots.get_mut(tenant) else { continue };
                     own.recalled = true;
                     if !own.is_busy() {
                         self.kill(tenant);
@@ -660,20 +564,12 @@ impl Workers {
             }
         }
         self.kill_all(|own| own.held.tenant.has_ended());
-        self.forget_failures();
-    }
-
-    /// Forgets failures of tenants that are destroyed.
-    fn forget_failures(&mut self) {
-        self.slots.retain(|_, slot| match slot {
-            Slot::Failed(tenant, ..) => !tenant.has_ended(),
-            _ => true,
-        });
+        self.slots.forget_failures();
     }
 
     /// Whether there is a worker, alive or dying.
     pub fn has_any(&self) -> bool {
-        !self.slots.is_empty() || !self.dying.is_empty()
+        !self.slots.is_empty() || self.tickets.has_dying()
     }
 
     /// Makes workers ask for all memory anew, so that it counts as accessed.
@@ -684,113 +580,3 @@ impl Workers {
 
 /// A worker has yet to forget memory.
 struct Later;
-
-/// Prepares a worker for a queue's work: it runs, and has nothing mapped that the guest flushed. Returns false if it has yet
-/// to forget that.
-fn ready(
-    own: &mut Own,
-    desk: &Desk,
-    queue: &HwQueue,
-    mmu: &Mmu<'_>,
-    passed: Ticket,
-) -> Result<bool, WorkerError> {
-    own.resume()?;
-    own.catch_up(&queue.partition, mmu.flushes(), &desk.window, passed)?;
-    if own.owes_since().is_some() {
-        own.look(Instant::now() + LOOK)?;
-    }
-    Ok(own.owes_since().is_none())
-}
-
-/// Sends a batch to an idle worker. Returns false if the worker has yet to forget memory.
-fn send_batch(
-    own: &mut Own,
-    desk: &Desk,
-    queue: &HwQueue,
-    mmu: &Mmu<'_>,
-    (batch, passed): (&Batch, Ticket),
-) -> Result<bool, Lost> {
-    if !ready(own, desk, queue, mmu, passed)? {
-        return Ok(false);
-    }
-    if own.held.worker.needs_memory_first() {
-        for range in batch.descriptors() {
-            // A read-only page is mapped as such, and the device's store to it fails.
-            own.map(*range, mmu, &desk.window)?;
-        }
-    }
-    own.held.worker.dispatch(&batch.to_dispatch())?;
-    Ok(true)
-}
-
-/// Sends a task to an idle worker. Returns false if the worker has yet to forget memory.
-fn send(
-    own: &mut Own,
-    desk: &Desk,
-    queue: &HwQueue,
-    mmu: &Mmu<'_>,
-    (task, passed): (Task<'_>, Ticket),
-) -> Result<bool, Lost> {
-    if !ready(own, desk, queue, mmu, passed)? {
-        return Ok(false);
-    }
-    for (address, length, access) in task.ranges {
-        look_up([*address, *length], *access, mmu, &desk.window)?;
-    }
-    own.held.worker.task(task.bytes)?;
-    Ok(true)
-}
-
-/// Looks up a range that a worker is about to reach.
-fn look_up(
-    [start, length]: [u64; 2],
-    access: Access,
-    mmu: &Mmu<'_>,
-    window: &Range<u64>,
-) -> Result<(), Violation> {
-    let end = start.saturating_add(length);
-    let mut at = start;
-    while at < end {
-        let extent = mmu.extent(at, access, window)?;
-        // An extent contains its address, so this advances.
-        at = extent.address.saturating_add(extent.length).max(at.saturating_add(1));
-    }
-    Ok(())
-}
-
-/// Serves a worker for a slice of time. Returns its answer, if it has one.
-fn serve(
-    own: &mut Own,
-    mmu: &Mmu<'_>,
-    desk: &Desk,
-    (slice, passed): (Duration, Ticket),
-) -> Result<Option<Answer>, Lost> {
-    let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
-        return Err(Lost::Gone);
-    };
-    own.resume()?;
-    let end = Instant::now() + slice;
-    while let Some(event) = own.next(end)? {
-        match event {
-            Event::Done => return Ok(Some(Answer::Batch)),
-            Event::Answer(answer) => return Ok(Some(Answer::Task(answer))),
-            Event::Fault(fault) => {
-                own.catch_up(&partition, mmu.flushes(), &desk.window, passed)?;
-                own.answer(fault, mmu, &desk.window)?;
-            }
-            Event::NotDone(index, why) => {
-                tracing::debug!(index, why, "a kernel did not run");
-                return Err(Lost::NotDone(index));
-            }
-            Event::Wild(address, _) => {
-                let address = address.unwrap_or(0);
-                return Err(Violation::new(FaultReason::ADDRESS_OUT_OF_RANGE, address).into());
-            }
-            _ => return Err(Lost::Gone),
-        }
-        if Instant::now() >= end {
-            break;
-        }
-    }
-    Ok(None)
-}
