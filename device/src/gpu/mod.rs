@@ -54,6 +54,7 @@ pub use shared::chain::ChainPlace;
 use shared::chain::{Chain, Member};
 use shared::chip::{Chip, EnginePort};
 pub use shared::config::GpuConfig;
+pub use shared::debts::Debts;
 pub use shared::event::Event as EventFd;
 use shared::interrupt::Interrupts;
 pub use shared::nudge::{GuestEvents, Nudge};
@@ -462,6 +463,13 @@ impl Gpu {
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
+        }
+    }
+
+    /// Sets what a guest owes engines, as the guests of its socket before it. Once.
+    pub fn set_guest_debts(&self, guest: GuestId, debts: &Arc<Debts>) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_debts(debts);
         }
     }
 

@@ -7,16 +7,20 @@
 //! while a guest is attached and while the operator changes something: whichever comes second sees the other.
 
 use crate::control_plane::KernelHandle;
-use crate::gpu::Gpu;
+use crate::gpu::{Debts, Gpu};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{Command, CommandError, GuestLimit};
 use bellhop_protocol::snapshot::Change;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// What holds for the guests of a socket.
 #[derive(Debug)]
-pub struct Standing(Mutex<State>);
+pub struct Standing {
+    state: Mutex<State>,
+    /// What its guests owe engines.
+    debts: Arc<Debts>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -51,20 +55,21 @@ impl Standing {
     /// What the configuration says. A `doorbell_share` of 0 stands for an equal share.
     #[must_use]
     pub fn new(weight: u32, doorbell_share: u32) -> Self {
-        Self(Mutex::new(State {
+        let state = State {
             weight,
             doorbell_share,
             is_suspended: false,
             limits: Vec::new(),
             changes: Vec::new(),
             guest: None,
-        }))
+        };
+        Self { state: Mutex::new(state), debts: Arc::default() }
     }
 
     /// No code panics while it holds the lock, so its content is consistent.
     #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What tools see.
@@ -85,6 +90,7 @@ impl Standing {
         let mut state = self.lock();
         gpu.set_guest_weight(guest, state.weight);
         gpu.set_doorbell_share(guest, state.doorbell_share);
+        gpu.set_guest_debts(guest, &self.debts);
         attach();
         state.guest = Some(guest);
         for (limit, most) in &state.limits {

@@ -62,6 +62,14 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// For how long the engine has waited for other processes since the last call.
+    #[cold]
+    pub fn take_waited(&mut self) -> Duration {
+        let workers = self.workers.as_mut().map(|workers| workers.take_waited());
+        let security = self.security.as_mut().map(|security| security.take_waited());
+        workers.unwrap_or_default() + security.unwrap_or_default()
+    }
+
     /// A unit with empty caches.
     pub fn new(workers: Option<Workers>, security: Option<security::unit::Unit>) -> Self {
         Self {

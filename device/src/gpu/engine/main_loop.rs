@@ -105,7 +105,7 @@ impl Engine {
             times,
             clock: TurnClock::default(),
             doorbells: Doorbells::default(),
-            run_list: RunList::new(times.quantum),
+            run_list: RunList::new(times.quantum, index),
             has_power: true,
             answered: 0,
             asked_for_f1: false,
@@ -123,6 +123,7 @@ impl Engine {
         if let Some(port) = self.core.chip.engines.get(self.core.index as usize) {
             port.thread.begin();
         }
+        self.clock.begin_thread(&self.core.chip);
         self.run_until(Self::idle);
     }
 
@@ -370,10 +371,15 @@ impl Engine {
         let (turn, timing) = self.core.turn(entry, &mut tally, start.began, others);
         port.turns.end();
         let mut charge = None;
-        if let Some(time) = self.clock.end(&self.core.chip, port, entry, start, timing) {
+        let Core { chip, unit, .. } = &mut self.core;
+        if let Some(time) = self.clock.end(chip, port, entry, start, timing, unit) {
             tally.engine_time = time.all;
             let is_charged = start.follows_work || turn == Ok(Turn::Runnable);
-            charge = is_charged.then(|| Duration::from_nanos(time.own));
+            // An engine that stood for a queue that was alone has others wait as well.
+            charge = (is_charged || time.stood > 0).then(|| Duration::from_nanos(time.own));
+            if time.stood > 0 {
+                entry.queue.partition.debts().owe(self.core.index, time.stood);
+            }
         }
         // The host's packets in the system context do not count as the guest's.
         if entry.queue.is_system() {
@@ -421,6 +427,8 @@ impl Engine {
         if self.core.chip.is_traced() {
             self.clock.tell_executed(port);
         }
+        // Before doorbells are armed, when nobody waits for the engine.
+        self.clock.sleep(&mut self.core.unit);
         self.doorbells.arm();
         if !self.finds_work() && port.attention.try_sleep() {
             self.sleep_armed(port);
@@ -440,6 +448,7 @@ impl Engine {
         let mut idle = self.may_ask_for_f1().and_then(|idle| Instant::now().checked_add(idle));
         loop {
             let woken = port.wake.wait(idle);
+            self.clock.wake(&self.core.chip);
             if woken == Woken::TimedOut {
                 self.asked_for_f1 = true;
                 self.core.chip.change_state(port, engine_state::TRANSITION_TO_F1);

@@ -134,6 +134,8 @@ impl Entry {
 /// The list.
 #[derive(Debug)]
 pub struct RunList {
+    /// The engine's number.
+    engine: u32,
     /// By index. An index is in use until its queue is forgotten.
     entries: Vec<Option<Box<Entry>>>,
     free: Vec<u32>,
@@ -145,8 +147,9 @@ pub struct RunList {
 impl RunList {
     /// An empty list. `quantum` is how long a context keeps the engine while others of equal priority in its guest
     /// wait.
-    pub fn new(quantum: Duration) -> Self {
+    pub fn new(quantum: Duration, engine: u32) -> Self {
         Self {
+            engine,
             entries: Vec::new(),
             free: Vec::new(),
             schedule: Schedule::new(quantum),
@@ -178,7 +181,11 @@ impl RunList {
             }
         };
         *self.entries.get_mut(index as usize)? = entry;
-        self.schedule.add(index, queue.partition.id(), queue.context());
+        let partition = &queue.partition;
+        if self.schedule.add(index, partition.id(), queue.context()) {
+            let left = partition.debts().left(self.engine);
+            self.schedule.charge_aside(partition.id(), left, partition.weight());
+        }
         queue.set_run_list_index(index);
         Some(index)
     }

@@ -125,9 +125,10 @@ impl Schedule {
     }
 
     /// Adds a queue to one of the guest's contexts, or to its system context if `context` is `None`. The queue's
-    /// index is not in use.
-    pub fn add(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) {
+    /// index is not in use. Returns whether it is the guest's only queue.
+    pub fn add(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) -> bool {
         let guest = self.guest_place(guest);
+        let is_only = self.guests[guest as usize].members == 0;
         let place = self.context_place((self.guests[guest as usize].id, context), guest);
         self.guests[guest as usize].members += 1;
         self.contexts[place as usize].members += 1;
@@ -136,6 +137,7 @@ impl Schedule {
         }
         self.members[queue as usize] = place;
         self.queue_links.add(queue);
+        is_only
     }
 
     /// The index of a guest, which is added if it is new.

@@ -4,17 +4,23 @@
 //!
 //! While there is work, turns are timed back to back, with one read of the clock for each.
 //! [`sampling`](super::sampling) says which short turns need no timing, and [`scans`](super::scans) at how many
-//! doorbells an engine looks after a turn.
+//! doorbells an engine looks after a turn. [`standstill`] tells what a turn took from what took the engine's processor.
 
+mod standstill;
+
+use super::command_processor::Unit;
 use super::packets::context::Timing;
 use super::run_list::Entry;
 use super::scans::Scans;
 use crate::gpu::shared::chip::{Chip, EnginePort};
 use crate::gpu::shared::trace_log::Executed;
+use standstill::Standstill;
 
 /// Nanoseconds: longer than any turn takes, since turns are bounded. Beyond it, the engine's thread was not
-/// running: it was stopped, or its processor ran other threads. That time is charged to no queue.
+/// running: its processor ran other threads, which is charged to no queue, or it stood in the guest's memory, which is
+/// charged to the guest.
 const LONGEST_TURN: u64 = 20_000_000;
+
 /// The engine time of a turn, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnTime {
@@ -22,6 +28,8 @@ pub struct TurnTime {
     pub own: u64,
     /// Its own time, and the time of the untimed turns for which it is a sample.
     pub all: u64,
+    /// The part of its own time for which the engine stood.
+    pub stood: u64,
 }
 
 /// The start of a turn.
@@ -52,9 +60,26 @@ pub struct TurnClock {
     scans: Scans,
     /// Turns that a tracing tool has yet to be told of.
     executed: Executed,
+    standstill: Standstill,
 }
 
 impl TurnClock {
+    /// The calling thread begins to give turns.
+    pub fn begin_thread(&mut self, chip: &Chip) {
+        self.standstill.begin(chip.now());
+    }
+
+    /// The thread is about to sleep until it has work.
+    pub fn sleep(&mut self, unit: &mut Unit) {
+        self.standstill.sleep();
+        unit.take_waited();
+    }
+
+    /// The thread has slept.
+    pub fn wake(&mut self, chip: &Chip) {
+        self.standstill.wake(chip.now());
+    }
+
     /// The engine does something other than a turn, and no queue is charged for that time.
     #[inline]
     pub fn pause(&mut self) {
@@ -84,6 +109,7 @@ impl TurnClock {
         entry: &mut Entry,
         start: Start,
         timing: Timing,
+        unit: &mut Unit,
     ) -> Option<TurnTime> {
         let Some(began) = timing.began else {
             entry.sampling.skip();
@@ -94,7 +120,11 @@ impl TurnClock {
         let is_sample = !start.follows_work && timing.is_short;
         let ended = chip.now();
         let time = ended.saturating_sub(began);
-        let own = time.min(LONGEST_TURN);
+        let mut stood = 0;
+        if time > LONGEST_TURN {
+            stood = self.standstill.of_turn((began, ended), unit.take_waited());
+        }
+        let own = time.min(LONGEST_TURN).max(stood);
         let others = if is_sample { entry.sampling.sample(time) } else { 0 };
         port.turns.end_timed(&entry.queue, ended.saturating_add(others));
         self.last = LastTurn::Ended(ended);
@@ -104,7 +134,7 @@ impl TurnClock {
         {
             port.trace(entry);
         }
-        Some(TurnTime { own, all: own.saturating_add(others) })
+        Some(TurnTime { own, all: own.saturating_add(others), stood })
     }
 
     /// The number of doorbells to look at, of this many that have not rung lately.

@@ -93,6 +93,8 @@ pub struct Workers {
     running: Option<TenantId>,
     tickets: Tickets,
     kept: Vec<Batch>,
+    /// For how long the engine has waited for workers since somebody asked.
+    waited: Duration,
 }
 
 impl Workers {
@@ -105,7 +107,21 @@ impl Workers {
             running: None,
             tickets: Tickets::default(),
             kept: Vec::new(),
+            waited: Duration::ZERO,
         }
+    }
+
+    /// For how long the engine has waited for workers since the last call.
+    pub fn take_waited(&mut self) -> Duration {
+        std::mem::take(&mut self.waited)
+    }
+
+    /// Does something that may wait for a worker.
+    fn waiting<R>(&mut self, act: impl FnOnce(&mut Self) -> R) -> R {
+        let start = Instant::now();
+        let result = act(self);
+        self.waited += start.elapsed();
+        result
     }
 
     /// What kernels can be.
@@ -156,11 +172,13 @@ impl Workers {
             Admission::Failed(Failure::Refused) => return Err(fault(FaultReason::KERNEL_FAILED)),
             Admission::Failed(Failure::Lost) => return Err(fault(FaultReason::KERNEL_LOST)),
             Admission::Missing => {}
-            Admission::Idle => match self.dispatch(tenant.id, queue, mmu, batch)? {
+            Admission::Idle => match self
+                .waiting(|workers| workers.dispatch(tenant.id, queue, mmu, batch))?
+            {
                 Dispatched::Begun(flight) => return Ok(Start::Begun(flight)),
                 Dispatched::Waits => return Ok(Start::Waits),
                 Dispatched::Ended => {}
-                Dispatched::Lacks => match self.give_back(tenant.id) {
+                Dispatched::Lacks => match self.waiting(|workers| workers.give_back(tenant.id)) {
                     Ok(given) => held = given,
                     Err(Later) => return Ok(Start::Waits),
                 },
@@ -200,7 +218,10 @@ impl Workers {
         }
         self.make_way(queue.id);
         let Some(own) = self.slots.get_mut(tenant.id) else { return Ok(Start::Waits) };
-        match send_task(own, &self.desk, queue, mmu, (task, self.tickets.passed())) {
+        let start = Instant::now();
+        let sent = send_task(own, &self.desk, queue, mmu, (task, self.tickets.passed()));
+        self.waited += start.elapsed();
+        match sent {
             Ok(false) => Ok(self.wait_for(tenant.id)),
             Ok(true) => {
                 self.running = Some(tenant.id);
@@ -366,7 +387,9 @@ impl Workers {
                 let slice = (slice.clamp(SLICE, LONG_SLICE), self.tickets.passed());
                 let start = Instant::now();
                 let served = serve(own, mmu, &self.desk, slice);
-                own.had_a_turn(start.elapsed());
+                let waited = start.elapsed();
+                own.had_a_turn(waited);
+                self.waited += waited;
                 served
             }
             None => Err(Lost::Gone),
@@ -518,6 +541,7 @@ impl Workers {
                 }
             }
         }
+        self.waited += start.elapsed();
         for (tenant, error) in late {
             if let Some(own) = self.slots.get(tenant) {
                 let guest = own.held.tenant.guest.id.0;

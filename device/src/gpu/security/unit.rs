@@ -81,6 +81,8 @@ pub struct Unit {
     pub data: Box<[u8]>,
     /// Associated data.
     pub associated: Box<[u8]>,
+    /// For how long the engine has waited for the worker since somebody asked.
+    waited: Duration,
 }
 
 impl Unit {
@@ -93,7 +95,13 @@ impl Unit {
             number: 0,
             data: vec![0; MAX_DATA].into(),
             associated: vec![0; MAX_ASSOCIATED as usize].into(),
+            waited: Duration::ZERO,
         }
+    }
+
+    /// For how long the engine has waited for the worker since the last call.
+    pub fn take_waited(&mut self) -> Duration {
+        std::mem::take(&mut self.waited)
     }
 
     /// Makes room for work: whether the worker can begin some.
@@ -155,7 +163,10 @@ impl Unit {
         };
         let is_late = running.since.elapsed() >= PATIENCE;
         let Some(worker) = &mut self.worker else { return Err(lost) };
-        match worker.conversation.poll(Instant::now() + SLICE) {
+        let start = Instant::now();
+        let polled = worker.conversation.poll(start + SLICE);
+        self.waited += start.elapsed();
+        match polled {
             Ok(None) if !is_late => Ok(Wait::GoesOn(flight)),
             Ok(Some(answer)) => {
                 self.running = None;

@@ -6,6 +6,7 @@ pub mod busy;
 pub mod chain;
 pub mod chip;
 pub mod config;
+pub mod debts;
 pub mod event;
 pub mod fence;
 pub mod hw_queue;

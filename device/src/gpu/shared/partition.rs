@@ -2,6 +2,7 @@
 
 //! A guest from the GPU's point of view.
 
+use super::debts::Debts;
 use super::fence::logs::FenceLogs;
 use super::fence::table::{Fence, FenceTable, Kind, Place, Places};
 use super::interrupt::Interrupts;
@@ -55,6 +56,7 @@ pub struct Partition {
     doorbell_share: AtomicU32,
     /// SHA-256 of what it is known by, of which its keys are derived.
     identity: OnceLock<[u8; 32]>,
+    debts: OnceLock<Arc<Debts>>,
     /// Becomes readable when the guest kicks its control queue, if it is known.
     kick: OnceLock<OwnedFd>,
     /// An engine's direct way to reach the guest, if there is one.
@@ -103,6 +105,7 @@ impl Partition {
             weight: AtomicU32::new(DEFAULT_WEIGHT),
             doorbell_share: AtomicU32::new(0),
             identity: OnceLock::new(),
+            debts: OnceLock::new(),
             kick: OnceLock::new(),
             nudge: OnceLock::new(),
             events: OnceLock::new(),
@@ -309,6 +312,18 @@ impl Partition {
         let offset = self.host_memory.offset_of(log.storage);
         let region = self.host_memory.region();
         offset.is_some_and(|offset| logs.set(log.log_type, region, offset))
+    }
+
+    /// Sets what the guests of its socket owe; once.
+    pub fn set_debts(&self, debts: &Arc<Debts>) {
+        if self.debts.set(Arc::clone(debts)).is_err() {
+            tracing::error!(guest = self.id.0, "a guest's debts were set twice");
+        }
+    }
+
+    /// What it and the guests before it owe engines.
+    pub fn debts(&self) -> &Debts {
+        self.debts.get_or_init(Arc::default)
     }
 
     /// Sets what the guest is known by; once.

@@ -11,6 +11,7 @@ use crate::gpu::engine::watches::{Watch, Watches};
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
 use crate::gpu::shared::chain::{Chain, Member};
+use crate::gpu::shared::debts::Debts;
 use crate::gpu::shared::hw_queue::Role;
 use crate::gpu::shared::interrupt::Interrupts;
 use crate::gpu::shared::partition::Partition;
@@ -248,6 +249,31 @@ fn an_engine_that_polls_a_fence_in_vain_asks_to_be_called() {
     rig.chip.release_waiters(signaled.engines);
     rig.attend();
     assert!(rig.engine.run_list.is_runnable());
+}
+
+/// Its device was reset, or it connected anew.
+#[test]
+fn the_next_guest_of_a_socket_makes_up_for_the_time_for_which_an_engine_stood_for_the_last() {
+    let mut rig = Rig::new();
+    let [owes, honest] = [2, 3].map(|number| guest_of(number, &rig.nodes));
+    let debts = Arc::new(Debts::default());
+    debts.owe(0, 3_600_000_000_000);
+    owes.0.set_debts(&debts);
+    let queues = [queue_of(&owes, 2), queue_of(&honest, 3)];
+    // The one that owes comes first.
+    queues.iter().for_each(|queue| rig.occupy(queue, 0, WatchedAt::OwnPage));
+    rig.attend();
+    let list = &mut rig.engine.run_list;
+    let [first, second] = queues.each_ref().map(|queue| list.index_of(queue).unwrap());
+    let mut turn = || {
+        let (Pick { queue, .. }, _) = list.next().unwrap();
+        list.end_turn(queue, Turn::Runnable, Some(Duration::from_secs(600)));
+        queue
+    };
+    let turns: Vec<_> = (0..7).map(|_| turn()).collect();
+    assert_eq!(turns[..6], [second; 6]);
+    // After an hour of the other's they take turns, and a moment has passed since.
+    assert!(turns[6..].contains(&first) || turn() == first, "{turns:?}");
 }
 
 /// A queue that is lost while it waits for a fence is no work any more.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the guests of a socket owe engines that stood in their memory.
+//!
+//! An engine that stands serves nobody. The time is charged to the guest in whose turn it stood, so that others have their
+//! turns first. A guest that has its device reset, connects anew, or destroys its last queue begins without that charge: what it
+//! has not made up for by then is charged again. The debt belongs to the socket and gets less as time passes, as it would
+//! beside one other guest that always has work.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most engines of a chain.
+const ENGINES: usize = u64::BITS as usize;
+
+/// When the guests of a socket have made up for the time of each engine.
+#[derive(Debug)]
+pub struct Debts {
+    epoch: Instant,
+    /// In nanoseconds after the epoch. Only the engine of that number stores and loads one, so nothing is handed over.
+    until: [AtomicU64; ENGINES],
+}
+
+impl Default for Debts {
+    fn default() -> Self {
+        Self { epoch: Instant::now(), until: [const { AtomicU64::new(0) }; ENGINES] }
+    }
+}
+
+impl Debts {
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Engine: it stood for so long in a turn that just ended.
+    #[cold]
+    pub fn owe(&self, engine: u32, nanoseconds: u64) {
+        if let Some(until) = self.until.get(engine as usize) {
+            let from = until.load(Ordering::Relaxed).max(self.now());
+            until.store(from.saturating_add(nanoseconds), Ordering::Relaxed);
+        }
+    }
+
+    /// Engine: what is left of it.
+    pub fn left(&self, engine: u32) -> Duration {
+        let until =
+            self.until.get(engine as usize).map_or(0, |until| until.load(Ordering::Relaxed));
+        match until {
+            0 => Duration::ZERO,
+            _ => Duration::from_nanos(until.saturating_sub(self.now())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_is_of_one_engine_grows_with_each_turn_and_gets_less_as_time_passes() {
+        let debts = Debts::default();
+        assert_eq!([0, 63, 64].map(|engine| debts.left(engine)), [Duration::ZERO; 3]);
+        let hour = Duration::from_secs(3600);
+        for _ in 0..2 {
+            debts.owe(1, hour.as_nanos() as u64);
+        }
+        let left = debts.left(1);
+        assert!(left <= 2 * hour && left > hour, "{left:?}");
+        assert!(debts.left(1) <= left);
+        assert_eq!(debts.left(0), Duration::ZERO);
+        debts.owe(64, 1);
+        // What is over is over.
+        debts.owe(2, 1);
+        std::thread::yield_now();
+        while !debts.left(2).is_zero() {}
+        debts.owe(2, hour.as_nanos() as u64);
+        assert!(debts.left(2) <= hour);
+    }
+}
