@@ -210,7 +210,9 @@ fn hoard() {
 fn swarm() -> io::Error {
     let mut child = Command::new("sleep");
     child.arg("1000000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    child.spawn().unwrap();
+    let mut child = child.spawn().unwrap();
+    // It does not end before this process does.
+    std::thread::spawn(move || child.wait());
     loop {
         let thread = std::thread::Builder::new().stack_size(1 << 16);
         let idle = || {
