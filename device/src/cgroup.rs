@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(
     clippy::disallowed_methods,
-    reason = "files of the kernel in memory; the daemon's start, and the manager of workers"
+    reason = "files of the kernel in memory; the daemon's start, the manager of workers, and whoever inspects"
 )]
 
 //! The cgroups of workers, where the daemon was given a part of the tree to divide (cgroup-v2.rst, "Delegation").
@@ -15,14 +15,15 @@
 //! connection; therefore the group of a guest that has gone is given to another one, with what is still charged to it on top
 //! of what that guest may have.
 
+use bellhop_protocol::snapshot::{Cgroup, Cgroups};
 use rustix::fs::getxattr;
 use rustix::process::geteuid;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The controllers that groups use, as far as there are.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
@@ -34,8 +35,8 @@ const WORKERS: &str = "workers-";
 /// everybody, and wait most of the time.
 const DAEMONS_WEIGHT: u32 = 1000;
 
-/// The daemon's part of the tree, once it is divided.
-static DIVISION: OnceLock<Division> = OnceLock::new();
+/// The daemon's part of the tree, once it is divided, or why there is none.
+static DIVISION: OnceLock<Result<Division, String>> = OnceLock::new();
 
 /// A part of the tree that is divided between the daemon and its workers.
 #[derive(Debug)]
@@ -58,10 +59,19 @@ pub struct Share {
 /// A cgroup of workers. Dropping it removes it, if all its processes have ended.
 #[derive(Debug)]
 pub struct Group {
-    folder: PathBuf,
+    folder: Arc<Path>,
     has_memory: bool,
     /// Bytes that its workers may have, with what is charged to it from before.
     allowed: u64,
+    /// How many of its processes Linux had ended for want of memory when its guest got it.
+    killed_before: u64,
+}
+
+/// A group as tools see it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    folder: Arc<Path>,
+    killed_before: u64,
 }
 
 /// Divides this process's part of the tree. Must be called before it starts others. Returns the controllers that groups have,
@@ -70,20 +80,62 @@ pub struct Group {
 /// # Errors
 /// Text: why workers have no cgroups.
 pub fn divide_own() -> Result<String, String> {
+    let division = DIVISION.get_or_init(divide);
+    division.as_ref().map(|division| division.controllers.join(", ")).map_err(String::clone)
+}
+
+fn divide() -> Result<Division, String> {
     let read = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
     let folder = folder_of(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)?;
     if !is_delegated(&folder) {
         return Err(format!("{} was not delegated (Delegate= of a unit)", folder.display()));
     }
-    let division = Division::new(&folder, std::process::id())?;
-    let controllers = division.controllers.join(", ");
-    let _ = DIVISION.set(division);
-    Ok(controllers)
+    Division::new(&folder, std::process::id())
 }
 
 /// This process's part of the tree, if it was divided.
 pub fn division() -> Option<&'static Division> {
-    DIVISION.get()
+    DIVISION.get()?.as_ref().ok()
+}
+
+/// Whether this process has divided its part of the tree, for tools.
+pub fn described() -> Cgroups {
+    let controllers = |division: &Division| division.controllers.clone();
+    let divided = DIVISION.get().map(|division| division.as_ref().map(controllers));
+    cgroups(divided.unwrap_or(Ok(Vec::new())).map_err(String::clone))
+}
+
+/// What a service manager of this machine has to give a daemon, or why it has nothing.
+#[must_use]
+pub fn of_machine() -> Cgroups {
+    cgroups(controllers_of_machine())
+}
+
+fn controllers_of_machine() -> Result<Vec<&'static str>, String> {
+    let mounts = "/proc/self/mountinfo";
+    let mounts = fs::read_to_string(mounts).map_err(|error| format!("{mounts}: {error}"))?;
+    let top = folder_of("0::/", &mounts)?;
+    let controllers = controllers(&top).map_err(|error| format!("{}: {error}", top.display()))?;
+    Some(controllers).filter(|all| !all.is_empty()).ok_or_else(|| no_controller(&top))
+}
+
+fn cgroups(controllers: Result<Vec<&'static str>, String>) -> Cgroups {
+    let (controllers, missing) = match controllers {
+        Ok(controllers) => (controllers, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    Cgroups { controllers: controllers.into_iter().map(Into::into).collect(), missing }
+}
+
+/// Those of the controllers that groups use which a cgroup has.
+fn controllers(folder: &Path) -> io::Result<Vec<&'static str>> {
+    let there = fs::read_to_string(folder.join("cgroup.controllers"))?;
+    let is_there = |name: &&str| there.split_whitespace().any(|other| other == *name);
+    Ok(CONTROLLERS.into_iter().filter(is_there).collect())
+}
+
+fn no_controller(folder: &Path) -> String {
+    format!("{} has none of the controllers {}", folder.display(), CONTROLLERS.join(", "))
 }
 
 /// Whether a cgroup is this process's to divide: systemd marked it so (systemd.resource-control(5), `Delegate=`), or it is
@@ -137,11 +189,9 @@ impl Division {
         if processes.split_whitespace().any(|other| other != process.to_string()) {
             return Err(format!("other processes are in {}", folder.display()));
         }
-        let there = read("cgroup.controllers")?;
-        let is_there = |name: &&str| there.split_whitespace().any(|other| other == *name);
-        let controllers: Vec<_> = CONTROLLERS.into_iter().filter(is_there).collect();
+        let controllers = controllers(folder).map_err(said)?;
         if controllers.is_empty() {
-            return Err(format!("{} has no controller of memory", folder.display()));
+            return Err(no_controller(folder));
         }
         let daemon = folder.join(DAEMON);
         make(&daemon).map_err(said)?;
@@ -179,7 +229,8 @@ impl Division {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("{WORKERS}{number}"));
         make(&folder)?;
-        let mut group = Group { folder, has_memory: self.has("memory"), allowed: 0 };
+        let (has_memory, folder) = (self.has("memory"), folder.into());
+        let mut group = Group { folder, has_memory, allowed: 0, killed_before: 0 };
         if group.has_memory {
             // The guest that took too much loses all its workers, and nobody else one.
             write(&group.folder, "memory.oom.group", 1)?;
@@ -221,6 +272,17 @@ impl Group {
         events.is_ok_and(|events| events.lines().any(|line| line == "populated 0"))
     }
 
+    /// Ends all its processes: also those that a worker without its sandbox has started, which nobody else knows of. Before
+    /// Linux 5.14 those go on, and the group is nobody's again.
+    pub fn end_all(&self) {
+        let _ = write(&self.folder, "cgroup.kill", 1);
+    }
+
+    /// What tools are shown.
+    pub fn seen(&self) -> Seen {
+        Seen { folder: Arc::clone(&self.folder), killed_before: self.killed_before }
+    }
+
     /// A group without processes begins anew, for another guest.
     ///
     /// # Errors
@@ -232,9 +294,37 @@ impl Group {
         } else {
             0_u64
         };
+        self.killed_before = killed(&self.folder).unwrap_or(0);
         self.allowed = 0;
         self.allow(memory.saturating_add(charged))
     }
+}
+
+impl Seen {
+    /// What is so now.
+    pub fn describe(&self) -> Cgroup {
+        let number = |file| number(&self.folder, file);
+        Cgroup {
+            path: self.folder.display().to_string(),
+            memory: number("memory.current"),
+            memory_limit: number("memory.max"),
+            threads: number("pids.current"),
+            threads_limit: number("pids.max"),
+            weight: number("cpu.weight"),
+            killed: killed(&self.folder).map(|all| all.saturating_sub(self.killed_before)),
+        }
+    }
+}
+
+/// The number in a file; none if there is no such file, or no limit.
+fn number(folder: &Path, file: &str) -> Option<u64> {
+    fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
+}
+
+/// How many processes of a group Linux has ended for want of memory.
+fn killed(folder: &Path) -> Option<u64> {
+    let events = fs::read_to_string(folder.join("memory.events")).ok()?;
+    events.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
 impl Drop for Group {
@@ -319,6 +409,39 @@ mod tests {
     }
 
     #[test]
+    fn tools_see_what_linux_writes_of_a_group_since_its_guest_got_it() {
+        let folder = delegated("memory pids cpu");
+        let division = Division::new(folder.path(), OWN).unwrap();
+        let mut group = division.group(SHARE).unwrap();
+        let write = |file: &str, text: &str| {
+            fs::write(folder.path().join("workers-0").join(file), text).unwrap();
+        };
+        let described = group.seen().describe();
+        assert_eq!((described.memory_limit, described.threads_limit), (Some(1000), Some(5)));
+        assert_eq!((described.memory, described.weight, described.killed), (None, None, None));
+        write("memory.current", "500\n");
+        write("pids.current", "3\n");
+        write("pids.max", "max\n");
+        write("cpu.weight", "100\n");
+        write("memory.events", "oom 1\noom_kill 2\noom_group_kill 1\n");
+        let expected = Cgroup {
+            path: folder.path().join("workers-0").display().to_string(),
+            memory: Some(500),
+            memory_limit: Some(1000),
+            threads: Some(3),
+            threads_limit: None,
+            weight: Some(100),
+            killed: Some(2),
+        };
+        assert_eq!(group.seen().describe(), expected);
+        group.begin(1000).unwrap();
+        write("memory.events", "oom_kill 5\n");
+        assert_eq!(group.seen().describe().killed, Some(3));
+        group.end_all();
+        assert_eq!(read(&folder.path().join("workers-0/cgroup.kill")), "1");
+    }
+
+    #[test]
     fn what_others_share_or_what_has_no_controllers_is_left_alone() {
         let shared = delegated("memory");
         fs::write(shared.path().join("cgroup.procs"), "77\n78\n").unwrap();
@@ -326,7 +449,7 @@ mod tests {
         assert!(why.starts_with("other processes are in"), "{why}");
         let without = delegated("hugetlb");
         let why = Division::new(without.path(), OWN).unwrap_err();
-        assert!(why.contains("no controller"), "{why}");
+        assert!(why.contains("none of the controllers memory, pids, cpu"), "{why}");
         for folder in [shared, without] {
             assert!(!folder.path().join("daemon").exists());
         }

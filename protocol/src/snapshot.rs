@@ -65,6 +65,38 @@ pub struct Adapter {
     pub traced: bool,
     /// What the host's operator has changed, the newest of each kind. No guest is told.
     pub changes: Vec<Change>,
+    /// Whether the workers of each guest have a cgroup, if there are workers. No guest is told.
+    pub cgroups: Option<Cgroups>,
+}
+
+/// Whether there are cgroups that bound what processes take together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cgroups {
+    /// The controllers that they have, of `memory`, `pids` and `cpu`; empty if there are none.
+    pub controllers: Vec<String>,
+    /// Why there are none, if that is known.
+    pub missing: Option<String>,
+}
+
+/// The cgroup of a guest's workers. A number is missing where its controller is, or where there is no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cgroup {
+    /// The path of its folder, where the daemon sees it.
+    pub path: String,
+    /// Bytes that are charged to it.
+    pub memory: Option<u64>,
+    /// Most bytes.
+    pub memory_limit: Option<u64>,
+    /// Its threads.
+    pub threads: Option<u64>,
+    /// Most threads.
+    pub threads_limit: Option<u64>,
+    /// Its weight beside other groups when processors are short.
+    pub weight: Option<u64>,
+    /// Processes that Linux has ended because they took more memory together, since the guest has the group.
+    pub killed: Option<u64>,
 }
 
 /// Power of a GPU of a chain.
@@ -176,6 +208,8 @@ pub struct Guest {
     pub gpus_removed: Vec<u32>,
     /// What the host's operator has changed, the newest of each kind. No guest is told.
     pub changes: Vec<Change>,
+    /// The cgroups of the guest's workers: one for each GPU whose workers it has had. No guest is told.
+    pub cgroups: Vec<Cgroup>,
     /// The guest's agent.
     pub agent: Agent,
     /// The guest's counters.

@@ -5,6 +5,7 @@
 use super::{AddressSpaceId, GuestId, HardwareFull, HwQueueId, UnknownId};
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
+use bellhop_protocol::snapshot::{Cgroup, Cgroups};
 
 /// The operation of a trace-log entry for an engine's execution: `reserved` is the queue, `observed_timestamp` the
 /// start, `fence_value` the number of turns.
@@ -125,4 +126,10 @@ pub trait Observe {
 
     /// The processes that run and compile kernels, by process id. Engines are not asked.
     fn workers(&self) -> Vec<WorkerDescription>;
+
+    /// Whether the workers of each guest have a cgroup; `None` where there are no workers.
+    fn cgroups(&self) -> Option<Cgroups>;
+
+    /// The cgroups of a guest's workers: one for each GPU whose workers it has had.
+    fn guest_cgroups(&self, guest: GuestId) -> Vec<Cgroup>;
 }

@@ -45,6 +45,9 @@ pub struct Description {
     /// What the host has to run kernels with, where it told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<serde_json::Value>,
+    /// Which cgroups the host has for workers, where it told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroups: Option<serde_json::Value>,
 }
 
 /// What the device runs a guest's own kernels with.
@@ -189,6 +192,7 @@ pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<D
         placement: placement(adapter.placements(), policy, costs, bar.is_some()),
         own_kernels: adapter.kernel_caps().context("cannot query the kernels")?.into(),
         kernels: None,
+        cgroups: None,
     })
 }
 

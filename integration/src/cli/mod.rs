@@ -17,6 +17,7 @@ mod vulkan;
 use crate::bench;
 use crate::hosted::{self, Outcome, WORKER};
 use anyhow::Context as _;
+use bellhop_device::cgroup;
 use bellhop_device::service::Worker;
 use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
@@ -359,12 +360,18 @@ impl ProbeArguments {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let Self { probe, vulkan, host } = self;
         let kernels = vulkan.report(host.vulkan)?;
+        let cgroups = cgroup::of_machine();
         if probe.is_json() {
-            let probe = probe.beside(serde_json::to_value(&kernels)?);
+            let kernels = serde_json::to_value(&kernels)?;
+            let probe = probe.beside(kernels, serde_json::to_value(&cgroups)?);
             return hosted(host, None, probe.to_command_line());
         }
         let code = hosted(host, None, probe.to_command_line())?;
         output::put(kernels)?;
+        output::put_line(match cgroups.missing {
+            None => format!("Cgroups for workers, with {}", cgroups.controllers.join(", ")),
+            Some(why) => format!("No cgroups for workers: {why}"),
+        })?;
         Ok(code)
     }
 }

@@ -24,7 +24,17 @@ fn described(arguments: &[&str]) -> (Value, String) {
     let json = succeed(probe(arguments).arg("--json").output().unwrap());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert!(json["nodes"].is_array(), "{json}");
-    (json, succeed(probe(arguments).output().unwrap()))
+    let words = succeed(probe(arguments).output().unwrap());
+    // Whatever this machine has of cgroups, both say it.
+    let cgroups = &json["cgroups"];
+    let said = match cgroups["missing"].as_str() {
+        Some(why) => format!("No cgroups for workers: {why}\n"),
+        None => {
+            format!("Cgroups for workers, with {}", cgroups["controllers"][0].as_str().unwrap())
+        }
+    };
+    assert!(words.contains(&said), "{said}: {words}");
+    (json, words)
 }
 
 /// Returns what it says of kernels.

@@ -4,15 +4,14 @@
 //! nothing.
 
 mod places;
-mod program;
 mod stopping;
-mod taken_over;
 
 use crate::neighbour::Neighbour;
-use crate::support::{self, Daemon, await_that};
+use crate::stand_in::{self as program, execute, fault, kernel, renew};
+use crate::support::{self, Daemon, await_that, run};
 use crate::workers::{Over, children};
 use bellhop_guest::client::{Client, Shape};
-use bellhop_guest_umd::{Adapter, Arguments, Error, Kernel, KernelError, QueueFault};
+use bellhop_guest_umd::{Adapter, Arguments, Error, KernelError};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
@@ -21,9 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Any SPIR-V: nobody compiles it.
-const SPIRV: &[u8] = include_bytes!("../../../device/worker/kernels/touch.spv");
-
 /// Compiling takes too long soon, and so does a kernel.
 const CONFIGURATION: &str = "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\ntimeout = \"1s\"\n\
      kernel_compile_timeout = \"300ms\"\nkernel_processors = 1\n\
@@ -31,37 +27,6 @@ const CONFIGURATION: &str = "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\nti
 
 fn client(process: Adapter) -> Client {
     Client::new(process, Shape::default()).unwrap()
-}
-
-fn kernel(client: &Client, entry_point: &str) -> Result<Kernel, KernelError> {
-    Kernel::from_spirv(&client.device, SPIRV, entry_point).push_constants(8).create()
-}
-
-/// Executes a kernel with the address of the client's memory.
-fn execute(client: &mut Client, kernel: &Kernel) -> Result<(), Error> {
-    let mut arguments = Arguments::new();
-    arguments.address(client.va(0));
-    client.commands.reset();
-    client.commands.dispatch_kernel(kernel, [1; 3], &arguments)?;
-    let value = client.submit()?;
-    client.finish(value)
-}
-
-#[track_caller]
-fn fault(lost: Result<(), Error>, what: &str) -> QueueFault {
-    match lost {
-        Err(Error::QueueLost { fault: Some(fault), .. } | Error::KernelFault { fault, .. }) => {
-            fault
-        }
-        other => panic!("{what}: {other:?}"),
-    }
-}
-
-/// Another queue, after one was lost.
-fn renew(client: &mut Client) {
-    let context = client.device.create_context(0).unwrap();
-    client.queue = context.create_user_mode_queue(4096).unwrap();
-    client.context = context;
 }
 
 /// Maps a page, and unmaps it: that ends once no engine and no worker reaches the page.
@@ -300,6 +265,26 @@ fn a_queue_that_waits_until_a_worker_may_be_started_is_no_hang_and_can_be_destro
     doorbells.work();
     drop((waits, its_kernel, doorbells, process, guest));
     leaves_nothing(&daemon);
+}
+
+/// The test is in the daemon's cgroup, so that there is none to divide.
+#[test]
+fn a_daemon_without_cgroups_says_once_why_and_tells_tools() {
+    let daemon = Daemon::start_with_workers(1, CONFIGURATION, &program::words(program::GOOD));
+    let line = daemon.await_log("workers have no cgroups: their own limits alone bound them");
+    let guest = support::guest(&daemon, 0);
+    let mut client = client(support::adapter_of(&guest));
+    let good = kernel(&client, "main").unwrap();
+    execute(&mut client, &good).unwrap();
+    let shown = daemon.snapshot();
+    let cgroups = shown.adapter.cgroups.unwrap();
+    let why = cgroups.missing.unwrap();
+    assert!(cgroups.controllers.is_empty() && line.contains(&why), "{line}: {why}");
+    assert!(shown.guests[0].cgroups.is_empty());
+    let tree = run(&mut daemon.tool(&["inspect"]));
+    assert!(tree.contains(&format!("cgroups    none: {why}\n")), "{tree}");
+    let again = daemon.logged().into_iter().filter(|line| line.contains("cgroup"));
+    assert_eq!(again.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 /// Ends everything of the guests', which are gone: one worker is left, the next one's.

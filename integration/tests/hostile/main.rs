@@ -14,6 +14,8 @@ mod limits;
 mod log;
 mod neighbour;
 mod restart;
+#[path = "../support/stand_in/mod.rs"]
+mod stand_in;
 #[path = "../support/mod.rs"]
 mod support;
 mod workers;

@@ -8,6 +8,7 @@ pub mod attachment;
 mod cloud_hypervisor;
 mod environment;
 mod guest;
+pub mod host;
 mod in_qemu;
 pub mod keyboard;
 mod machine;

@@ -72,6 +72,15 @@ pub const HOST: Variant = Variant {
     ..PLAIN
 };
 
+/// The VM whose services are what a host has installed.
+pub const SERVICES: Variant = Variant {
+    name: "services",
+    description: "stands for a host, and has no GPU itself",
+    memory_mib: 2560,
+    devices: 0,
+    ..PLAIN
+};
+
 /// All variants; the first is the default.
 pub const VARIANTS: [Variant; 9] = [
     PLAIN,

@@ -2,6 +2,7 @@
 
 //! The GPU as tools see it.
 
+use crate::cgroup;
 use crate::gpu::Gpu;
 use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::trace_log::TraceLog;
@@ -13,6 +14,7 @@ use bellhop_host_kmd::hardware::{
 };
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
+use bellhop_protocol::snapshot::{Cgroup, Cgroups};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 
@@ -96,6 +98,16 @@ impl Observe for Gpu {
             worker.node = worker.node.map(|engine| self.chip.node_of(engine));
         }
         workers
+    }
+
+    fn cgroups(&self) -> Option<Cgroups> {
+        self.workers.as_ref().map(|_| cgroup::described())
+    }
+
+    fn guest_cgroups(&self, guest: GuestId) -> Vec<Cgroup> {
+        let groups = self.workers.as_ref().map(|workers| workers.desk().groups.load_full());
+        let groups = groups.iter().flat_map(|groups| groups.iter());
+        groups.filter(|(id, _)| *id == guest).map(|(_, group)| group.describe()).collect()
     }
 }
 

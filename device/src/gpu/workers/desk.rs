@@ -11,6 +11,7 @@ use super::kernels::table::KernelSpace;
 use super::roster::Roster;
 use super::tenant::{GuestWorkers, Tenant, TenantId};
 use super::video::{SessionTable, VideoSession};
+use crate::cgroup::Seen;
 use crate::gpu::shared::chip::{Chip, attention};
 use crate::gpu::shared::event::Event;
 use arc_swap::ArcSwap;
@@ -144,6 +145,8 @@ pub struct Desk {
     outcomes: SegQueue<Outcome>,
     /// The workers, for tools. Replaced as a whole, by the manager.
     pub roster: ArcSwap<Roster>,
+    /// The cgroups of guests' workers, for tools. Replaced as a whole, by the manager.
+    pub groups: ArcSwap<Vec<(GuestId, Seen)>>,
     /// When each engine is to be called, on the adapter's clock. Relaxed: the event, or the engine's attention, follows.
     alarms: Box<[AtomicU64]>,
 }
@@ -178,6 +181,7 @@ impl Desk {
             notes,
             outcomes: SegQueue::new(),
             roster: ArcSwap::default(),
+            groups: ArcSwap::default(),
             alarms,
         })
     }

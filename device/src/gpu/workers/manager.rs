@@ -188,6 +188,7 @@ impl Manager {
             self.serve_compiles();
             self.keep_a_spare();
             self.desk.roster.store(Arc::new(self.roster()));
+            self.desk.groups.store(Arc::new(self.groups.seen()));
             let alarm = self.desk.ring_alarms();
             let deadline = self.deadline(alarm);
             let readable = self.wait(deadline);

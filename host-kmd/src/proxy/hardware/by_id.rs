@@ -19,6 +19,7 @@ use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::control::security::SecurityCaps;
 use bellhop_protocol::doorbell::{ConnectionStatus, LoggingLevel};
 use bellhop_protocol::handoff::fence_log::FenceLog;
+use bellhop_protocol::snapshot::{Cgroup, Cgroups};
 use delegate::delegate;
 
 impl Adapter for LinkedHardware {
@@ -255,6 +256,14 @@ impl Observe for LinkedHardware {
         let mut workers: Vec<_> = self.each().flat_map(of_gpu).collect();
         workers.sort_unstable_by_key(|worker| worker.pid);
         workers
+    }
+
+    fn cgroups(&self) -> Option<Cgroups> {
+        self.gpus.iter().find_map(|gpu| gpu.cgroups())
+    }
+
+    fn guest_cgroups(&self, guest: GuestId) -> Vec<Cgroup> {
+        self.gpus.iter().flat_map(|gpu| gpu.guest_cgroups(guest)).collect()
     }
 
     delegate! {

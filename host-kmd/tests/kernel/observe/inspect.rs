@@ -14,7 +14,7 @@ use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::display::{Rotation, VidPnPath};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
 use bellhop_protocol::snapshot::{
-    Context, Display, DisplayPath, Guest, Kernel, Node, Process, Worker,
+    Adapter, Context, Display, DisplayPath, Guest, Kernel, Node, Process, Worker,
 };
 use bellhop_protocol::status::Status;
 
@@ -154,6 +154,31 @@ fn the_operator_sees_all_workers_and_a_guest_its_own_without_their_process_ids()
     let reply = bench.ask(guest, 0, &escape).unwrap();
     let seen: Vec<Worker> = serde_json::from_slice(&reply.data[..reply.length as usize]).unwrap();
     assert_eq!(seen, [Worker { pid: None, ..own }]);
+}
+
+#[test]
+fn the_operator_sees_the_cgroups_of_workers_and_a_guest_sees_none() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let shown = |bench: &Bench, list| {
+        bench.list(wanted(list, GuestId(0), 0, Handle(0)), 1 << 16).unwrap().objects
+    };
+    let adapters: Vec<Adapter> =
+        serde_json::from_slice(&shown(&bench, ObjectList::ADAPTER)).unwrap();
+    let controllers = adapters[0].cgroups.as_ref().map(|cgroups| &cgroups.controllers);
+    assert_eq!(controllers, Some(&vec!["memory".to_owned()]));
+    let guests: Vec<Guest> = serde_json::from_slice(&shown(&bench, ObjectList::GUESTS)).unwrap();
+    let paths = guests[0].cgroups.iter().map(|cgroup| cgroup.path.clone());
+    assert_eq!(paths.collect::<Vec<_>>(), [format!("/workers-{}", guest.0)]);
+
+    let mut own = |list| {
+        let escape = Escape { list, process: 0, parent: Handle(0), after: 0 };
+        let reply = bench.ask(guest, 0, &escape).unwrap();
+        reply.data[..reply.length as usize].to_vec()
+    };
+    let adapters: Vec<Adapter> = serde_json::from_slice(&own(ObjectList::ADAPTER)).unwrap();
+    let guests: Vec<Guest> = serde_json::from_slice(&own(ObjectList::GUESTS)).unwrap();
+    assert!(adapters[0].cgroups.is_none() && guests[0].cgroups.is_empty());
 }
 
 #[test]

@@ -34,9 +34,10 @@ pub(super) fn work_on(
     work: &Work,
 ) -> anyhow::Result<Ending> {
     match work {
-        Work::Probe(ProbeArguments { json, kernels }) => {
+        Work::Probe(ProbeArguments { json, kernels, cgroups }) => {
             let mut description = probe::probe(guest, placement)?;
             description.kernels.clone_from(kernels);
+            description.cgroups.clone_from(cgroups);
             if *json {
                 put_line(serde_json::to_string(&description)?)?
             } else {

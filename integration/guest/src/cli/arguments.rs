@@ -25,6 +25,9 @@ pub struct ProbeArguments {
     /// What the host has to run kernels with, for the JSON object
     #[arg(long, hide = true, value_name = "JSON", requires = "json", value_parser = json_value)]
     pub(super) kernels: Option<serde_json::Value>,
+    /// Which cgroups the host has for workers, for the JSON object
+    #[arg(long, hide = true, value_name = "JSON", requires = "json", value_parser = json_value)]
+    pub(super) cgroups: Option<serde_json::Value>,
 }
 
 /// What `bench` measures.
@@ -224,8 +227,10 @@ impl ProbeArguments {
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["probe".into()];
         line.extend(self.json.then(|| "--json".into()));
-        if let Some(kernels) = &self.kernels {
-            line.extend(["--kernels".into(), kernels.to_string().into()]);
+        for (option, told) in [("--kernels", &self.kernels), ("--cgroups", &self.cgroups)] {
+            if let Some(told) = told {
+                line.extend([option.into(), told.to_string().into()]);
+            }
         }
         line
     }
@@ -236,10 +241,10 @@ impl ProbeArguments {
         self.json
     }
 
-    /// These arguments, with what the host has to run kernels with.
+    /// These arguments, with what the host has to run kernels with, and to bound their workers.
     #[must_use]
-    pub fn beside(&self, kernels: serde_json::Value) -> Self {
-        Self { kernels: Some(kernels), ..self.clone() }
+    pub fn beside(&self, kernels: serde_json::Value, cgroups: serde_json::Value) -> Self {
+        Self { kernels: Some(kernels), cgroups: Some(cgroups), ..self.clone() }
     }
 }
 

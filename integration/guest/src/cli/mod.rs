@@ -230,10 +230,12 @@ mod tests {
             processors: Some(2),
         };
         let kernels = serde_json::json!({ "device": "a device" });
-        let probe = ProbeArguments { json: true, kernels: None }.beside(kernels.clone());
+        let cgroups = serde_json::json!({ "controllers": ["memory"] });
+        let probe = ProbeArguments { json: true, kernels: None, cgroups: None };
+        let probe = probe.beside(kernels.clone(), cgroups.clone());
         let Work::Probe(back) = parse(probe.to_command_line()) else { panic!("another command") };
         assert!(back.is_json());
-        assert_eq!(back.kernels, Some(kernels));
+        assert_eq!((back.kernels, back.cgroups), (Some(kernels), Some(cgroups)));
         let Work::Run(back) = parse(run.to_command_line()) else { panic!("another command") };
         assert_eq!(format!("{run:?}"), format!("{back:?}"));
         let bench = BenchArguments {

@@ -2,11 +2,11 @@
 
 //! Workers that do not stop, do not die or do not rest: their guest waits for that, and no engine and no other guest does.
 
-use super::taken_over::GO;
 use super::{
     CONFIGURATION, beside_another, beside_another_that_counts, client, execute, fault, flush,
     kernel, leaves_nothing, program, renew,
 };
+use crate::stand_in::taken_over::GO;
 use crate::support::{Daemon, await_that, run, skip};
 use bellhop_guest::client::Client;
 use bellhop_guest_umd::{Arguments, Error};

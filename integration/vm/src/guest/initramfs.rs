@@ -4,7 +4,7 @@
 
 use super::archive::{Entries, Entry, write};
 use super::kernel::Kernel;
-use super::systemd::Systemd;
+use super::systemd::{self, Systemd};
 use crate::task::Task;
 use anyhow::Context;
 use bellhop_guest::cli::{CarriedFile, FOLDER};
@@ -17,6 +17,8 @@ use std::path::Path;
 const INIT: &[u8] = include_bytes!("init.sh");
 /// The first process of a VM that runs a VM.
 const HOST_INIT: &[u8] = include_bytes!("host.sh");
+/// What systemd starts in a VM that stands for a host, once its other services have started.
+const SERVICES_TASK: &[u8] = include_bytes!("services.sh");
 /// The folder with files of the host's, as an archive names it.
 const FILES: &str = {
     let (root, folder) = FOLDER.split_at(1);
@@ -81,6 +83,21 @@ pub fn write_host(
     write(HOST_INIT, &entries, archive)
 }
 
+/// Writes the archive of a VM whose systemd starts this task.
+///
+/// # Errors
+/// When a part cannot be read, or the archive not written.
+pub fn write_services(
+    mut entries: Entries,
+    task: &[OsString],
+    archive: impl Write,
+) -> anyhow::Result<()> {
+    let (program, arguments) = task.split_first().context("a task is a program")?;
+    entries.insert("task".into(), command_line(program, arguments)?);
+    entries.insert(systemd::TASK.into(), Entry::Text(SERVICES_TASK.into()));
+    write(INIT, &entries, archive)
+}
+
 /// A kernel's modules, in a folder.
 #[must_use]
 pub fn modules(kernel: &Kernel, folder: &str) -> Entries {
@@ -92,9 +109,8 @@ pub fn modules(kernel: &Kernel, folder: &str) -> Entries {
 }
 
 /// A line of shell that runs a program. The kernel's own command line is too short.
-fn command_line(program: &str, arguments: &[OsString]) -> anyhow::Result<Entry> {
-    let program = OsStr::new(program);
-    let words = std::iter::once(program).chain(arguments.iter().map(AsRef::as_ref));
+fn command_line(program: impl AsRef<OsStr>, arguments: &[OsString]) -> anyhow::Result<Entry> {
+    let words = std::iter::once(program.as_ref()).chain(arguments.iter().map(AsRef::as_ref));
     let mut line = shlex::bytes::try_join(words.map(OsStrExt::as_bytes))
         .context("an argument for the guest has a zero byte in it")?;
     line.push(b'\n');

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Debian's systemd as a guest's first process, with the guest's agent as its only service.
+//! Debian's systemd as a guest's first process: with the guest's agent as its only service, or with the services of a
+//! host.
 
 use super::archive::{Entries, Entry};
 use super::libraries::Loader;
 use crate::packages::unpacked::Unpacked;
 use anyhow::ensure;
 use bellhop_guest::cli::FOLDER;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The package.
 pub const PACKAGE: &str = "systemd";
@@ -15,6 +16,11 @@ pub const PACKAGE: &str = "systemd";
 const OWN_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu/systemd";
 /// The service manager, and what it starts services with.
 const PROGRAMS: [&str; 2] = ["usr/lib/systemd/systemd", "usr/lib/systemd/systemd-executor"];
+/// What services of a host are installed, looked at and stopped with.
+const HOST_PROGRAMS: [&str; 3] =
+    ["usr/bin/systemctl", "usr/bin/systemd-analyze", "usr/bin/systemd-sysusers"];
+/// Makes the users that packages want.
+const SYSUSERS: &str = "systemd-sysusers.service";
 /// The folder of units in packages, and those that a start goes through.
 const UNITS: &str = "usr/lib/systemd/system";
 const TARGETS: [&str; 11] = [
@@ -40,6 +46,9 @@ const AGENT_OUTPUT: &str =
     "[Service]\nStandardOutput=file:/dev/ttyS1\nStandardError=file:/dev/ttyS2\n";
 /// The folder of the agent's hooks in the unit.
 const HOOKS: &str = "etc/bellhop/hooks.d";
+/// The service that does the task of a VM that stands for a host, and its program.
+const TASK_SERVICE: &str = "task.service";
+pub const TASK: &str = "services.sh";
 /// The agent's program in the unit.
 const PROGRAM: &str = "usr/bin/bellhop-guest";
 
@@ -61,38 +70,89 @@ impl Systemd {
     /// # Errors
     /// When the package lacks a file, or its programs' libraries cannot be found.
     pub fn files(&self) -> anyhow::Result<Entries> {
-        let loader = Loader::of_packages(&self.packages, OWN_LIBRARIES);
-        let mut files = Entries::new();
-        for path in PROGRAMS {
-            files.extend(loader.libraries(&self.file(path)?)?);
-            files.insert(path.into(), Entry::Program(self.file(path)?));
-        }
-        for name in TARGETS {
-            let path = format!("{UNITS}/{name}");
-            files.insert(path.clone(), Entry::File(self.file(&path)?));
-        }
-        let own = |name: String, entry| (format!("{OWN_UNITS}/{name}"), entry);
+        let mut files = self.with(&PROGRAMS, &TARGETS)?;
         files.extend([
-            own("default.target".into(), Entry::Link(format!("/{UNITS}/multi-user.target"))),
             own(AGENT.into(), Entry::Text(AGENT_UNIT.into())),
             own(format!("{AGENT}.d/output.conf"), Entry::Text(AGENT_OUTPUT.into())),
             own(format!("multi-user.target.wants/{AGENT}"), Entry::Link(format!("../{AGENT}"))),
-            // Without it, systemd takes the guest for the first stage of a start.
-            (
-                "etc/os-release".into(),
-                Entry::Text("ID=bellhop\nPRETTY_NAME=\"Bellhop guest\"\n".into()),
-            ),
             (PROGRAM.into(), Entry::Link("/bin/bellhop-guest".into())),
             (HOOKS.into(), Entry::Link(FOLDER.into())),
         ]);
         Ok(files)
     }
 
-    fn file(&self, path: &str) -> anyhow::Result<std::path::PathBuf> {
+    /// The files of a VM that stands for a host, with programs of this machine's at these paths. A service does its task.
+    ///
+    /// # Errors
+    /// When the package lacks a file, or a program's libraries cannot be found.
+    pub fn of_host(&self, programs: &[(String, PathBuf)]) -> anyhow::Result<Entries> {
+        let programs_of_systemd = [&PROGRAMS[..], &HOST_PROGRAMS].concat();
+        let mut files = self.with(&programs_of_systemd, &[&TARGETS[..], &[SYSUSERS]].concat())?;
+        let service = format!(
+            "[Service]\nExecStart=/bin/sh /{TASK}\n\
+             [Unit]\nDescription=What this VM was started for\n"
+        );
+        files.extend([
+            own(
+                format!("sysinit.target.wants/{SYSUSERS}"),
+                Entry::Link(format!("/{UNITS}/{SYSUSERS}")),
+            ),
+            own(TASK_SERVICE.into(), Entry::Text(service.into())),
+            own(
+                format!("multi-user.target.wants/{TASK_SERVICE}"),
+                Entry::Link(format!("../{TASK_SERVICE}")),
+            ),
+            // Of a folder that every host has.
+            ("var/tmp/.empty".into(), Entry::Text(Vec::new())),
+        ]);
+        for (path, program) in programs {
+            let mut libraries = self.loader().libraries(program)?;
+            if libraries.is_empty() {
+                // It was built with a newer C library than Debian's, with which Debian's programs run too.
+                libraries = Loader::of_machine().libraries(program)?;
+            }
+            files.extend(libraries);
+            files.insert(path.clone(), Entry::Program(program.clone()));
+        }
+        Ok(files)
+    }
+
+    /// Programs of the package with their libraries, and units, for a start that leads to several users.
+    fn with(&self, programs: &[&str], units: &[&str]) -> anyhow::Result<Entries> {
+        let mut files = Entries::new();
+        for path in programs {
+            files.extend(self.loader().libraries(&self.file(path)?)?);
+            files.insert((*path).into(), Entry::Program(self.file(path)?));
+        }
+        for name in units {
+            let path = format!("{UNITS}/{name}");
+            files.insert(path.clone(), Entry::File(self.file(&path)?));
+        }
+        files.extend([
+            own("default.target".into(), Entry::Link(format!("/{UNITS}/multi-user.target"))),
+            // Without it, systemd takes the guest for the first stage of a start.
+            (
+                "etc/os-release".into(),
+                Entry::Text("ID=bellhop\nPRETTY_NAME=\"Bellhop guest\"\n".into()),
+            ),
+        ]);
+        Ok(files)
+    }
+
+    fn loader(&self) -> Loader {
+        Loader::of_packages(&self.packages, OWN_LIBRARIES)
+    }
+
+    fn file(&self, path: &str) -> anyhow::Result<PathBuf> {
         let file = self.packages.path(path);
         ensure!(file.is_file(), "Debian's {PACKAGE} has no {path}; try --refresh");
         Ok(file)
     }
+}
+
+/// A unit of the machine's administrator.
+fn own(name: String, entry: Entry) -> (String, Entry) {
+    (format!("{OWN_UNITS}/{name}"), entry)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 //! The cgroups of guests' workers, where there are any.
 
-use crate::cgroup::{Division, Group, Share, division};
+use crate::cgroup::{Division, Group, Seen, Share, division};
 use crate::gpu::workers::config::WorkersConfig;
 use crate::gpu::workers::tenant::GuestWorkers;
 use bellhop_host_kmd::hardware::GuestId;
@@ -105,6 +105,14 @@ impl Groups {
 
     /// A guest has gone. Its last workers may still be ending.
     pub(super) fn gone(&mut self, guest: GuestId) {
-        self.free.extend(self.of_guests.remove(&guest));
+        if let Some(group) = self.of_guests.remove(&guest) {
+            group.end_all();
+            self.free.push(group);
+        }
+    }
+
+    /// Each guest's, for tools.
+    pub(super) fn seen(&self) -> Vec<(GuestId, Seen)> {
+        self.of_guests.iter().map(|(guest, group)| (*guest, group.seen())).collect()
     }
 }

@@ -77,6 +77,7 @@ impl View<'_> {
             time: self.hardware.gpu_clock(),
             traced: self.recorder.is_recording(),
             changes: self.changes.all(),
+            cgroups: self.identity.and_then(|_| self.hardware.cgroups()),
         }
     }
 
@@ -188,6 +189,7 @@ impl View<'_> {
                 .map(u32::from)
                 .collect(),
             changes: self.identity.map(|_| guest.changes.all()).unwrap_or_default(),
+            cgroups: self.identity.map(|_| self.hardware.guest_cgroups(id)).unwrap_or_default(),
             agent: guest.agency.describe(),
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),
@@ -390,6 +392,7 @@ mod tests {
                 time: words,
                 traced: false,
                 changes: Vec::new(),
+                cgroups: None,
             }),
             serde_json::to_vec(&snapshot::HwQueue {
                 handle: name,
@@ -432,6 +435,7 @@ mod tests {
                 gpu: long(),
                 gpus_removed: vec![u32::MAX; crate::hardware::MAX_GPUS - 1],
                 changes: Vec::new(),
+                cgroups: Vec::new(),
                 agent: snapshot::Agent {
                     process: Some(u32::MAX),
                     power_policy: long(),

@@ -10,6 +10,7 @@ use bellhop_host_kmd::hardware::{
 };
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
+use bellhop_protocol::snapshot::{Cgroup, Cgroups};
 use std::sync::atomic::AtomicU64;
 
 impl Observe for Model {
@@ -40,6 +41,14 @@ impl Observe for Model {
 
     fn workers(&self) -> Vec<WorkerDescription> {
         self.state().workers.clone()
+    }
+
+    fn cgroups(&self) -> Option<Cgroups> {
+        Some(Cgroups { controllers: vec!["memory".into()], missing: None })
+    }
+
+    fn guest_cgroups(&self, guest: GuestId) -> Vec<Cgroup> {
+        vec![Cgroup { path: format!("/workers-{}", guest.0), ..Cgroup::default() }]
     }
 
     fn gpu_clock(&self) -> u64 {

@@ -7,7 +7,7 @@ use super::display::display;
 use super::objects::process;
 use crate::inspect::tree::{Branch, Cell, Tone};
 use crate::units::{bytes, counted, grouped};
-use bellhop_protocol::snapshot::{Agent, Counts, Guest, Quota, SegmentUse, Snapshot};
+use bellhop_protocol::snapshot::{Agent, Cgroup, Counts, Guest, Quota, SegmentUse, Snapshot};
 
 pub(super) fn guest(guest: &Guest, snapshot: &Snapshot) -> Branch {
     let (nodes, now) = (&snapshot.nodes, snapshot.adapter.time);
@@ -22,6 +22,7 @@ pub(super) fn guest(guest: &Guest, snapshot: &Snapshot) -> Branch {
     head.extend(gone.map(|gpu| Cell::new(format!("GPU {gpu} removed"), Tone::Bad)));
     Branch::new("guest", head)
         .with(front_end(guest))
+        .with(guest.cgroups.iter().map(cgroup))
         .with(guest.changes.iter().map(|of| change(of, now)))
         .with(agent(&guest.agent))
         .with(
@@ -60,6 +61,26 @@ pub(super) fn front_end(guest: &Guest) -> Option<Branch> {
     });
     let cells: Vec<_> = process.into_iter().chain(socket).map(Cell::from).collect();
     (!cells.is_empty()).then(|| Branch::new("front end", cells))
+}
+
+/// The cgroup of its workers.
+pub(super) fn cgroup(group: &Cgroup) -> Branch {
+    let of = |used: Option<u64>, limit: Option<u64>, text: fn(u64) -> String| {
+        let limit = limit.map_or_else(String::new, |limit| format!(" of {}", text(limit)));
+        used.map(|used| format!("{}{limit}", text(used)))
+    };
+    let memory = of(group.memory, group.memory_limit, bytes);
+    let threads = of(group.threads, group.threads_limit, grouped);
+    let cells = [
+        Some(group.path.clone()),
+        memory,
+        threads.map(|threads| format!("{threads} threads")),
+        group.weight.map(|weight| format!("weight {weight}")),
+    ];
+    let mut cells: Vec<_> = cells.into_iter().flatten().map(Cell::from).collect();
+    let killed = group.killed.filter(|killed| *killed > 0);
+    cells.extend(killed.map(|killed| Cell::new(format!("{killed} KILLED"), Tone::Bad)));
+    Branch::new("cgroup", cells)
 }
 
 pub(super) fn counts(counts: &Counts) -> Branch {

@@ -12,7 +12,7 @@ mod tests;
 use crate::inspect::rates::Rate;
 use crate::inspect::tree::{Branch, Cell, Tone, put_table};
 use crate::units::{self, bytes};
-use bellhop_protocol::snapshot::{Adapter, Node, Snapshot, Worker};
+use bellhop_protocol::snapshot::{Adapter, Cgroups, Node, Snapshot, Worker};
 use cells::{change, name, progress, state, times, tone};
 
 /// The adapter, its engines, and each guest's objects as a tree.
@@ -76,7 +76,17 @@ fn adapter(adapter: &Adapter) -> Vec<Vec<Cell>> {
         vec![name(&format!("gpu {}", gpu.ordinal)), Cell::new(power, tone(&gpu.power))]
     }));
     rows.push(vec![name("doorbells"), doorbells.into()]);
+    rows.extend(adapter.cgroups.as_ref().map(|all| vec![name("cgroups"), cgroups(all).into()]));
     rows
+}
+
+/// Whether guests' workers have cgroups, in words.
+fn cgroups(Cgroups { controllers, missing }: &Cgroups) -> String {
+    match (controllers.as_slice(), missing) {
+        ([], Some(why)) => format!("none: {why}"),
+        ([], None) => "none".into(),
+        (all, _) => format!("one for each guest's workers: {}", all.join(", ")),
+    }
 }
 
 fn nodes(nodes: &[Node]) -> Vec<Vec<Cell>> {

@@ -6,8 +6,8 @@ use super::objects::logged;
 use super::*;
 use crate::output::WIDTH;
 use bellhop_protocol::snapshot::{
-    Allocation, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence, Guest, HwQueue,
-    Kernel, Listed, Name, Process, Quota, SNAPSHOT_VERSION, SegmentUse,
+    Allocation, Cgroup, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence, Guest,
+    HwQueue, Kernel, Listed, Name, Process, Quota, SNAPSHOT_VERSION, SegmentUse,
 };
 
 fn example() -> Snapshot {
@@ -78,6 +78,10 @@ fn example() -> Snapshot {
             physical_doorbells_used: Some(1),
             power: "D0".into(),
             power_transitions: 2,
+            cgroups: Some(Cgroups {
+                controllers: ["memory", "pids", "cpu"].map(Into::into).into(),
+                missing: None,
+            }),
             ..Adapter::default()
         },
         nodes: vec![Node {
@@ -123,6 +127,15 @@ fn example() -> Snapshot {
             bar_mapped: true,
             features: "USER_MODE_SUBMISSION".into(),
             weight: 100,
+            cgroups: vec![Cgroup {
+                path: "/sys/fs/cgroup/bellhopd.service/workers-0".into(),
+                memory: Some(61 << 20),
+                memory_limit: Some(2 << 30),
+                threads: Some(35),
+                threads_limit: Some(256),
+                weight: Some(100),
+                killed: Some(2),
+            }],
             statistics: Counts { packets: 1_234_567, ..Counts::default() },
             quotas: vec![Quota { what: "handles".into(), used: 9, limit: 65_536 }],
             memory: vec![SegmentUse {
@@ -193,6 +206,7 @@ fn objects_are_a_tree_in_which_neighbours_share_columns() {
 adapter    Bellhop GPU, protocol 4.0
 power      D0, 2 times in D3
 doorbells  dedicated, 1 of 64 physical ones in use
+cgroups    one for each guest's workers: memory, pids, cpu
 
 node  name  type     power  to F1  queues listed
    0  3D    THREE_D  F0         1              1
@@ -206,6 +220,8 @@ run list  of node 0 (3D)
 
 guest  1  open  BAR mapped  weight 100
 ├─ front end  qemu-system-x86 (PID 4711)  socket /run/vm0.sock
+├─ cgroup  /sys/fs/cgroup/bellhopd.service/workers-0  61 MiB of 2 GiB
+│       35 of 256 threads  weight 100  2 KILLED
 ├─ features  USER_MODE_SUBMISSION
 ├─ counted  1,234,567 packets  0 bytes  0 rings  0 interrupts  0 requests
 │       0 notifies  0 victims  0 ms of engines
@@ -267,6 +283,19 @@ guest  packets   bytes      rings   requests  notifies  engines
     1  2.50 M/s  44.1 GB/s  950 /s   12.0 /s      0 /s     42 %
 ";
     assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn workers_without_cgroups_are_shown_with_the_reason() {
+    let shown = |cgroups| {
+        let adapter = Adapter { cgroups, ..Adapter::default() };
+        render(&Snapshot { adapter, ..Snapshot::default() }, &[], false)
+    };
+    let missing = Some("other processes are in /a".to_owned());
+    let text = shown(Some(Cgroups { missing, ..Cgroups::default() }));
+    assert!(text.contains("cgroups    none: other processes are in /a\n"), "{text}");
+    // Without workers, and within a guest.
+    assert!(!shown(None).contains("cgroups"));
 }
 
 #[test]

@@ -4,8 +4,12 @@
 //!
 //! It is this test's own executable. A kernel's entry point says what becomes of the worker that compiles or executes
 //! it; nothing is computed.
+#![allow(dead_code, reason = "each test file uses a part")]
 
-use super::taken_over::Memory;
+pub mod taken_over;
+
+use bellhop_guest::client::Client;
+use bellhop_guest_umd::{Arguments, Error, Kernel, KernelError, QueueFault};
 use bellhop_worker::messages::{
     Done, Loaded, MAX_REQUEST, Message, Missing, NotLoaded, Ready, Refused, Request, Text,
     Unmapped, Wild,
@@ -19,11 +23,16 @@ use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{IoSlice, IoSliceMut, stdin};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, stdin};
 use std::mem::MaybeUninit;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
+use taken_over::Memory;
 use zerocopy::IntoBytes;
+
+/// Any SPIR-V: nobody compiles it.
+const SPIRV: &[u8] = include_bytes!("../../../../device/worker/kernels/touch.spv");
 
 /// Says how a worker begins. Without it, this process is no worker.
 const BEGINS: &str = "BELLHOP_TEST_WORKER";
@@ -43,14 +52,51 @@ pub const NONSENSE: &str = "nonsense";
 const SCRIPT: &str = r#"case $1 in
 list) echo '{"devices":[{"name":"N","kind":"cpu","api":"1.4.305","driver":"D 1","limits":{"work_group_size":[64,64,64],"work_group_invocations":64,"work_groups":[9,9,9],"shared_memory":1024,"push_constants":256,"descriptor_alignment":16,"descriptor_range":4096,"import_alignment":4096}}]}' ;;
 test) echo '{"found":{"usable":{"pointers":true}}}' ;;
-*) exec "$0" --exact bad_workers::program::this_process_is_a_worker --ignored --nocapture ;;
+*) exec "$0" --exact stand_in::this_process_is_a_worker --ignored --nocapture ;;
 esac"#;
 
 /// The words of the command line of workers that begin in this way.
 pub fn words(begins: &str) -> Vec<OsString> {
-    let executable = std::env::current_exe().unwrap().into_os_string();
+    words_at(&std::env::current_exe().unwrap(), begins)
+}
+
+/// As [`words`], where this executable is at another path.
+pub fn words_at(executable: &Path, begins: &str) -> Vec<OsString> {
     let variable = format!("{BEGINS}={begins}").into();
-    vec![variable, "sh".into(), "-c".into(), SCRIPT.into(), executable]
+    vec![variable, "sh".into(), "-c".into(), SCRIPT.into(), executable.into()]
+}
+
+/// A kernel that does what its entry point says.
+pub fn kernel(client: &Client, entry_point: &str) -> Result<Kernel, KernelError> {
+    Kernel::from_spirv(&client.device, SPIRV, entry_point).push_constants(8).create()
+}
+
+/// Executes a kernel with the address of the client's memory.
+pub fn execute(client: &mut Client, kernel: &Kernel) -> Result<(), Error> {
+    let mut arguments = Arguments::new();
+    arguments.address(client.va(0));
+    client.commands.reset();
+    client.commands.dispatch_kernel(kernel, [1; 3], &arguments)?;
+    let value = client.submit()?;
+    client.finish(value)
+}
+
+/// Why the queue, or the kernel, was lost.
+#[track_caller]
+pub fn fault(lost: Result<(), Error>, what: &str) -> QueueFault {
+    match lost {
+        Err(Error::QueueLost { fault: Some(fault), .. } | Error::KernelFault { fault, .. }) => {
+            fault
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+/// Another queue, after one was lost.
+pub fn renew(client: &mut Client) {
+    let context = client.device.create_context(0).unwrap();
+    client.queue = context.create_user_mode_queue(4096).unwrap();
+    client.context = context;
 }
 
 /// As [`words`] of good workers, whose kernels `run_until_told` end when this pipe is opened for writing.
@@ -136,7 +182,7 @@ fn this_process_is_a_worker() {
                 let address = u64::from_le_bytes(argument.unwrap_or_default());
                 let name = &kernels[&kernel];
                 if !memory.execute(&owner, count, name, address) {
-                    execute(&owner, count, name, address);
+                    carry_out(&owner, count, name, address);
                 }
             }
             Ok(_) => {}
@@ -146,6 +192,38 @@ fn this_process_is_a_worker() {
 
 fn crash() {
     let _ = kill_process(getpid(), Signal::KILL);
+}
+
+/// Takes memory until there is none.
+fn hoard() {
+    const PIECE: usize = 16 << 20;
+    let mut all = Vec::new();
+    loop {
+        let mut piece = vec![0_u8; PIECE];
+        piece.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        all.push(piece);
+    }
+}
+
+/// Starts a process that outlives this one, and then threads until there can be no more. They stay. Returns why there is
+/// not another one.
+fn swarm() -> io::Error {
+    let mut child = Command::new("sleep");
+    child.arg("1000000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child.spawn().unwrap();
+    // It does not end before this process does.
+    std::thread::spawn(move || child.wait());
+    loop {
+        let thread = std::thread::Builder::new().stack_size(1 << 16);
+        let idle = || {
+            loop {
+                std::thread::park();
+            }
+        };
+        if let Err(error) = thread.spawn(idle) {
+            return error;
+        }
+    }
 }
 
 /// What becomes of a worker that compiles a kernel.
@@ -174,11 +252,13 @@ fn compile(owner: &Owner<'_>, kernel: u32, name: &str) {
 }
 
 /// What becomes of a worker that executes a kernel: the first of `count` dispatches. Its argument may be an address.
-fn execute(owner: &Owner<'_>, count: u32, name: &str, address: u64) {
+fn carry_out(owner: &Owner<'_>, count: u32, name: &str, address: u64) {
     let missing = Missing { slot: 0, store: 0, address };
     match name {
         "run_crashes" => crash(),
         "run_is_silent" => {}
+        "run_hoards" => hoard(),
+        "run_swarms" if swarm().kind() == ErrorKind::WouldBlock => owner.tell(&Done { count }),
         "run_until_told" => {
             // Opened once somebody opens the other end.
             let _ = std::fs::File::open(std::env::var_os(TOLD).unwrap());

@@ -3,7 +3,7 @@
 //! What a worker does that was taken over: it has its guest's memory, and everything that Linux lets it do. It is in no
 //! sandbox, so that nothing here depends on what a sandbox refuses.
 
-use super::program::Owner;
+use super::Owner;
 use bellhop_worker::messages::{Done, Map, Missing, Request, Unmap, Unmapped};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{pread, pwrite};
