@@ -11,6 +11,7 @@ pub mod container;
 pub mod guest_binary;
 pub mod harness;
 pub mod hosted;
+pub mod hostile_worker;
 pub mod inspect;
 pub mod lines;
 pub mod link;

@@ -7,7 +7,7 @@
 //! A Vulkan driver compiles and executes what guests wrote. It may crash, hang or compute wrongly, so only
 //! `bellhop-worker` loads it. [`probe`] starts workers to test this machine's devices, and [`report`] has the results.
 //! [`owner`] starts a worker that runs kernels, gives it memory page by page, and ends it. [`mod@bench`] measures what that
-//! costs over the same Vulkan in one process.
+//! costs over the same Vulkan in one process. [`processors`] and [`sandbox`] are what a worker gives up.
 
 #[expect(clippy::disallowed_methods, reason = "a command that measures")]
 pub mod bench;
@@ -28,3 +28,5 @@ mod serve;
 mod socket;
 mod vulkan;
 mod waiting;
+
+pub use serve::{processors, sandbox};

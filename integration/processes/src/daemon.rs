@@ -38,6 +38,8 @@ pub struct Options<'a> {
     /// The words of the command line of workers, as `bellhopd --worker` takes them; if empty, workers are this
     /// executable, with this machine's Vulkan.
     pub worker: &'a [OsString],
+    /// Whether it logs errors alone by default: its guests do what it warns of.
+    pub quiet: bool,
 }
 
 /// The options of `bellhopd` that make these words the command line of its workers.
@@ -56,7 +58,7 @@ impl Daemon {
     /// # Errors
     /// When a socket cannot be made, or the daemon cannot be started.
     pub fn start<P: AsRef<Path>>(sockets: &[P], options: Options<'_>) -> anyhow::Result<Self> {
-        let Options { config, control, operator, worker } = options;
+        let Options { config, control, operator, worker, quiet } = options;
         let mut command = process::this_executable()?;
         command.args(["daemon", "--"]);
         if let Some(control) = control {
@@ -81,7 +83,7 @@ impl Daemon {
         command.arg("--config").args(config);
         // People want a report, not the daemon's log.
         if std::env::var_os("BELLHOP_LOG").is_none() {
-            command.env("BELLHOP_LOG", "warn");
+            command.env("BELLHOP_LOG", if quiet { "error" } else { "warn" });
         }
         // Ctrl-C is for bellhop, which ends the guest first.
         command.process_group(0);

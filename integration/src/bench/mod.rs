@@ -12,6 +12,7 @@ mod setting;
 mod viewer;
 
 use crate::hosted::Outcome;
+use crate::hostile_worker;
 use anyhow::{Context, bail};
 use bellhop_guest::bench::{self, Configuration, Delivery, Measured, Suite};
 use bellhop_guest::cli::{BenchArguments, PlaceArguments};
@@ -53,6 +54,30 @@ impl Processors {
     }
 }
 
+/// The daemon's workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Workers {
+    /// Those that the command line asks for.
+    OwnVulkan,
+    /// Those of [`hostile_worker`], outside the sandbox.
+    Hostile,
+    /// The same in the sandbox.
+    HostileAndConfined,
+}
+
+impl Workers {
+    /// The words of their command line. `asked_for` are those that the command line asks for.
+    fn words(self, asked_for: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+        let confined = match self {
+            Self::OwnVulkan => return Ok(asked_for.to_vec()),
+            Self::Hostile => false,
+            Self::HostileAndConfined => true,
+        };
+        let executable = std::env::current_exe().context("cannot find bellhop's own executable")?;
+        Ok(hostile_worker::Conduct { confined, ..Default::default() }.words(&executable))
+    }
+}
+
 /// The suites to measure on one daemon.
 struct Stage {
     suites: &'static [Suite],
@@ -61,15 +86,17 @@ struct Stage {
     guests: usize,
     processors: Processors,
     measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
+    workers: Workers,
 }
 
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 13] = [
     Stage {
         suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
         config: "",
         guests: 1,
         processors: Processors::Apart,
         measure: in_guest,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Stream],
@@ -77,6 +104,7 @@ const STAGES: [Stage; 11] = [
         guests: 1,
         processors: Processors::Others,
         measure: in_guest,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::OneProcessor],
@@ -84,6 +112,7 @@ const STAGES: [Stage; 11] = [
         guests: 1,
         processors: Processors::Shared,
         measure: in_guest,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Fence],
@@ -91,6 +120,7 @@ const STAGES: [Stage; 11] = [
         guests: 1,
         processors: Processors::All,
         measure: in_guest,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Doorbells],
@@ -98,6 +128,7 @@ const STAGES: [Stage; 11] = [
         guests: 1,
         processors: Processors::Apart,
         measure: in_guest,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Queues],
@@ -106,6 +137,7 @@ const STAGES: [Stage; 11] = [
         guests: 1,
         processors: Processors::Apart,
         measure: in_guest_once,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Display],
@@ -113,6 +145,7 @@ const STAGES: [Stage; 11] = [
         guests: 1,
         processors: Processors::Apart,
         measure: display::run,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Idle],
@@ -120,6 +153,7 @@ const STAGES: [Stage; 11] = [
         guests: idle::GUESTS,
         processors: Processors::All,
         measure: idle::run,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Oversubscription],
@@ -127,6 +161,7 @@ const STAGES: [Stage; 11] = [
         guests: oversubscription::MOST_GUESTS,
         processors: Processors::Apart,
         measure: oversubscription::run,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Kernel],
@@ -134,13 +169,31 @@ const STAGES: [Stage; 11] = [
         guests: kernel::GUESTS,
         processors: Processors::All,
         measure: kernel::run,
+        workers: Workers::OwnVulkan,
     },
     Stage {
         suites: &[Suite::Hostile],
-        config: "[adapter]\nhang_limit = 0\n",
-        guests: 3,
+        config: hostile::CONFIG,
+        guests: hostile::GUESTS,
         processors: Processors::Apart,
         measure: hostile::run,
+        workers: Workers::OwnVulkan,
+    },
+    Stage {
+        suites: &[Suite::Hostile],
+        config: hostile::CONFIG,
+        guests: hostile::GUESTS,
+        processors: Processors::Apart,
+        measure: hostile::beside_workers,
+        workers: Workers::Hostile,
+    },
+    Stage {
+        suites: &[Suite::Hostile],
+        config: hostile::CONFIG,
+        guests: hostile::GUESTS,
+        processors: Processors::Apart,
+        measure: hostile::beside_confined_workers,
+        workers: Workers::HostileAndConfined,
     },
 ];
 
@@ -195,11 +248,13 @@ pub fn run(
                 continue;
             }
             let names: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
-            daemon.extend(names.iter().map(|name| (name.clone(), stage.config.to_owned())));
-            all_suites.extend_from_slice(&names);
             output::note(format_args!("measuring {}", names.join(", ")));
+            // A suite may have several stages, with one configuration.
+            all_suites.extend(names.into_iter().filter(|name| !daemon.contains_key(name)));
+            daemon.extend(suites.iter().map(|suite| (suite.name(), stage.config.to_owned())));
+            let worker = stage.workers.words(worker)?;
             tokio::select! {
-                done = run_stage(stage, suites, arguments, place, worker, measured) => measured = done?,
+                done = run_stage(stage, suites, arguments, place, &worker, measured) => measured = done?,
                 () = signals.received() => return Ok(Outcome::Interrupted),
             }
         }
@@ -239,6 +294,7 @@ async fn run_stage(
         config: Some(config.path()),
         control: Some(&control),
         worker,
+        quiet: stage.workers != Workers::OwnVulkan,
         ..Options::default()
     };
     let start = || Daemon::start(&sockets, options);

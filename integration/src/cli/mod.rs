@@ -16,6 +16,7 @@ mod vulkan;
 
 use crate::bench;
 use crate::hosted::{self, Outcome, WORKER};
+use crate::hostile_worker;
 use anyhow::Context as _;
 use bellhop_device::cgroup;
 use bellhop_device::service::Worker;
@@ -230,6 +231,9 @@ Examples:
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// A program in the place of a worker's that does what one might that is broken or taken over, for tests
+    #[command(hide = true)]
+    HostileWorker(hostile_worker::Arguments),
     /// bellhop-guest, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Guest {
@@ -494,6 +498,7 @@ pub fn main() -> ExitCode {
                 std::iter::once("bellhop-worker".into()).chain(arguments),
             );
         }
+        Command::HostileWorker(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),

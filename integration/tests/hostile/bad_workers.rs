@@ -3,19 +3,24 @@
 //! Workers that are broken or taken over: each costs its guest a kernel or a queue, with the reason, and another guest
 //! nothing.
 
+mod confined;
+mod dying;
 mod places;
 mod stopping;
 
+use crate::named_kernels::{execute, fault, kernel, renew};
 use crate::neighbour::Neighbour;
-use crate::stand_in::{self as program, execute, fault, kernel, renew};
-use crate::support::{self, Daemon, await_that, run};
+use crate::support::{self, Daemon, await_that, bellhop, run};
 use crate::workers::{Over, children};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest_umd::{Adapter, Arguments, Error, KernelError};
+use bellhop_integration::hostile_worker::{Begins, Conduct};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::event::FaultReason;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +29,11 @@ use std::time::{Duration, Instant};
 const CONFIGURATION: &str = "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\ntimeout = \"1s\"\n\
      kernel_compile_timeout = \"300ms\"\nkernel_processors = 1\n\
      [guest]\nworker_start_burst = 10000\n";
+
+/// The words of the command line of workers that conduct themselves so.
+fn hostile(conduct: &Conduct) -> Vec<OsString> {
+    conduct.words(Path::new(bellhop().get_program()))
+}
 
 fn client(process: Adapter) -> Client {
     Client::new(process, Shape::default()).unwrap()
@@ -72,7 +82,7 @@ fn beside_another_that_counts(daemon: &Daemon, attack: impl FnOnce(Adapter, &Ato
 
 #[test]
 fn a_compiler_that_crashes_hangs_or_says_nonsense_costs_that_kernel_alone() {
-    let daemon = Daemon::start_with_workers(2, CONFIGURATION, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, CONFIGURATION, &hostile(&Conduct::default()));
     let rounds = beside_another(&daemon, |process| {
         let mut client = client(process);
         let before = kernel(&client, "before").unwrap();
@@ -113,7 +123,7 @@ fn a_compiler_that_crashes_hangs_or_says_nonsense_costs_that_kernel_alone() {
 
 #[test]
 fn a_worker_that_lies_dies_or_hangs_costs_the_queue_that_it_executes_alone() {
-    let daemon = Daemon::start_with_workers(2, CONFIGURATION, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, CONFIGURATION, &hostile(&Conduct::default()));
     let rounds = beside_another(&daemon, |process| {
         // Another process of the same guest, with a queue on the same engine.
         let mut sibling = client(process.open_process().unwrap());
@@ -156,7 +166,7 @@ fn a_worker_that_lies_dies_or_hangs_costs_the_queue_that_it_executes_alone() {
 /// It has a page of its guest's mapped, and does not answer when that is taken back.
 #[test]
 fn a_worker_that_forgets_no_memory_is_killed_before_the_memory_is_anybody_else_s() {
-    let daemon = Daemon::start_with_workers(2, CONFIGURATION, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, CONFIGURATION, &hostile(&Conduct::default()));
     beside_another(&daemon, |process| {
         let mut client = client(process);
         let deaf = kernel(&client, "run_faults").unwrap();
@@ -178,11 +188,12 @@ fn a_worker_that_forgets_no_memory_is_killed_before_the_memory_is_anybody_else_s
 #[test]
 fn workers_that_do_not_start_are_why_there_is_no_kernel_and_nothing_else_fails() {
     for (begins, why) in [
-        (program::ENDS, "ended"),
-        (program::REFUSES, "it wants no kernels"),
-        (program::NONSENSE, "when it could not"),
+        (Begins::Ends, "ended"),
+        (Begins::Refuses, "it wants no kernels"),
+        (Begins::Nonsense, "when it could not"),
     ] {
-        let daemon = Daemon::start_with_workers(2, CONFIGURATION, &program::words(begins));
+        let conduct = Conduct { begins, ..Conduct::default() };
+        let daemon = Daemon::start_with_workers(2, CONFIGURATION, &hostile(&conduct));
         let [guest, other] = [0, 1].map(|number| support::guest(&daemon, number));
         let process = support::adapter_of(&guest);
         let sibling = Neighbour::of_process(process.open_process().unwrap());
@@ -190,7 +201,7 @@ fn workers_that_do_not_start_are_why_there_is_no_kernel_and_nothing_else_fails()
         for _ in 0..3 {
             match kernel(&client, "main") {
                 Err(KernelError::NoWorker { text, .. }) => assert!(text.contains(why), "{text}"),
-                other => panic!("{begins}: {other:?}"),
+                other => panic!("{begins:?}: {other:?}"),
             }
             doorbells.iter_mut().for_each(Neighbour::work);
         }
@@ -202,7 +213,7 @@ fn workers_that_do_not_start_are_why_there_is_no_kernel_and_nothing_else_fails()
 fn a_guest_has_workers_started_as_often_as_it_may_and_its_neighbour_waits_for_none_of_that() {
     let configuration = "[adapter]\nengine_idle = \"0s\"\n\
          [guest]\nworker_starts_per_second = 20\nworker_start_burst = 4\n";
-    let daemon = Daemon::start_with_workers(2, configuration, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, configuration, &hostile(&Conduct::default()));
     let start = Instant::now();
     let tries = 30;
     let rounds = beside_another(&daemon, |process| {
@@ -237,7 +248,7 @@ fn a_guest_has_workers_started_as_often_as_it_may_and_its_neighbour_waits_for_no
 fn a_queue_that_waits_until_a_worker_may_be_started_is_no_hang_and_can_be_destroyed() {
     let configuration = "[adapter]\nengine_idle = \"0s\"\ntimeout = \"100ms\"\n\
          [guest]\nworker_starts_per_second = 1\nworker_start_burst = 1\n";
-    let daemon = Daemon::start_with_workers(1, configuration, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(1, configuration, &hostile(&Conduct::default()));
     let guest = support::guest(&daemon, 0);
     let process = support::adapter_of(&guest);
     let [mut waits, mut held] = [(); 2].map(|()| client(process.open_process().unwrap()));
@@ -270,7 +281,7 @@ fn a_queue_that_waits_until_a_worker_may_be_started_is_no_hang_and_can_be_destro
 /// The test is in the daemon's cgroup, so that there is none to divide.
 #[test]
 fn a_daemon_without_cgroups_says_once_why_and_tells_tools() {
-    let daemon = Daemon::start_with_workers(1, CONFIGURATION, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(1, CONFIGURATION, &hostile(&Conduct::default()));
     let line = daemon.await_log("workers have no cgroups: their own limits alone bound them");
     let guest = support::guest(&daemon, 0);
     let mut client = client(support::adapter_of(&guest));

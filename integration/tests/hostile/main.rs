@@ -12,10 +12,10 @@ mod holes;
 mod killed;
 mod limits;
 mod log;
+#[path = "../support/named_kernels.rs"]
+mod named_kernels;
 mod neighbour;
 mod restart;
-#[path = "../support/stand_in/mod.rs"]
-mod stand_in;
 #[path = "../support/mod.rs"]
 mod support;
 mod workers;

@@ -3,12 +3,13 @@
 //! The cgroups of guests' workers, on a host whose systemd starts the daemon with the unit that its package has. The host
 //! is a VM. Workers there are a program that takes what it gets.
 
-use crate::stand_in::{self, execute, fault, kernel, renew};
+use crate::named_kernels::{execute, fault, kernel, renew};
 use crate::support::{await_that, run, text, vms};
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest::inspect;
 use bellhop_guest_umd::Adapter;
+use bellhop_integration::hostile_worker::{Conduct, HOARDS, SWARMS};
 use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::snapshot::{Cgroup, Snapshot};
@@ -66,7 +67,7 @@ fn a_daemon_that_systemd_starts_bounds_the_workers_of_each_guest_by_a_cgroup() {
     host.program(&LOOK[1..], &std::env::current_exe().unwrap());
     // The unit starts the daemon as it is; what differs is the workers' program.
     let daemon = folder.path().join("bellhopd");
-    let words = stand_in::words_at(Path::new(LOOK), stand_in::GOOD);
+    let words = Conduct::default().words(Path::new(BELLHOP));
     let words = words.iter().map(|word| format!("--worker={}", word.to_str().unwrap()));
     let words: Vec<_> = words.collect();
     let words = shlex::try_join(words.iter().map(String::as_str)).unwrap();
@@ -238,8 +239,8 @@ fn a_host_is_looked_at() {
 
     step("memory until there is no more");
     let rounds = beside(&mut other, || {
-        let hoards = kernel(&first, "run_hoards").unwrap();
-        let fault = fault(execute(&mut first, &hoards), "run_hoards");
+        let hoards = kernel(&first, HOARDS).unwrap();
+        let fault = fault(execute(&mut first, &hoards), HOARDS);
         assert_eq!(fault.reason, FaultReason::KERNEL_LOST, "{fault}");
         println!("the guest is told: {fault}");
     });
@@ -254,7 +255,7 @@ fn a_host_is_looked_at() {
 
     step("threads until there is no other one");
     let rounds = beside(&mut other, || {
-        let swarms = kernel(&first, "run_swarms").unwrap();
+        let swarms = kernel(&first, SWARMS).unwrap();
         // It ends when Linux has refused one for now (EAGAIN).
         execute(&mut first, &swarms).unwrap();
     });

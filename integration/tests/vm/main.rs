@@ -8,9 +8,9 @@ mod cloud_hypervisor;
 mod displays;
 mod kernels;
 mod links;
+#[path = "../support/named_kernels.rs"]
+mod named_kernels;
 mod secrets;
-#[path = "../support/stand_in/mod.rs"]
-mod stand_in;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;

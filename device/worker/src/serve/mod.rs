@@ -12,7 +12,7 @@ mod faults;
 mod imports;
 mod lane;
 mod memory;
-mod processors;
+pub mod processors;
 mod progress;
 mod roles;
 pub mod sandbox;

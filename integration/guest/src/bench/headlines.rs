@@ -31,7 +31,7 @@ const fn headline(name: &'static str, aim: Aim, suite: Suite) -> Headline {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 36] = {
+pub const HEADLINES: [Headline; 49] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -71,6 +71,67 @@ pub const HEADLINES: [Headline; 36] = {
         headline("display_viewed_cpu_fraction", AtMost(0.005), Display),
         headline("display_no_longer_viewed_wakeups_per_second", AtMost(0.0), Display),
         headline("neighbour_share_beside_hostile_guest", Aim::None, Suite::Hostile),
+        headline(
+            "neighbour_beside_unstoppable_worker_over_honest_throughput",
+            AtLeast(0.9),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_unstoppable_worker_longest_request_ns",
+            AtMost(100e6),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_slowly_dying_worker_over_honest_throughput",
+            AtLeast(0.9),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_slowly_dying_worker_longest_request_ns",
+            AtMost(100e6),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_spinning_worker_over_honest_throughput",
+            AtLeast(0.9),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_spinning_worker_longest_request_ns",
+            AtMost(100e6),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_confined_unstoppable_worker_over_honest_throughput",
+            AtLeast(0.9),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_confined_unstoppable_worker_longest_request_ns",
+            AtMost(100e6),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_confined_slowly_dying_worker_over_honest_throughput",
+            AtLeast(0.9),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_confined_slowly_dying_worker_longest_request_ns",
+            AtMost(100e6),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_confined_spinning_worker_over_honest_throughput",
+            AtLeast(0.9),
+            Suite::Hostile,
+        ),
+        headline(
+            "neighbour_beside_confined_spinning_worker_longest_request_ns",
+            AtMost(100e6),
+            Suite::Hostile,
+        ),
+        headline("neighbour_beside_workers_devices_lost", AtMost(0.0), Suite::Hostile),
     ]
 };
 

@@ -34,7 +34,7 @@ pub enum Suite {
     Idle,
     /// One engine, shared by more and more guests; only from the host
     Oversubscription,
-    /// A guest beside a hostile guest; only from the host
+    /// A guest beside a hostile guest, a hostile front end, and workers that were taken over; only from the host
     Hostile,
 }
 

@@ -3,6 +3,7 @@
 //! A guest beside a front end that punches holes into the memory that its engine works in.
 
 use super::neighbour::Neighbour;
+use crate::bench::oversubscription::LOOK;
 use crate::bench::setting::Setting;
 use anyhow::Context;
 use bellhop_guest::bench::Measured;
@@ -28,8 +29,13 @@ pub(super) fn run(
     measured: &mut Measured,
 ) -> anyhow::Result<()> {
     for _ in 0..setting.options(&[]).repetitions {
-        let honest = neighbour.work_beside(&|stop| conduct(setting, false, stop))?;
-        let punching = neighbour.work_beside(&|stop| conduct(setting, true, stop))?;
+        let mut beside = |punches| {
+            neighbour.work_beside(LOOK, &|beside| {
+                beside.has_begun();
+                conduct(setting, punches, beside.stop)
+            })
+        };
+        let (honest, punching) = (beside(false)?, beside(true)?);
         punching.over(&honest, "hole", measured);
     }
     Ok(())

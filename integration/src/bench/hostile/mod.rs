@@ -4,6 +4,7 @@
 
 mod holes;
 mod neighbour;
+mod workers;
 
 use super::oversubscription::{LOOK, Load, Wait};
 use super::setting::Setting;
@@ -16,7 +17,12 @@ use neighbour::Neighbour;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+pub(super) use workers::{beside_confined_workers, beside_workers};
 
+/// A guest may hang any number of times.
+pub(super) const CONFIG: &str = "[adapter]\nhang_limit = 0\n";
+/// Guests: a neighbour, one that is as busy, and a hostile one.
+pub(super) const GUESTS: usize = 3;
 /// How long the hostile guest takes to reach its full speed.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -25,12 +31,12 @@ pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> an
     let socket = setting.sockets.get(2).context("there is no third socket")?;
     let guest = FakeGuest::connect(socket, GuestOptions::default())?;
     for repetition in 0..setting.options(&[]).repetitions {
-        let alone = rate(&mut neighbour, Fence::poll)?;
+        let alone = rate(&mut neighbour, Fence::poll, LOOK)?;
         let busy = beside_a_busy_guest(&mut busy, &mut neighbour)?;
         let hostile = Hostile::begin(&guest, repetition)?;
         thread::sleep(SETTLE);
-        let hostile_rate = rate(&mut neighbour, Fence::poll);
-        let blocked = rate(&mut neighbour, Fence::wait);
+        let hostile_rate = rate(&mut neighbour, Fence::poll, LOOK);
+        let blocked = rate(&mut neighbour, Fence::wait, LOOK);
         drop(hostile);
         let hostile_rate = hostile_rate?;
         let rates = [
@@ -54,20 +60,20 @@ fn beside_a_busy_guest(busy: &mut Load, neighbour: &mut Load) -> anyhow::Result<
     thread::scope(|scope| {
         let working = scope.spawn(|| busy.run(Fence::poll, &stop, &AtomicU64::new(0)));
         thread::sleep(SETTLE);
-        let rate = rate(neighbour, Fence::poll);
+        let rate = rate(neighbour, Fence::poll, LOOK);
         stop.store(true, Ordering::Relaxed);
         working.join().map_err(|_| anyhow!("a guest's thread panicked"))??;
         rate
     })
 }
 
-/// The load's submissions a second.
-fn rate(load: &mut Load, wait: Wait) -> anyhow::Result<f64> {
+/// The load's submissions a second, in so much time.
+fn rate(load: &mut Load, wait: Wait, look: Duration) -> anyhow::Result<f64> {
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         let working = scope.spawn(|| load.run(wait, &stop, &done));
         let (before, start) = (done.load(Ordering::Relaxed), Instant::now());
-        thread::sleep(LOOK);
+        thread::sleep(look);
         let (after, time) = (done.load(Ordering::Relaxed), start.elapsed());
         stop.store(true, Ordering::Relaxed);
         working.join().map_err(|_| anyhow!("a guest's thread panicked"))??;

@@ -4,19 +4,40 @@
 
 use super::rate;
 use crate::bench::oversubscription::Load;
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use bellhop_guest::bench::Measured;
 use bellhop_guest::bench::kernel;
 use bellhop_guest_umd::{Adapter, Fence};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Round trips that are timed.
-const ROUND_TRIPS: u64 = 2000;
+const ROUND_TRIPS: u64 = 500;
 
-/// What another guest does until the flag is set.
-pub(super) type Conduct<'a> = dyn Fn(&AtomicBool) -> anyhow::Result<()> + Sync + 'a;
+/// What another guest is told, and tells.
+pub(super) struct Beside<'a> {
+    /// Set when it is to end.
+    pub(super) stop: &'a AtomicBool,
+    begun: SyncSender<()>,
+}
+
+impl Beside<'_> {
+    /// It does by now what the neighbour is to be measured beside.
+    pub(super) fn has_begun(&self) {
+        // Once is enough.
+        let _ = self.begun.try_send(());
+    }
+
+    /// Whether it is to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What another guest does until it is told to end.
+pub(super) type Conduct<'a> = dyn Fn(&Beside<'_>) -> anyhow::Result<()> + Sync + 'a;
 
 /// A guest that works, submits now and then, and sends requests, in a process for each.
 pub(super) struct Neighbour {
@@ -43,20 +64,33 @@ impl Neighbour {
         Ok(Self { load, round_trips, requests })
     }
 
-    /// Works beside a guest that conducts itself so.
-    pub(super) fn work_beside(&mut self, conduct: &Conduct<'_>) -> anyhow::Result<Noticed> {
+    /// Works beside a guest that conducts itself so, for so much time and some round trips. Fails if that costs it a queue
+    /// or a device.
+    pub(super) fn work_beside(
+        &mut self,
+        look: Duration,
+        conduct: &Conduct<'_>,
+    ) -> anyhow::Result<Noticed> {
         let stop = AtomicBool::new(false);
         thread::scope(|threads| {
-            let other = threads.spawn(|| conduct(&stop));
+            let (begun, begins) = sync_channel(1);
+            let stop = &stop;
+            let other = threads.spawn(move || conduct(&Beside { stop, begun }));
+            // If it fails instead, its own error tells why.
+            let has_begun = begins.recv().is_ok();
             let Self { load, round_trips, requests } = self;
-            let asking = threads.spawn(|| longest_request(requests, &stop));
-            let noticed = rate(load, Fence::poll)
-                .and_then(|rate| Ok((rate, round_trips.round_trips(ROUND_TRIPS)?.p99)));
+            let asking = threads.spawn(|| longest_request(requests, stop));
+            let mut notice = || -> anyhow::Result<_> {
+                ensure!(has_begun, "the other guest did not begin");
+                let rate = rate(load, Fence::poll, look)?;
+                Ok((rate, round_trips.round_trips(ROUND_TRIPS)?.p99))
+            };
+            let noticed = notice();
             stop.store(true, Ordering::Relaxed);
             let ended = |_| anyhow!("a guest's thread panicked");
-            let request = asking.join().map_err(ended)??;
+            let request = asking.join().map_err(ended)?;
             other.join().map_err(ended)??;
-            let (rate, round_trip_ns) = noticed?;
+            let ((rate, round_trip_ns), request) = (noticed?, request?);
             Ok(Noticed { rate, round_trip_ns, request })
         })
     }

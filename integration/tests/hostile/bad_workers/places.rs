@@ -3,10 +3,11 @@
 //! What guests' kernels take of the host is shared and counted: the places of workers, descriptors, and the time that
 //! compiling takes.
 
-use super::{CONFIGURATION, beside_another, client, execute, kernel, program};
+use super::{CONFIGURATION, beside_another, client, execute, hostile, kernel};
 use crate::support::{self, Daemon, await_that};
 use bellhop_guest::client::Client;
 use bellhop_guest_umd::{Arguments, Error, Kernel};
+use bellhop_integration::hostile_worker::{Conduct, TAKES_LONG};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs::{self, File};
 use std::path::Path;
@@ -49,7 +50,7 @@ fn begin((client, kernel): &mut (Client, Kernel)) -> u64 {
 
 #[test]
 fn a_guest_within_its_share_of_places_keeps_them_whatever_another_one_wants() {
-    let daemon = Daemon::start_with_workers(2, &places(2, 2), &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, &places(2, 2), &hostile(&Conduct::default()));
     let modest = support::guest(&daemon, 0);
     let mut within = runner(client(support::adapter_of(&modest)), "main");
     let id = latest(&daemon);
@@ -71,7 +72,7 @@ fn a_guest_within_its_share_of_places_keeps_them_whatever_another_one_wants() {
 
 #[test]
 fn a_guest_beyond_its_share_of_places_loses_one_to_a_guest_that_has_none() {
-    let daemon = Daemon::start_with_workers(2, &places(2, 2), &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, &places(2, 2), &hostile(&Conduct::default()));
     let greedy = support::guest(&daemon, 0);
     let process = support::adapter_of(&greedy);
     let id = latest(&daemon);
@@ -97,7 +98,7 @@ fn a_start_that_another_guest_has_caused_is_not_charged() {
     let configuration = "[adapter]\nengine_idle = \"0s\"\nkernel_workers = 2\n\
          kernel_workers_per_guest = 2\n\
          [guest]\nworker_starts_per_second = 1\nworker_start_burst = 3\n";
-    let daemon = Daemon::start_with_workers(2, configuration, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, configuration, &hostile(&Conduct::default()));
     let [guest, other] = [0, 1].map(|number| support::guest(&daemon, number));
     let process = support::adapter_of(&guest);
     let mut all = [(); 2].map(|()| runner(client(process.open_process().unwrap()), "main"));
@@ -119,8 +120,8 @@ fn a_guest_that_is_suspended_keeps_no_place_from_another_and_loses_no_work() {
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
     mknodat(CWD, &told, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let words = program::words_that_are_told(&told);
-    let daemon = Daemon::start_with_workers(2, &places(1, 1), &words);
+    let conduct = Conduct { told: Some(told.clone()), ..Conduct::default() };
+    let daemon = Daemon::start_with_workers(2, &places(1, 1), &hostile(&conduct));
     let [guest, other] = [0, 1].map(|number| support::guest(&daemon, number));
     let mut suspended = runner(client(support::adapter_of(&guest)), "run_until_told");
     let value = begin(&mut suspended);
@@ -151,7 +152,7 @@ fn descriptors(daemon: &Daemon) -> usize {
 
 #[test]
 fn a_guest_s_kernels_take_no_descriptors_of_the_daemon_s_however_many_they_are() {
-    let daemon = Daemon::start_with_workers(1, CONFIGURATION, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(1, CONFIGURATION, &hostile(&Conduct::default()));
     let guest = support::guest(&daemon, 0);
     let (mut client, first) = runner(client(support::adapter_of(&guest)), "main");
     execute(&mut client, &first).unwrap();
@@ -170,7 +171,7 @@ fn a_guest_s_kernels_take_no_descriptors_of_the_daemon_s_however_many_they_are()
 fn a_guest_whose_kernels_take_long_to_compile_waits_and_its_neighbour_does_not() {
     let configuration = "[adapter]\nengine_idle = \"0s\"\n\
          [guest]\nkernel_compile_time_per_second = \"500ms\"\nkernel_compile_burst = \"100ms\"\n";
-    let daemon = Daemon::start_with_workers(2, configuration, &program::words(program::GOOD));
+    let daemon = Daemon::start_with_workers(2, configuration, &hostile(&Conduct::default()));
     let start = Instant::now();
     let rounds = beside_another(&daemon, |process| {
         let client = client(process);
@@ -180,7 +181,7 @@ fn a_guest_whose_kernels_take_long_to_compile_waits_and_its_neighbour_does_not()
     });
     println!("{rounds} rounds beside a guest that compiles");
     // The third begins when the first two are paid. Linux counts in ticks.
-    let least = 2 * (2 * program::TAKES_LONG - Duration::from_millis(100 + 2 * 10));
+    let least = 2 * (2 * TAKES_LONG - Duration::from_millis(100 + 2 * 10));
     assert!(start.elapsed() >= least, "{:?}, not {least:?}", start.elapsed());
     daemon.await_log("its kernels took too long to compile");
 }

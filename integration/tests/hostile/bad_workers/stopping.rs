@@ -4,12 +4,12 @@
 
 use super::{
     CONFIGURATION, beside_another, beside_another_that_counts, client, execute, fault, flush,
-    kernel, leaves_nothing, program, renew,
+    hostile, kernel, leaves_nothing, renew,
 };
-use crate::stand_in::taken_over::GO;
 use crate::support::{Daemon, await_that, run, skip};
 use bellhop_guest::client::Client;
 use bellhop_guest_umd::{Arguments, Error};
+use bellhop_integration::hostile_worker::{Conduct, GO};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::snapshot;
 use nix::sys::ptrace;
@@ -23,17 +23,22 @@ use std::time::Duration;
 /// What a tracer is told of a thread that is about to end.
 const AT_ITS_END: i32 = ptrace::Event::PTRACE_EVENT_EXIT as i32;
 /// Rounds of a neighbour that show that it does not wait.
-const ROUNDS: u32 = 20;
+pub(super) const ROUNDS: u32 = 20;
 
 /// A daemon whose workers do as their kernels are called, and which hangs nobody soon.
 fn daemon() -> Daemon {
+    daemon_of(&Conduct::default())
+}
+
+/// The same, of workers that conduct themselves so.
+pub(super) fn daemon_of(conduct: &Conduct) -> Daemon {
     let configuration = CONFIGURATION.replace("timeout = \"1s\"", "timeout = \"60s\"");
-    Daemon::start_with_workers(2, &configuration, &program::words(program::GOOD))
+    Daemon::start_with_workers(2, &configuration, &hostile(conduct))
 }
 
 /// Begins a kernel that stores in the client's memory, and returns the value of its end when it has.
-fn begin(client: &mut Client, what: &str) -> u64 {
-    client.write(0, &0_u64.to_le_bytes()).unwrap();
+pub(super) fn begin(client: &mut Client, what: &str) -> u64 {
+    client.write(0, &[0; 16]).unwrap();
     let kernel = kernel(client, what).unwrap();
     let mut arguments = Arguments::new();
     arguments.address(client.va(0));
@@ -45,7 +50,7 @@ fn begin(client: &mut Client, what: &str) -> u64 {
 }
 
 /// The worker that an engine has for the hostile guest, which is the first socket's.
-fn executor(daemon: &Daemon) -> u32 {
+pub(super) fn executor(daemon: &Daemon) -> u32 {
     let (socket, snapshot) = (daemon.socket(0), daemon.snapshot());
     let is_hostile = |guest: &&snapshot::Guest| guest.socket.as_deref() == socket.to_str();
     let guest = snapshot.guests.iter().find(is_hostile).map(|guest| guest.id);
@@ -55,12 +60,12 @@ fn executor(daemon: &Daemon) -> u32 {
 }
 
 /// No guest has lost its devices.
-fn is_whole(daemon: &Daemon) -> bool {
+pub(super) fn is_whole(daemon: &Daemon) -> bool {
     !daemon.logged().iter().any(|line| line.contains("the adapter was reset"))
 }
 
 /// The state of a process that Linux shows: `T` for one that is stopped. `None` if there is none.
-fn state(process: u32) -> Option<char> {
+pub(super) fn state(process: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
