@@ -4,7 +4,6 @@
 
 use crate::bench::bytes;
 use crate::host::host;
-use crate::rig::eventually;
 use arbitrary::Arbitrary;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::connection::Connection;
@@ -22,7 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of the guest's memory.
 const MEMORY: u64 = 64 << 10;
@@ -38,6 +37,9 @@ const REPLY: u64 = 0x5000;
 /// Most messages of one input, and most descriptors of a message.
 const MOST: usize = 48;
 const MOST_DESCRIPTORS: usize = 8;
+
+/// How long what a front end had may take to go.
+const HANG: Duration = Duration::from_secs(30);
 
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
@@ -296,10 +298,13 @@ pub fn vhost_user(data: &[u8]) {
     BENCH.with(|bench| {
         bench.connect(crate::actions(data, MOST));
         bench.is_served();
-        if Has::now() != bench.idle {
-            eventually("the end of all descriptors and threads", || {
-                Has::without_pipes() == bench.idle_without_pipes
-            });
+        let start = Instant::now();
+        let mut left = Has::now();
+        while left != bench.idle && Has::without_pipes() != bench.idle_without_pipes {
+            assert!(start.elapsed() < HANG, "{left:?} are left, and {:?} before", bench.idle);
+            // Other threads unmap memory and close its files.
+            thread::yield_now();
+            left = Has::now();
         }
     });
 }
