@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Compiles what cargo asks for. The targets, and crates that BELLHOP_FUZZ_CRATES names, get BELLHOP_FUZZ_FLAGS too;
 # everything else is compiled without.
-crate=
+crate=none
 after=
 for word in "$@"; do
     if [ "$after" = --crate-name ]; then crate=$word; fi
