@@ -1,9 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Compiles what cargo asks for. What is compiled for the fuzzer alone gets BELLHOP_FUZZ_FLAGS too; everything else is
-# compiled as for the tests, and so is shared with them.
+# Compiles what cargo asks for. The targets, and crates that BELLHOP_FUZZ_CRATES names, get BELLHOP_FUZZ_FLAGS too;
+# everything else is compiled without.
+crate=none
+after=
+for word in "$@"; do
+    if [ "$after" = --crate-name ]; then crate=$word; fi
+    after=$word
+done
+# The flags are words.
+case " $BELLHOP_FUZZ_CRATES " in
+    *" $crate "*) exec "$@" $BELLHOP_FUZZ_FLAGS ;;
+esac
 case " $* " in
-    # The flags are words.
     *' feature="libfuzzer" '*) exec "$@" $BELLHOP_FUZZ_FLAGS ;;
 esac
 exec "$@"

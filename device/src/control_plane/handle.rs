@@ -82,12 +82,9 @@ impl KernelHandle {
     }
 
     /// [`Self::detach`] for a thread outside any async runtime.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the thread of the guest that goes: until the control plane has detached it"
-    )]
     pub fn detach_blocking(&self, guest: GuestId) {
-        let _ = self.begin_detach(guest).blocking_recv();
+        // As above.
+        let _ = wait(self.begin_detach(guest));
     }
 
     fn begin_detach(&self, guest: GuestId) -> oneshot::Receiver<()> {
@@ -108,12 +105,8 @@ impl KernelHandle {
     ///
     /// # Errors
     /// If the command is refused, or the kernel has stopped.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the thread of the operator who asked: until the control plane has done it"
-    )]
     pub fn command_blocking(&self, command: Command) -> Result<(), CommandError> {
-        self.begin_command(command).blocking_recv().unwrap_or_else(|_| Err(stopped()))
+        wait(self.begin_command(command)).unwrap_or_else(|| Err(stopped()))
     }
 
     /// Sends a command now; the receiver gets its end. Without a result the kernel has stopped.
@@ -184,6 +177,22 @@ impl KernelHandle {
             tracing::debug!("message dropped: the kernel has stopped");
         }
     }
+}
+
+/// Waits for an answer of the control plane, on a thread outside any async runtime. Without one the kernel has stopped.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread of the guest that goes, or of the operator who asked: until the control plane has done it"
+)]
+fn wait<T>(#[allow(unused_mut)] mut answer: oneshot::Receiver<T>) -> Option<T> {
+    #[cfg(feature = "stepped")]
+    while super::stepped::step() {
+        match answer.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => {}
+            answered => return answered.ok(),
+        }
+    }
+    answer.blocking_recv().ok()
 }
 
 /// The end of a command that was sent.

@@ -10,10 +10,14 @@
 
 mod clock;
 mod handle;
+#[cfg(feature = "stepped")]
+mod stepped;
 mod task;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use handle::end_of;
 pub use handle::{KernelHandle, Mailbox, channel};
+#[cfg(feature = "stepped")]
+pub use stepped::{SteppedControlPlane, while_waiting};
 pub use task::{Kernels, run};

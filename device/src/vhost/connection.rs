@@ -37,6 +37,10 @@ const HEADER: usize = 12;
 /// Events taken from the kernel at once.
 const READY: usize = 8;
 
+/// Most rounds of a step.
+#[cfg(feature = "stepped")]
+const ROUNDS: usize = 128;
+
 /// Identifiers of epoll events. From `KICKS` on, each is the kick of a queue.
 const MESSAGES: u64 = 0;
 const LOSSES: u64 = 1;
@@ -143,7 +147,9 @@ impl Connection {
             debug!(%error, "cannot lower the priority of the thread that takes kicks");
         }
         let _end = End(self);
-        self.converse()
+        let mut conversation = self.converse()?;
+        while conversation.round(None)? != Round::End {}
+        Ok(())
     }
 
     /// Ends the connection.
@@ -152,7 +158,7 @@ impl Connection {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    fn converse(&self) -> Result<(), ConnectionError> {
+    fn converse(&self) -> Result<Conversation<'_>, ConnectionError> {
         let messages = Arc::new(Mutex::new(Messages::new(self.backend.clone(), self.memory_limit)));
         let handler =
             BackendReqHandler::from_stream(self.socket.try_clone()?, Arc::clone(&messages));
@@ -163,8 +169,16 @@ impl Connection {
         epoll::add(&epoll, &self.socket, epoll::EventData::new_u64(MESSAGES), flags)?;
         epoll::add(&epoll, lost_memory::event()?, epoll::EventData::new_u64(LOSSES), flags)?;
         epoll::add(&epoll, self.backend.wake(), epoll::EventData::new_u64(WAKE), flags)?;
-        let (kicks, has_hung_up) = (Default::default(), false);
-        Conversation { connection: self, messages, handler, epoll, kicks, has_hung_up }.run()
+        Ok(Conversation {
+            connection: self,
+            messages,
+            handler,
+            epoll,
+            kicks: Default::default(),
+            has_hung_up: false,
+            may_be_there: true,
+            began: None,
+        })
     }
 
     /// Peeks at the next message without consuming bytes.
@@ -192,6 +206,39 @@ impl Connection {
     }
 }
 
+#[cfg(feature = "stepped")]
+impl Connection {
+    /// Serves the connection as [`Self::serve`] does, on this thread and beside its front end: `act` is given what hears
+    /// everything that the front end has sent, and returns whether the connection goes on.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub fn serve_in_steps(
+        &self,
+        act: impl FnOnce(&mut dyn FnMut() -> bool),
+    ) -> Result<(), ConnectionError> {
+        let _end = End(self);
+        let mut conversation = self.converse()?;
+        let mut ended = None;
+        act(&mut || {
+            // A front end can have a kick that stays readable.
+            for _ in 0..ROUNDS {
+                if ended.is_some() {
+                    break;
+                }
+                match conversation.round(Some(Duration::ZERO)) {
+                    Ok(Round::Heard) => {}
+                    Ok(Round::Nothing) => return true,
+                    Ok(Round::End) => ended = Some(Ok(())),
+                    Err(error) => ended = Some(Err(error)),
+                }
+            }
+            ended.is_none()
+        });
+        ended.unwrap_or(Ok(()))
+    }
+}
+
 /// A connection while it is served.
 struct Conversation<'c> {
     connection: &'c Connection,
@@ -201,40 +248,55 @@ struct Conversation<'c> {
     /// The kicks that epoll watches.
     kicks: [Option<Arc<FrontEndEvent>>; QUEUE_COUNT as usize],
     has_hung_up: bool,
+    /// Whether bytes of a message may have arrived.
+    may_be_there: bool,
+    /// When the first part of a message arrived whose rest has not.
+    began: Option<Instant>,
+}
+
+/// What came of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// Something was heard.
+    Heard,
+    /// Nothing, for as long as it waited.
+    Nothing,
+    /// The front end ended the connection.
+    End,
 }
 
 impl Conversation<'_> {
-    fn run(mut self) -> Result<(), ConnectionError> {
-        let (mut may_be_there, mut began) = (true, None);
-        loop {
-            if may_be_there {
-                match self.connection.next()? {
-                    Next::Message(number, length) => {
-                        began = None;
-                        if !self.hear(number, length)? {
-                            return Ok(());
-                        }
-                        self.watch_kicks()?;
+    /// Hears a message, if one is there, and waits for more: at most `most`, if that is given.
+    fn round(&mut self, most: Option<Duration>) -> Result<Round, ConnectionError> {
+        if self.may_be_there {
+            match self.connection.next()? {
+                Next::Message(number, length) => {
+                    self.began = None;
+                    if !self.hear(number, length)? {
+                        return Ok(Round::End);
                     }
-                    Next::Half if self.has_hung_up => return Ok(()),
-                    Next::Half => {
-                        began.get_or_insert_with(Instant::now);
-                        may_be_there = false;
-                    }
-                    Next::Nothing => may_be_there = false,
-                    Next::End => return Ok(()),
+                    self.watch_kicks()?;
                 }
+                Next::Half if self.has_hung_up => return Ok(Round::End),
+                Next::Half => {
+                    self.began.get_or_insert_with(Instant::now);
+                    self.may_be_there = false;
+                }
+                Next::Nothing => self.may_be_there = false,
+                Next::End => return Ok(Round::End),
             }
-            let left = match (may_be_there, began) {
-                (true, _) => Some(Duration::ZERO),
-                (false, Some(began)) => Some(PATIENCE.saturating_sub(began.elapsed())),
-                (false, None) => None,
-            };
-            if !may_be_there && left == Some(Duration::ZERO) {
-                return Err(ConnectionError::HalfMessage);
-            }
-            may_be_there |= self.wait(left)?;
         }
+        let left = match (self.may_be_there, self.began) {
+            (true, _) => Some(Duration::ZERO),
+            (false, Some(began)) => Some(PATIENCE.saturating_sub(began.elapsed())),
+            (false, None) => None,
+        };
+        if !self.may_be_there && left == Some(Duration::ZERO) {
+            return Err(ConnectionError::HalfMessage);
+        }
+        let left = left.into_iter().chain(most).min();
+        let has_come = self.wait(left)?;
+        Ok(if has_come || self.may_be_there { Round::Heard } else { Round::Nothing })
     }
 
     #[expect(clippy::disallowed_methods, reason = "the guest's own thread")]
@@ -242,8 +304,8 @@ impl Conversation<'_> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits at most `time` and handles kicks, losses and the channel; returns whether bytes of a message have
-    /// arrived.
+    /// Waits at most `time` and handles kicks, losses and the channel; sees whether bytes of a message have arrived.
+    /// Returns whether anything has.
     #[expect(
         clippy::disallowed_methods,
         reason = "the guest's own thread, which has nothing else to do"
@@ -256,11 +318,10 @@ impl Conversation<'_> {
             Err(Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let mut may_be_there = false;
-        for event in ready {
+        for event in &*ready {
             match event.data.u64() {
                 MESSAGES => {
-                    may_be_there = true;
+                    self.may_be_there = true;
                     let ended = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP;
                     let flags = event.flags;
                     self.has_hung_up |= flags.intersects(ended);
@@ -277,7 +338,7 @@ impl Conversation<'_> {
                 queue => self.take_kick(queue - KICKS)?,
             }
         }
-        Ok(may_be_there)
+        Ok(!ready.is_empty())
     }
 
     fn take_kick(&self, queue: u64) -> Result<(), ConnectionError> {

@@ -5,6 +5,8 @@
 use crate::neighbour::{COMPUTE_AND_COPY, Neighbour};
 use crate::packets::Packet;
 use crate::rig::{Guest, LAYOUT, LOCAL, Queue, create_fence, monitor, quiesce, wait_until_asleep};
+use crate::stepped::{self, Beside};
+use crate::tenant::Tenant;
 use arbitrary::Arbitrary;
 use bellhop_host_kmd::hardware::{
     Doorbells as _, FenceLogBuffer, FenceLogs as _, Fences as _, Interrupts as _, KernelSubmission,
@@ -15,12 +17,15 @@ use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::fence_log::FenceLogType;
 use bellhop_protocol::handoff::fence_log::LogReader;
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::thread;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vm_memory::VolatileMemory as _;
 
 /// Queues of the guest, half of them on each node.
 const QUEUES: usize = 4;
+/// Of these, the first ones have logs: one on each node.
+const LOGGED: usize = 2;
 /// Fences that the host signals, including those of the queues.
 const FENCES: u32 = QUEUES as u32;
 const LOGS: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogType::SIGNALS];
@@ -28,6 +33,10 @@ const LOGS: [FenceLogType; 2] = [FenceLogType::WAITS, FenceLogType::SIGNALS];
 const KEPT: (u32, u64) = (LAYOUT.fence_count - 1, 0x0123_4567_89AB_CDEF);
 /// Most stores and most steps of one input.
 const MOST: usize = 32;
+/// Most rounds of the engines after a step: the stores may give them work without end.
+const ROUNDS: usize = 4;
+/// Engines without work fall asleep after so many steps.
+const AWAKE: usize = 8;
 
 /// A word of the BAR.
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -112,63 +121,73 @@ struct Input {
     steps: Vec<Step>,
 }
 
-/// A guest's second processor stores into its BAR continuously while the device and the control plane use it. All
+/// A guest's second processor stores into its BAR again and again while the device and the control plane use it. All
 /// work ends, the engines come to rest, a fence that the guest may not signal keeps its value, and a neighbour's
 /// work completes correctly.
 pub fn bar(data: &[u8]) {
-    static NEIGHBOUR: LazyLock<Mutex<Neighbour>> = LazyLock::new(Mutex::default);
-    let Ok(Input { stores, steps }) =
-        Input::arbitrary_take_rest(arbitrary::Unstructured::new(data))
-    else {
+    thread_local! {
+        static BENCH: RefCell<(Neighbour, Tenant)> = RefCell::new({
+            let neighbour = Neighbour::default();
+            let tenant = Tenant::new(neighbour.newcomer());
+            (neighbour, tenant)
+        });
+    }
+    let Ok(input) = Input::arbitrary_take_rest(arbitrary::Unstructured::new(data)) else {
         return;
     };
-    let mut neighbour = NEIGHBOUR.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut guest = neighbour.newcomer();
+    BENCH.with_borrow_mut(|(neighbour, tenant)| play(&input, neighbour, tenant));
+}
+
+fn play(Input { stores, steps }: &Input, neighbour: &mut Neighbour, tenant: &mut Tenant) {
+    let guest = &mut tenant.guest;
     let [compute, copy] = COMPUTE_AND_COPY;
     let mut queues = [compute, copy, compute, copy].map(|node| guest.queue(node));
-    for queue in &queues {
-        set_logs(&guest, queue);
+    for queue in &queues[..LOGGED] {
+        set_logs(guest, queue);
     }
     let other = guest.gpu.create_address_space(guest.id).unwrap();
     create_fence(&guest.gpu, guest.id, KEPT.0, other, KEPT.1);
-    let words: Vec<_> =
-        stores.iter().take(MOST).map(|(word, value)| (word.get(&queues), value.get())).collect();
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // At least one pass, even if the steps end at once.
-            loop {
-                for (offset, value) in &words {
-                    guest.word(*offset).store(*value, Ordering::Relaxed);
-                }
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                thread::yield_now();
-            }
-        });
-        for step in steps.iter().take(MOST) {
-            take(&guest, &mut queues, step);
-        }
-        neighbour.works();
-        is_over.store(true, Ordering::Relaxed);
+    let words = stores.iter().take(MOST).map(|(word, value)| (word.get(&queues), value.get()));
+    let words: Vec<_> = words.collect();
+    let beside = (!words.is_empty()).then(|| {
+        let (bar, words, mut next) = (Arc::clone(&guest.bar), words.clone(), 0);
+        Beside::begin(move || {
+            let (offset, value) = words[next];
+            bar.get_atomic_ref::<AtomicU64>(offset as usize)
+                .unwrap()
+                .store(value, Ordering::Relaxed);
+            next = (next + 1) % words.len();
+        })
     });
+    for (step, number) in steps.iter().take(MOST).zip(1..) {
+        // All of them come between two looks of an engine, and then one after the other between its steps.
+        for (offset, value) in &words {
+            guest.word(*offset).store(*value, Ordering::Relaxed);
+        }
+        take(guest, &mut queues, step);
+        for _ in 0..ROUNDS {
+            if !stepped::round() {
+                break;
+            }
+        }
+        if number % AWAKE == 0 {
+            stepped::rest();
+        }
+    }
+    neighbour.works();
+    drop(beside);
     let gpu = guest.gpu.clone();
     for queue in &queues {
         gpu.publish_disconnected(queue.id, ConnectionStatus::DISCONNECTED_ABORT).unwrap();
-        gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
-        gpu.destroy_hw_queue(queue.id).unwrap();
     }
-    quiesce(&gpu);
-    assert_eq!(
-        gpu.fence_value(guest.id, KEPT.0).unwrap(),
-        KEPT.1,
-        "a fence was signaled through the BAR"
-    );
+    let kept = gpu.fence_value(guest.id, KEPT.0).unwrap();
+    assert_eq!(kept, KEPT.1, "a fence was signaled through the BAR");
+    gpu.close_fence(guest.id, KEPT.0).unwrap();
+    let written = words.iter().map(|(offset, _)| *offset);
+    tenant.end_with_words(&queues.each_ref(), written);
     gpu.destroy_address_space(other).unwrap();
     neighbour.works();
     wait_until_asleep(&gpu);
-    guest.detach(&[]);
     gpu.take_interrupts();
 }
 
@@ -268,7 +287,7 @@ fn take(guest: &Guest, queues: &mut [Queue; QUEUES], step: &Step) {
         Step::ReadLocal { at } => {
             gpu.read_local_word(guest.id, u64::from(*at) & !7).unwrap();
         }
-        Step::ReadLogs { queue } => read_logs(guest, &queues[usize::from(*queue) % QUEUES]),
+        Step::ReadLogs { queue } => read_logs(guest, &queues[usize::from(*queue) % LOGGED]),
         Step::TakeInterrupts => {
             gpu.take_interrupts();
         }

@@ -2,9 +2,8 @@
 
 //! Bursts compared with the general path: two GPUs execute the packets, one of them without bursts.
 
-use crate::rig::{
-    COPY, FREE, Guest, LAYOUT, LOCAL, Queue, eventually, fence_storage, quiesce, start_with,
-};
+use crate::rig::{COPY, FREE, Guest, LAYOUT, LOCAL, Queue, eventually, fence_storage, quiesce};
+use crate::stepped;
 use arbitrary::Arbitrary;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -17,8 +16,8 @@ use bellhop_protocol::packet::fence::{SignalFence, WriteFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::packet::transfer::{Fill, WriteData};
 use bellhop_protocol::packet::{Opcode, PacketHeader};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::cell::RefCell;
+use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// Most actions of one input.
@@ -29,7 +28,7 @@ const FENCES: u32 = 3;
 const PAGES: u64 = 6;
 /// The range that packets write.
 const RESULTS: u64 = LOCAL + 16 * PAGE_SIZE;
-const RESULTS_SIZE: u64 = PAGE_SIZE;
+const RESULTS_SIZE: u64 = PAGE_SIZE / 2;
 
 /// The place of a buffer.
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -165,9 +164,9 @@ enum Action {
     Reopen { fence: u8, again: bool },
 }
 
-/// One GPU and a guest.
-struct Side {
-    guest: Guest,
+/// One GPU and its guest.
+struct Side<'a> {
+    guest: &'a mut Guest,
     queue: Queue,
     fault: Option<Fault>,
 }
@@ -182,9 +181,8 @@ struct Seen {
     results: Vec<u8>,
 }
 
-impl Side {
-    fn new(gpu: &Arc<Gpu>) -> Self {
-        let mut guest = Guest::attach(gpu);
+impl<'a> Side<'a> {
+    fn new(guest: &'a mut Guest) -> Self {
         for _ in 0..FENCES {
             guest.fence(0);
         }
@@ -315,9 +313,19 @@ impl Side {
         }
     }
 
+    /// Leaves the guest with nothing, as it was.
     fn end(self) {
         let Self { guest, queue, .. } = self;
-        guest.detach(&[&queue]);
+        guest.map(LOCAL, Segment::Local, 0, PAGES * PAGE_SIZE, true);
+        guest.clear(&[&queue]);
+        for slot in 0..=FENCES {
+            guest.gpu.close_fence(guest.id, slot).unwrap();
+        }
+        const PAGE: [u8; PAGE_SIZE as usize] = [0; PAGE_SIZE as usize];
+        let packets = (0..PAGES).map(|page| LOCAL + page * PAGE_SIZE);
+        for page in packets.chain([RESULTS, queue.binding.ring_va, queue.binding.control_va]) {
+            guest.write(page, &PAGE);
+        }
     }
 }
 
@@ -329,16 +337,18 @@ pub fn burst(data: &[u8]) {
 
 /// Returns the fault that both end with.
 fn compare(actions: impl IntoIterator<Item = Action>) -> Option<Fault> {
-    static GPUS: LazyLock<Mutex<[Arc<Gpu>; 2]>> = LazyLock::new(|| {
-        let gpu = |bursts| {
-            let base = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
-            start_with(GpuConfig { bursts, ..base })
-        };
-        Mutex::new([true, false].map(gpu))
-    });
+    thread_local! {
+        static GUESTS: RefCell<[Guest; 2]> = RefCell::new([true, false].map(|bursts| {
+            let config = GpuConfig { copy_engines: 1, bursts, ..GpuConfig::default() };
+            Guest::attach(&stepped::start(config))
+        }));
+    }
     const { assert!(FENCES + 2 < LAYOUT.fence_count) };
-    let gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut sides = gpus.each_ref().map(Side::new);
+    GUESTS.with_borrow_mut(|guests| play(guests, actions))
+}
+
+fn play(guests: &mut [Guest; 2], actions: impl IntoIterator<Item = Action>) -> Option<Fault> {
+    let mut sides = guests.each_mut().map(Side::new);
     let mut fault = None;
     for action in actions {
         sides.iter_mut().for_each(|side| side.act(&action));

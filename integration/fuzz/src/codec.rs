@@ -13,13 +13,17 @@ use bellhop_codec::{
 use std::sync::OnceLock;
 
 /// Width and height of the pictures of the stream that is right.
-const SIZE: [u32; 2] = [64, 48];
+const SIZE: [u32; 2] = [32, 16];
 /// Most samples of a picture that decoders take: more than the right stream has, so that broken headers may ask for more.
-const MOST_SAMPLES: u32 = 128 * 128;
+const MOST_SAMPLES: u32 = 64 * 64;
 /// Most pictures of a temporal unit: one for each of 32 operating points.
 const MOST_PICTURES: usize = 32;
 /// Temporal units of the right stream.
 const UNITS: i64 = 4;
+/// Of these, the first ones are decoded at the end: a picture that stands alone, and one that does not.
+const LAST: usize = 2;
+/// Most actions of one input.
+const MOST: usize = 16;
 
 /// What a guest gives its decoder.
 #[derive(Debug, Arbitrary)]
@@ -37,7 +41,7 @@ enum Action {
 pub fn codec(data: &[u8]) {
     let right = right();
     let mut decoder = Decoder::new(MOST_SAMPLES).expect("there is memory for a decoder");
-    for action in actions::<Action>(data, 24) {
+    for action in actions::<Action>(data, MOST) {
         match action {
             Action::Unit { number, changes, length } => {
                 let unit = &right.units[usize::from(number) % right.units.len()];
@@ -57,7 +61,7 @@ pub fn codec(data: &[u8]) {
         }
     }
     decoder.flush();
-    for (unit, picture) in right.units.iter().zip(&right.pictures) {
+    for (unit, picture) in right.units.iter().zip(&right.pictures).take(LAST) {
         assert_eq!(decode(&mut decoder, unit), std::slice::from_ref(picture));
     }
 }
@@ -132,6 +136,7 @@ fn gradient(number: i64) -> Picture {
         let row = move |y: u32| (0..width).map(move |x| (x * 2 + y + number as u32 * 3) as u8);
         (0..height).flat_map(row).collect()
     };
-    let planes = [SIZE, [32, 24], [32, 24]].map(plane);
+    let chroma = Layout::I420.chroma(SIZE);
+    let planes = [SIZE, chroma, chroma].map(plane);
     Picture { size: SIZE, bit_depth: 8, layout: Layout::I420, planes, time: number, bytes: 0 }
 }

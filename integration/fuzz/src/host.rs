@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A kernel over a chain of two real GPUs, as `bellhopd` has it, for one guest after another.
+//! A kernel over a chain of two real GPUs, as `bellhopd` has it, for one guest after another; without threads.
 
 use crate::model::monitors::monitor;
 use crate::rig::{LAYOUT, SEGMENTS};
-use bellhop_device::control_plane;
+use crate::stepped;
+use bellhop_device::control_plane::{self, SteppedControlPlane, while_waiting};
 use bellhop_device::gpu::display::config::{ConnectorConfig, DisplayConfig};
-use bellhop_device::gpu::{CrossAdapterMemory, DEFAULT_WEIGHT, Gpu, GpuConfig};
+use bellhop_device::gpu::{DEFAULT_WEIGHT, GpuConfig};
 use bellhop_device::log::socket_span;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::calls::Calls;
@@ -16,14 +17,21 @@ use bellhop_host_kmd::hardware::GuestId;
 use bellhop_host_kmd::port::{Command, SharingGroups};
 use bellhop_protocol::control::display::ConnectorKind;
 use bellhop_protocol::features::Features;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::retry_on_intr;
-use std::sync::{Arc, LazyLock};
-use std::thread;
-use std::time::Duration;
+use std::cell::RefCell;
+use std::sync::Arc;
 
-/// The host of the guests, which have no BAR.
-pub static HOST: LazyLock<Host> = LazyLock::new(|| {
+thread_local! {
+    static HOST: Host = start();
+    static KERNEL: RefCell<Option<SteppedControlPlane>> = const { RefCell::new(None) };
+}
+
+/// The host of the guests, which have no BAR. The thread that plays an input takes its engines and its control plane step
+/// by step.
+pub fn host() -> Host {
+    HOST.with(Host::clone)
+}
+
+fn start() -> Host {
     let connector = ConnectorConfig {
         name: "screen".into(),
         kind: ConnectorKind::VIRTUAL,
@@ -32,46 +40,29 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         plugged: true,
     };
     let config = GpuConfig {
-        copy_engines: 1,
-        spin: Duration::ZERO,
+        copy_engines: 0,
         display: DisplayConfig { connectors: vec![connector; 2], total_pixel_rate: 2_000_000 },
         ..GpuConfig::default()
     };
     let slave = GpuConfig { display: DisplayConfig::default(), ..config.clone() };
-    let members = [config, slave];
-    let memory = Arc::new(CrossAdapterMemory::new(0).unwrap());
-    let places = Gpu::chain(&members).unwrap();
-    let start = |(config, place)| Gpu::start_in_chain(config, Arc::clone(&memory), place).unwrap();
-    let mut gpus = members.into_iter().zip(places).map(start);
-    let (gpu, slaves) = (gpus.next().unwrap(), gpus.collect::<Vec<_>>());
+    let gpus = stepped::start_chain(vec![config, slave]);
     let (kernel, mailbox) = control_plane::channel();
+    let (gpu, slaves) = gpus.split_first().unwrap();
     let hardware = slaves.iter().map(|slave| Arc::clone(slave) as _).collect();
     let (features, limits) = (OsFeatures::default(), Limits::default());
     let state = Kernel::linked(gpu.clone(), hardware, features, limits).unwrap();
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        runtime.unwrap().block_on(control_plane::run(Adapters::from(state), mailbox));
-    });
-    for interrupting in std::iter::once(&gpu).chain(&slaves) {
-        let (interrupting, interrupted) = (Arc::clone(interrupting), kernel.clone());
-        thread::spawn(move || {
-            loop {
-                let line = interrupting.interrupt_fd();
-                // libFuzzer's timer signal may interrupt any thread.
-                retry_on_intr(|| poll(&mut [PollFd::new(&line, PollFlags::IN)], None)).unwrap();
-                interrupting.acknowledge_interrupt();
-                interrupted.interrupt();
-            }
-        });
-    }
-    gpu.link(slaves);
+    let state = SteppedControlPlane::new(Adapters::from(state), mailbox).unwrap();
+    KERNEL.set(Some(state));
+    gpu.link(slaves.to_vec());
+    while_waiting(|| HOST.with(step));
+    crate::rig::while_waiting(|| HOST.with(step));
     Host {
-        gpu,
+        gpu: Arc::clone(gpu),
         kernel,
         bar: LAYOUT,
         segments: SEGMENTS,
         features: Features::all(),
-        identity: None,
+        identity: Some([7; 32]),
         sharing: SharingGroups::NONE,
         standing: Arc::new(Standing::new(DEFAULT_WEIGHT, 0)),
         span: socket_span(None),
@@ -80,11 +71,19 @@ pub static HOST: LazyLock<Host> = LazyLock::new(|| {
         maps_bar: false,
         remaps_doorbells: false,
     }
-});
+}
+
+/// Takes a step of the control plane and of the engines.
+fn step(host: &Host) {
+    if stepped::round() {
+        host.kernel.interrupt();
+    }
+    KERNEL.with_borrow_mut(|kernel| kernel.as_mut().map(SteppedControlPlane::step));
+}
 
 /// Returns when the kernel has handled all earlier requests.
-pub fn settle() {
+pub fn settle(host: &Host) {
     // No process has this number; what matters is that the refusal comes after all earlier replies.
-    let refused = HOST.kernel.command_blocking(Command::ResumeGuest(GuestId(u64::MAX)));
+    let refused = host.kernel.command_blocking(Command::ResumeGuest(GuestId(u64::MAX)));
     assert!(refused.is_err());
 }

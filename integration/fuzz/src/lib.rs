@@ -21,6 +21,8 @@ mod ring;
 mod secrets;
 #[cfg(test)]
 mod seeds;
+mod stepped;
+mod tenant;
 mod vhost_user;
 mod viewer;
 mod virtqueue;

@@ -2,10 +2,9 @@
 
 //! A GPU with a well-behaved guest, beside hostile ones.
 
-use crate::rig::{COMPUTE, COPY, Guest, LOCAL, Packets, Queue, start_with};
+use crate::rig::{COMPUTE, COPY, Guest, LOCAL, Packets, Queue};
 use bellhop_device::gpu::GpuConfig;
 use bellhop_protocol::packet::transfer::Fill;
-use std::time::Duration;
 
 /// The nodes in use.
 pub const COMPUTE_AND_COPY: [u32; 2] = [COMPUTE, COPY];
@@ -26,9 +25,7 @@ pub struct Neighbour {
 
 impl Default for Neighbour {
     fn default() -> Self {
-        // Idle engines sleep at once, because they share a processor with the fuzzer.
-        let config = GpuConfig { copy_engines: 1, spin: Duration::ZERO, ..GpuConfig::default() };
-        let gpu = start_with(config);
+        let gpu = crate::stepped::start(GpuConfig { copy_engines: 1, ..GpuConfig::default() });
         let mut guest = Guest::attach_with(&gpu, DOORBELLS);
         let queues = COMPUTE_AND_COPY.map(|node| guest.queue(node));
         Self { guest, queues, rounds: 0 }

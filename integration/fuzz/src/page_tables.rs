@@ -2,9 +2,8 @@
 
 //! Page tables and GPU virtual addresses.
 
-use crate::rig::{
-    COMPUTE, Guest, LOCAL, PHYSICAL, SEGMENTS, SIZE, SYSTEM, quiesce, take_interrupts,
-};
+use crate::rig::{COMPUTE, Guest, LOCAL, PHYSICAL, SEGMENTS, SIZE, SYSTEM, eventually, quiesce};
+use crate::stepped;
 use arbitrary::Arbitrary;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -15,13 +14,12 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::transfer::{Copy, Fill};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// Pages of page-table memory, of which the guest can have a quarter.
-const PAGES: u32 = 1024;
+const PAGES: u32 = 160;
 /// Bits of a GPU virtual address.
 const ADDRESS_BITS: u32 = 48;
 /// The page that each address space keeps mapped: packets, and behind them the result.
@@ -207,13 +205,8 @@ struct Bench {
 
 impl Default for Bench {
     fn default() -> Self {
-        let config = GpuConfig {
-            copy_engines: 1,
-            spin: Duration::ZERO,
-            page_table_pages: PAGES,
-            ..GpuConfig::default()
-        };
-        let gpu = crate::rig::start_with(config);
+        let config = GpuConfig { copy_engines: 0, page_table_pages: PAGES, ..GpuConfig::default() };
+        let gpu = stepped::start(config);
         let mut guest = Guest::attach(&gpu);
         let progress_fence = guest.fence(0);
         let mut bench = Self { guest, gpu, progress_fence, submitted: 0, room: 0 };
@@ -233,8 +226,13 @@ enum Expected {
 /// Entries hold anything, and addresses are arbitrary. Each access reaches the place that the page tables give, or
 /// faults as they say; tables are made and run out exactly when they must, and all are given back.
 pub fn page_tables(data: &[u8]) {
-    static BENCH: LazyLock<Mutex<Bench>> = LazyLock::new(Mutex::default);
-    let mut bench = BENCH.lock().unwrap_or_else(PoisonError::into_inner);
+    thread_local! {
+        static BENCH: RefCell<Bench> = RefCell::default();
+    }
+    BENCH.with_borrow_mut(|bench| play(data, bench));
+}
+
+fn play(data: &[u8], bench: &mut Bench) {
     let mut room = bench.room;
     let mut spaces = [(); 2].map(|()| bench.space(&mut room));
     // Contents that no CPU of the guest sees, by segment and address.
@@ -432,24 +430,26 @@ impl Bench {
         };
         self.gpu.submit_kernel_mode(space.queue, submission).unwrap();
         self.gpu.kick(space.queue).unwrap();
-        loop {
-            for interrupt in take_interrupts(&self.gpu) {
-                match interrupt {
-                    Interrupt::DmaCompleted { fence, .. } if fence == self.submitted => {
-                        return None;
-                    }
-                    Interrupt::PageFault { queue, fault }
-                    | Interrupt::HwQueueFault { queue, fault }
-                        if queue == space.queue =>
-                    {
-                        self.gpu.destroy_hw_queue(space.queue).unwrap();
-                        space.queue = self.queue(space.id);
-                        return Some((fault.reason, fault.address));
-                    }
-                    _ => {}
+        stepped::run();
+        let mut fault = None;
+        eventually("the end of a packet", || {
+            self.gpu.take_interrupts().into_iter().any(|interrupt| match interrupt {
+                Interrupt::DmaCompleted { fence, .. } => fence == self.submitted,
+                Interrupt::PageFault { queue, fault: of }
+                | Interrupt::HwQueueFault { queue, fault: of }
+                    if queue == space.queue =>
+                {
+                    fault = Some((of.reason, of.address));
+                    true
                 }
-            }
+                _ => false,
+            })
+        });
+        if fault.is_some() {
+            self.gpu.destroy_hw_queue(space.queue).unwrap();
+            space.queue = self.queue(space.id);
         }
+        fault
     }
 
     /// The 8 bytes at a place that the guest's CPU sees.

@@ -5,12 +5,20 @@
 use crate::rig::{FREE, LOCAL, SIZE, SYSTEM};
 use arbitrary::Arbitrary;
 use bellhop_protocol::PAGE_SIZE;
+use std::ops::Range;
 
 /// Bytes that the guest cannot write, at the end of the part of each memory that tests may use: first unmapped
 /// pages, then read-only ones.
-pub const KEPT: u64 = 8 * PAGE_SIZE;
+pub const KEPT: u64 = 4 * PAGE_SIZE;
 /// The offset of those bytes in either memory.
 pub const KEPT_AT: u64 = FREE - KEPT;
+/// Mapped pages at the start of either memory: more would take packets long to fill.
+pub const PAGES: u64 = 8;
+/// Where a guest has its rings in local memory: two pages for each of four.
+pub const RINGS: Range<u64> = FREE..FREE + 8 * PAGE_SIZE;
+/// What packets can write in either memory. In local memory they can write rings, too.
+pub const WRITABLE: [Range<u64>; 3] =
+    [0..PAGES * PAGE_SIZE, KEPT_AT - PAGE_SIZE..KEPT_AT, SIZE - PAGE_SIZE..SIZE];
 
 /// A GPU virtual address.
 #[derive(Debug, Clone, Copy, Arbitrary)]
@@ -58,7 +66,8 @@ impl Address {
 }
 
 fn in_pages(page: u8, offset: u16) -> u64 {
-    u64::from(page) * PAGE_SIZE + u64::from(offset) % PAGE_SIZE
+    // Some are beyond what is mapped.
+    u64::from(page) % (PAGES + 4) * PAGE_SIZE + u64::from(offset) % PAGE_SIZE
 }
 
 /// A length in bytes.

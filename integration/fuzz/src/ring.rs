@@ -4,17 +4,13 @@
 
 use crate::neighbour::{COMPUTE_AND_COPY, Neighbour};
 use crate::packets::Packet;
-use crate::places::{Address, KEPT, KEPT_AT};
-use crate::rig::{Guest, LAYOUT, LOCAL, PHYSICAL, SYSTEM, quiesce};
+use crate::places::{Address, KEPT_AT};
+use crate::rig::{Guest, LOCAL, SYSTEM};
+use crate::stepped;
+use crate::tenant::Tenant;
 use arbitrary::Arbitrary;
-use bellhop_host_kmd::ddi::paging::PageSize;
-use bellhop_host_kmd::hardware::{
-    Doorbells as _, DriverProtection, Interrupts as _, KernelSubmission, PageTables as _,
-    PhysicalPage, Pte, Queues as _, Segment,
-};
-use bellhop_protocol::PAGE_SIZE;
-use std::sync::atomic::Ordering;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use bellhop_host_kmd::hardware::{Interrupts as _, KernelSubmission, Queues as _};
+use std::cell::RefCell;
 
 /// An action of the guest.
 #[derive(Debug, Arbitrary)]
@@ -34,20 +30,21 @@ enum Action {
 /// Most actions of one input.
 const MOST: usize = 32;
 
-/// First page of local memory that engines keep compressed, and the number of such pages.
-const COMPRESSED: (u64, u64) = (64, 16);
-
-/// The contents of memory that the guest cannot write.
-const KEPT_BYTE: u8 = 0xA5;
-
 /// A guest submits anything to an engine of each kind. The engines finish it or give it up, memory that is not mapped
 /// for writing stays unchanged, and a neighbour's work on those engines completes correctly.
 pub fn ring(data: &[u8]) {
-    static NEIGHBOUR: LazyLock<Mutex<Neighbour>> = LazyLock::new(Mutex::default);
-    let mut neighbour = NEIGHBOUR.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut guest = neighbour.newcomer();
-    keep(&guest);
-    let header = header(&guest);
+    thread_local! {
+        static BENCH: RefCell<(Neighbour, Tenant)> = RefCell::new({
+            let neighbour = Neighbour::default();
+            let tenant = Tenant::new(neighbour.newcomer());
+            (neighbour, tenant)
+        });
+    }
+    BENCH.with_borrow_mut(|(neighbour, tenant)| play(data, neighbour, tenant));
+}
+
+fn play(data: &[u8], neighbour: &mut Neighbour, tenant: &mut Tenant) {
+    let guest = &mut tenant.guest;
     let mut queues = COMPUTE_AND_COPY.map(|node| guest.queue(node));
     for _ in 0..4 {
         guest.fence(0);
@@ -55,7 +52,7 @@ pub fn ring(data: &[u8]) {
     let mut submissions = 0;
     for action in crate::actions(data, MOST) {
         match action {
-            Action::Write { at, packets } => write(&guest, at.aligned(), &bytes(&packets)),
+            Action::Write { at, packets } => write(guest, at.aligned(), &bytes(&packets)),
             Action::Submit { queue, packets } => {
                 let queue = &mut queues[usize::from(queue)];
                 let size = queue.binding.ring_size;
@@ -89,22 +86,13 @@ pub fn ring(data: &[u8]) {
             }
             Action::Kick { queue } => guest.gpu.kick(queues[usize::from(queue)].id).unwrap(),
         }
+        stepped::run();
     }
     neighbour.works();
-    let gpu = guest.gpu.clone();
-    for queue in &queues {
-        gpu.unwatch(guest.physical_doorbell(queue)).unwrap();
-        gpu.destroy_hw_queue(queue.id).unwrap();
-    }
-    quiesce(&gpu);
-    for memory in [LOCAL, SYSTEM] {
-        let kept = guest.read(memory + KEPT_AT, KEPT as usize);
-        assert!(kept.iter().all(|byte| *byte == KEPT_BYTE), "written past its page tables");
-    }
-    assert_eq!(header, self::header(&guest), "a packet wrote the BAR's header");
-    guest.detach(&[]);
+    let [compute, copy] = &queues;
+    tenant.end(&[compute, copy]);
     neighbour.works();
-    gpu.take_interrupts();
+    tenant.guest.gpu.take_interrupts();
 }
 
 fn bytes(packets: &[Packet]) -> Vec<u8> {
@@ -119,33 +107,6 @@ fn write(guest: &Guest, at: u64, bytes: &[u8]) {
             guest.write(at, bytes);
         }
     }
-}
-
-/// Sets up memory that packets must not write in either mapping, and compressed memory.
-fn keep(guest: &Guest) {
-    for (memory, segment, start) in
-        [(LOCAL, Segment::Local, 0), (SYSTEM, Segment::System, PHYSICAL)]
-    {
-        let va = memory + KEPT_AT;
-        guest.write(va, &[KEPT_BYTE; KEPT as usize]);
-        let unmapped = vec![Pte::INVALID; (KEPT / 2 / PAGE_SIZE) as usize];
-        guest.gpu.update_page_table(guest.space, va, PageSize::Small, &unmapped).unwrap();
-        guest.map(va + KEPT / 2, segment, start + KEPT_AT + KEPT / 2, KEPT / 2, false);
-    }
-    let (first, count) = COMPRESSED;
-    let compressed = (first..first + count).map(|page| {
-        let page = PhysicalPage { segment: Segment::Local, address: page * PAGE_SIZE };
-        Pte::new(page, true).protected(DriverProtection { compressed: true, protected: false })
-    });
-    let va = LOCAL + first * PAGE_SIZE;
-    let entries: Vec<_> = compressed.collect();
-    guest.gpu.update_page_table(guest.space, va, PageSize::Small, &entries).unwrap();
-}
-
-/// The header page of a guest's BAR.
-fn header(guest: &Guest) -> Vec<u64> {
-    let words = (0..LAYOUT.areas()[0].offset).step_by(8);
-    words.map(|offset| guest.word(offset).load(Ordering::Relaxed)).collect()
 }
 
 #[cfg(test)]

@@ -154,7 +154,8 @@ impl Play {
     }
 
     fn begin(&mut self, work: Work) {
-        let bytes = vec![7; MOST_SEALED + 1];
+        static BYTES: [u8; MOST_SEALED + 1] = [7; MOST_SEALED + 1];
+        let bytes = &BYTES;
         let (job, due) = match work {
             Work::Seal(length) => {
                 let data = &bytes[..length.into()];
@@ -168,7 +169,7 @@ impl Play {
             }
             Work::Attest => (Job::Attest { nonce: [1; 32] }, (STATEMENT, false)),
             Work::TooMuch => {
-                (Job::Seal { data: &bytes, protected: true, associated: b"" }, (0, false))
+                (Job::Seal { data: bytes, protected: true, associated: b"" }, (0, false))
             }
         };
         let possible = self.due.is_none() && !matches!(work, Work::TooMuch);

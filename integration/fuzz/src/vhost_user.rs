@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! vhost-user messages against the daemon's server, descriptors included.
+//! vhost-user messages against what serves a connection, descriptors included.
 
 use crate::bench::bytes;
-use crate::rig::eventually;
+use crate::host::host;
 use arbitrary::Arbitrary;
-use bellhop_device::service::config::{Config, LinkConfig, at};
-use bellhop_device::service::{Endpoint, Served, Service};
+use bellhop_device::vhost::backend::Host;
+use bellhop_device::vhost::connection::Connection;
+use bellhop_host_kmd::hardware::FrontEnd as Peer;
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::features::Version;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -16,13 +17,11 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of the guest's memory.
 const MEMORY: u64 = 64 << 10;
@@ -39,8 +38,8 @@ const REPLY: u64 = 0x5000;
 const MOST: usize = 48;
 const MOST_DESCRIPTORS: usize = 8;
 
-/// Most checks, a millisecond apart, whether everything of a front end is gone.
-const LOOKS: u32 = 30_000;
+/// How long what a front end had may take to go.
+const HANG: Duration = Duration::from_secs(30);
 
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
@@ -203,87 +202,111 @@ enum Action {
     Drain,
 }
 
-/// The daemon and its address.
-struct Daemon {
-    _service: Service,
-    served: Served,
-    address: SocketAddr,
-    /// The descriptors and threads of this process while no front end is connected.
-    idle: (usize, usize),
+/// What this process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Has {
+    descriptors: usize,
+    threads: usize,
 }
 
-impl Default for Daemon {
-    fn default() -> Self {
-        let mut config = Config::default();
-        config.adapter.copy_nodes = at(1);
-        config.adapter.spin = at(0);
-        config.guest.local_memory = at(1);
-        // A chain: a guest comes to several GPUs and leaves them.
-        config.adapters.insert("second".to_owned(), config.adapter.clone());
-        let adapters = vec![String::new(), "second".to_owned()];
-        config.link.insert("pair".to_owned(), LinkConfig { adapters, ..LinkConfig::default() });
-        let service = Service::start(&config).unwrap();
-        // An abstract name, in no folder.
-        let name = format!("bellhop-fuzz-{}", std::process::id());
-        let address = SocketAddr::from_abstract_name(name).unwrap();
-        let listener = UnixListener::bind_addr(&address).unwrap();
-        let served = service.serve(Endpoint::listening(listener).unwrap()).unwrap();
-        let mut daemon = Self { _service: service, served, address, idle: (0, 0) };
-        daemon.is_served();
-        eventually("the first connection's end", || daemon.served.guest().is_none());
-        // The daemon frees the last resources after it reports the end, so look until the count is stable.
-        let mut same = 0;
-        while same < 100 {
-            let now = daemon.has();
-            same = if now == daemon.idle { same + 1 } else { 0 };
-            daemon.idle = now;
-            thread::sleep(Duration::from_millis(1));
-        }
-        daemon
+impl Has {
+    /// Everything that it has now.
+    fn now() -> Self {
+        let count = |folder: &str| fs::read_dir(folder).unwrap().count();
+        Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task") }
     }
-}
 
-impl Daemon {
-    fn has(&self) -> (usize, usize) {
-        let names =
-            |folder: &str| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-        // Without pipes, through which a sanitizer looks up symbols; the daemon has none.
+    /// The same without pipes, through which a sanitizer looks up symbols; the device has none.
+    fn without_pipes() -> Self {
+        let names = fs::read_dir("/proc/self/fd").unwrap().flatten().map(|entry| entry.path());
         let is_pipe = |path: &PathBuf| {
             fs::read_link(path).is_ok_and(|name| name.to_string_lossy().starts_with("pipe:"))
         };
-        let descriptors = names("/proc/self/fd").filter(|path| !is_pipe(path)).count();
-        (descriptors, names("/proc/self/task").count())
+        Self { descriptors: names.filter(|path| !is_pipe(path)).count(), ..Self::now() }
+    }
+}
+
+/// A host, and what this process has while no front end is connected.
+struct Bench {
+    host: Host,
+    idle: Has,
+    idle_without_pipes: Has,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        let host = Host { maps_bar: true, ..host() };
+        let none = Has { descriptors: 0, threads: 0 };
+        let mut bench = Self { host, idle: none, idle_without_pipes: none };
+        // What a first guest brings with it stays, such as the thread that unmaps memory.
+        let starts = [(true, true), (false, true)].map(|(backend_channel, protocol_features)| {
+            [Action::Start { backend_channel, protocol_features }, Action::Request, Action::Drain]
+        });
+        starts.into_iter().for_each(|actions| bench.connect(actions));
+        // What is freed on other threads is freed a little later.
+        let mut same = 0;
+        while same < 100 {
+            let now = Has::now();
+            same = if now == bench.idle { same + 1 } else { 0 };
+            bench.idle = now;
+            thread::sleep(Duration::from_millis(1));
+        }
+        bench.idle_without_pipes = Has::without_pipes();
+        bench
+    }
+}
+
+impl Bench {
+    /// A front end comes, does that, and goes. It may leave as soon as the device refuses it.
+    fn connect(&self, actions: impl IntoIterator<Item = Action>) {
+        let (theirs, ours) = UnixStream::pair().unwrap();
+        let connection = Connection::new(self.host.clone(), ours, Peer::default()).unwrap();
+        let mut front_end = FrontEnd::over(theirs);
+        // A front end may well be refused.
+        let _ = connection.serve_in_steps(|hear| {
+            for action in actions {
+                front_end.act(&action);
+                if !hear() {
+                    break;
+                }
+            }
+        });
     }
 
     /// Checks that a well-behaved front end is answered.
     fn is_served(&self) {
-        let mut socket = UnixStream::connect_addr(&self.address).unwrap();
-        send(&socket, &message(request::GET_FEATURES, 0, &[]), &[]);
-        let mut reply = [0; 20];
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        socket.read_exact(&mut reply).expect("the next front end is answered");
-        assert_eq!(reply[..4], request::GET_FEATURES.to_le_bytes());
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        let connection = Connection::new(self.host.clone(), ours, Peer::default()).unwrap();
+        let served = connection.serve_in_steps(|hear| {
+            send(&theirs, &message(request::GET_FEATURES, 0, &[]), &[]);
+            assert!(hear(), "the next front end is served");
+            let mut reply = [0; 20];
+            theirs.set_nonblocking(true).unwrap();
+            theirs.read_exact(&mut reply).expect("the next front end is answered");
+            assert_eq!(reply[..4], request::GET_FEATURES.to_le_bytes());
+        });
+        served.unwrap();
     }
 }
 
-/// A front end sends anything to the server of `bellhopd`. No descriptor and no thread is left when it has gone, and
-/// the next front end is answered.
+/// A front end sends anything to the device. No descriptor and no thread is left when it has gone, and the next front end
+/// is answered.
 pub fn vhost_user(data: &[u8]) {
-    static DAEMON: LazyLock<Mutex<Daemon>> = LazyLock::new(Mutex::default);
-    let daemon = DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut front_end = FrontEnd::connect(&daemon.address);
-    for action in crate::actions(data, MOST) {
-        front_end.act(&action);
+    thread_local! {
+        static BENCH: Bench = Bench::default();
     }
-    drop(front_end);
-    daemon.is_served();
-    let (mut left, mut looks) = (daemon.has(), 0);
-    while left != daemon.idle {
-        looks += 1;
-        assert!(looks < LOOKS, "descriptors and threads: {left:?}, before {:?}", daemon.idle);
-        thread::sleep(Duration::from_millis(1));
-        left = daemon.has();
-    }
+    BENCH.with(|bench| {
+        bench.connect(crate::actions(data, MOST));
+        bench.is_served();
+        let start = Instant::now();
+        let mut left = Has::now();
+        while left != bench.idle && Has::without_pipes() != bench.idle_without_pipes {
+            assert!(start.elapsed() < HANG, "{left:?} are left, and {:?} before", bench.idle);
+            // Other threads unmap memory and close its files.
+            thread::yield_now();
+            left = Has::now();
+        }
+    });
 }
 
 struct FrontEnd {
@@ -300,7 +323,8 @@ struct FrontEnd {
 }
 
 impl FrontEnd {
-    fn connect(address: &SocketAddr) -> Self {
+    /// At this end of a connection.
+    fn over(socket: UnixStream) -> Self {
         let memory = |length| {
             let file = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
             ftruncate(&file, length).unwrap();
@@ -309,7 +333,6 @@ impl FrontEnd {
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let full = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        let socket = UnixStream::connect_addr(address).unwrap();
         let channel = UnixStream::pair().unwrap();
         channel.0.set_nonblocking(true).unwrap();
         Self {

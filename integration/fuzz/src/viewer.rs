@@ -12,12 +12,14 @@ use bellhop_rfb::{
 use flate2::{Decompress, FlushDecompress};
 use std::io::{self, Read, Write};
 
-/// Most pixels of a side of the screen.
-const SIDE: u16 = 160;
+/// Most pixels of a side of the screen: a tile and the beginning of the next.
+const SIDE: u16 = 72;
 /// Pixels of a side of a tile of ZRLE.
 const TILE: u16 = 64;
 /// Most messages of one input.
-const MOST: usize = 200;
+const MOST: usize = 48;
+/// What no screen shows.
+const UNKNOWN: u32 = u32::MAX;
 
 /// A viewer that says these bytes, whatever it hears.
 struct Says<'a>(&'a [u8], Vec<u8>);
@@ -54,8 +56,8 @@ struct Talk {
 struct Viewer {
     format: PixelFormat,
     encodings: Vec<i32>,
-    /// The screen's pixels; `None` where nothing was sent.
-    pixels: Vec<Option<u32>>,
+    /// The screen's pixels, [`UNKNOWN`] where nothing was sent.
+    pixels: Vec<u32>,
     stream: Decompress,
 }
 
@@ -91,7 +93,7 @@ fn look(from: &mut impl Read, mut screen: Picture, talk: &mut Talk) -> Result<()
     let mut viewer = Viewer {
         format: PixelFormat::OWN,
         encodings: Vec::new(),
-        pixels: vec![None; screen.pixels.len()],
+        pixels: vec![UNKNOWN; screen.pixels.len()],
         stream: Decompress::new(true),
     };
     let mut wanted = Wanted::default();
@@ -161,9 +163,10 @@ impl Viewer {
     /// Asserts that a part of the screen is known as it is.
     fn assert_knows(&self, screen: &Picture, part: Rectangle) {
         let [left, top, right, bottom] = clip(part, screen);
-        for at in (top..bottom).flat_map(|y| (left..right).map(move |x| (x, y))) {
-            let at = at.1 * screen.width as usize + at.0;
-            assert_eq!(self.pixels[at], Some(screen.pixels[at]), "a change was not sent");
+        for y in top..bottom {
+            let row = y * screen.width as usize;
+            let row = row + left..row + right;
+            assert!(self.pixels[row.clone()] == screen.pixels[row], "a change was not sent");
         }
     }
 
@@ -184,7 +187,7 @@ impl Viewer {
                 let size = (rectangle.width.into(), rectangle.height.into());
                 assert_eq!(size, (screen.width, screen.height));
                 assert_eq!((count, rest.len()), (1, 0), "no pixels go with another size");
-                self.pixels = vec![None; screen.pixels.len()];
+                self.pixels = vec![UNKNOWN; screen.pixels.len()];
                 talk.sizes += 1;
                 return;
             }
@@ -248,6 +251,7 @@ impl Viewer {
             3 | 4 => 2,
             _ => 4,
         };
+        let mut last = 0;
         for y in tile.y..tile.y + tile.height {
             let row = (usize::from(tile.width) * bits).div_ceil(8);
             let (indices, behind) = rest.split_at(row);
@@ -255,8 +259,10 @@ impl Viewer {
             for x in 0..tile.width {
                 let at = usize::from(y) * screen.width as usize + usize::from(tile.x + x);
                 let pixel = screen.pixels[at];
-                expected.clear();
-                put(&self.format, pixel, &mut expected);
+                if std::mem::replace(&mut last, pixel) != pixel {
+                    expected.clear();
+                    put(&self.format, pixel, &mut expected);
+                }
                 let seen = if colours == 0 {
                     let (seen, behind) = rest.split_at(bytes);
                     *rest = behind;
@@ -270,7 +276,7 @@ impl Viewer {
                     &palette[index * bytes..][..bytes]
                 };
                 assert_eq!(seen, expected, "the pixel at {at}");
-                self.pixels[at] = Some(pixel);
+                self.pixels[at] = pixel;
             }
         }
     }

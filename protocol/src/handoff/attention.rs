@@ -44,6 +44,12 @@ impl Attention {
         self.word.load(Ordering::Relaxed) != 0
     }
 
+    /// Engine that fell asleep and has no thread that blocks: returns whether it was called since.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & !ASLEEP != 0
+    }
+
     /// Engine: takes the raised bits and marks itself awake. Acquires what each caller of [`Self::raise`] wrote
     /// before: every caller after the first continues the first one's release sequence.
     #[must_use]

@@ -127,12 +127,6 @@ impl Engine {
         self.run_until(Self::idle);
     }
 
-    /// Runs until it is told to stop, or finds no work.
-    #[cfg(feature = "stepped")]
-    pub fn run_until_idle(&mut self) {
-        self.run_until(|_, _, _| Next::Stop);
-    }
-
     /// Runs until it is told to stop. Calls `idle` in each round without work, which may also stop it.
     #[inline]
     fn run_until(&mut self, idle: impl Fn(&mut Self, &EnginePort, &mut Idleness) -> Next) {
@@ -423,6 +417,14 @@ impl Engine {
 
     /// Sleeps until attention is raised, unless there is work after all.
     fn sleep(&mut self, port: &EnginePort) {
+        if self.falls_asleep(port) {
+            self.sleep_armed(port);
+            self.doorbells.disarm();
+        }
+    }
+
+    /// Asks guests to notify, and falls asleep unless there is work after all. Returns whether it sleeps.
+    fn falls_asleep(&mut self, port: &EnginePort) -> bool {
         self.has_woken = false;
         if self.core.chip.is_traced() {
             self.clock.tell_executed(port);
@@ -430,10 +432,11 @@ impl Engine {
         // Before doorbells are armed, when nobody waits for the engine.
         self.clock.sleep(&mut self.core.unit);
         self.doorbells.arm();
-        if !self.finds_work() && port.attention.try_sleep() {
-            self.sleep_armed(port);
+        let sleeps = !self.finds_work() && port.attention.try_sleep();
+        if !sleeps {
+            self.doorbells.disarm();
         }
-        self.doorbells.disarm();
+        sleeps
     }
 
     /// Looks at all doorbells and at all rings that they hint at. Returns whether a queue is in line then.
@@ -455,27 +458,35 @@ impl Engine {
                 idle = None;
                 continue;
             }
-            port.wakeups.fetch_add(1, Ordering::Relaxed);
-            self.has_woken = true;
-            let rescans = self.core.chip.rescans();
-            if std::mem::replace(&mut self.rescans, rescans) != rescans {
-                self.core.unit.tlb.flush();
-                let engine = self.core.index;
-                if let Some(workers) = &mut self.core.unit.workers {
-                    workers.look_again(|guest, time| {
-                        charge_aside(&mut self.run_list, engine, guest, time)
-                    });
-                }
-            }
-            if woken == Woken::Signaled {
-                return;
-            }
-            if self.finds_work() && port.attention.try_wake() {
-                // Before it tells all guests that it is awake: a guest waits for this turn.
-                self.give_a_turn(port);
+            if self.wakes(port, woken) {
                 return;
             }
         }
+    }
+
+    /// Something has woken it. Returns whether it is awake now.
+    fn wakes(&mut self, port: &EnginePort, woken: Woken) -> bool {
+        port.wakeups.fetch_add(1, Ordering::Relaxed);
+        self.has_woken = true;
+        let rescans = self.core.chip.rescans();
+        if std::mem::replace(&mut self.rescans, rescans) != rescans {
+            self.core.unit.tlb.flush();
+            let engine = self.core.index;
+            if let Some(workers) = &mut self.core.unit.workers {
+                workers.look_again(|guest, time| {
+                    charge_aside(&mut self.run_list, engine, guest, time)
+                });
+            }
+        }
+        if woken == Woken::Signaled {
+            return true;
+        }
+        if self.finds_work() && port.attention.try_wake() {
+            // Before it tells all guests that it is awake: a guest waits for this turn.
+            self.give_a_turn(port);
+            return true;
+        }
+        false
     }
 
     /// How long it sleeps before it asks for F1, which it does once. A queue that waits for a fence counts as work.
@@ -499,5 +510,7 @@ fn charge_aside(run_list: &mut RunList, engine: u32, guest: &Partition, time: Du
     guest.counters().add(engine, Tally { engine_time, ..Tally::default() });
 }
 
+#[cfg(feature = "stepped")]
+mod steps;
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vm_memory::{MmapRegion, VolatileMemory};
+use zerocopy::IntoBytes;
 
 /// Bits of a GPU virtual address.
 pub const ADDRESS_BITS: u32 = 48;
@@ -122,18 +123,21 @@ impl NodePool {
     /// Control plane: empties a tree and frees its nodes.
     #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn free_tree(&self, node: Node, level: u32, charge: &Charge) {
-        for index in 0..ENTRIES {
-            let Some(entry) = self.entry(node, index) else { continue };
-            let link = entry.load(Ordering::Relaxed);
-            if link == 0 {
-                continue;
-            }
+        // One look at all entries, which nobody writes any more: most of them are empty.
+        let mut links = [0; ENTRIES as usize];
+        let offset = usize::try_from(Self::offset(node, 0)).unwrap_or(usize::MAX);
+        if let Ok(table) = self.memory.get_slice(offset, size_of_val(&links)) {
+            table.copy_to(links.as_mut_bytes());
+        }
+        for (link, index) in links.into_iter().zip(0..).filter(|(link, _)| *link != 0) {
             if level > 0
                 && let Some(child) = Node::from_link(link)
             {
                 self.free_tree(child, level - 1, charge);
             }
-            entry.store(0, Ordering::Relaxed);
+            if let Some(entry) = self.entry(node, index) {
+                entry.store(0, Ordering::Relaxed);
+            }
         }
         charge.0.fetch_sub(1, Ordering::Relaxed);
         self.free.lock().unwrap_or_else(PoisonError::into_inner).returned.push(node);

@@ -21,6 +21,7 @@ use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::retry_on_intr;
+use std::cell::Cell;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,11 +52,25 @@ pub const SEGMENTS: SegmentSizes =
 /// How long a step may take before a test calls it a hang.
 const HANG: Duration = Duration::from_secs(120);
 
+thread_local! {
+    static MEANWHILE: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// From now on this thread does that while it waits: it takes a step of engines that have no threads.
+#[allow(dead_code, reason = "the fuzz targets use it")]
+pub fn while_waiting(step: fn()) {
+    MEANWHILE.set(Some(step));
+}
+
 /// Waits until `done`, or panics and names what did not happen.
 pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < HANG, "never happened: {what}");
+        if let Some(step) = MEANWHILE.get() {
+            step();
+            continue;
+        }
         // What is looked at has no event. Whoever only yields takes half a processor from those that it waits for.
         if start.elapsed() < Duration::from_millis(1) {
             std::thread::yield_now();
@@ -124,7 +139,7 @@ pub struct Guest {
     pub id: GuestId,
     pub space: AddressSpaceId,
     pub memory: Arc<GuestMemoryMmap>,
-    pub bar: MmapRegion,
+    pub bar: Arc<MmapRegion>,
     fences: u32,
     doorbells: u32,
     allocated: u64,
@@ -154,7 +169,7 @@ impl Guest {
         let memory = guest_memory();
         let id = gpu.attach_guest(LAYOUT, SEGMENTS, Arc::clone(&memory)).unwrap();
         let file = FileOffset::from_arc(gpu.bar_file(id).unwrap(), 0);
-        let bar = MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap();
+        let bar = Arc::new(MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap());
         let space = gpu.create_address_space(id).unwrap();
         let guest = Self {
             gpu: Arc::clone(gpu),
@@ -203,13 +218,17 @@ impl Guest {
 
     pub fn read(&self, va: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
+        self.read_into(va, &mut bytes);
+        bytes
+    }
+
+    pub fn read_into(&self, va: u64, bytes: &mut [u8]) {
         if va >= SYSTEM {
-            self.memory.read_slice(&mut bytes, GuestAddress(PHYSICAL + va - SYSTEM)).unwrap();
+            self.memory.read_slice(bytes, GuestAddress(PHYSICAL + va - SYSTEM)).unwrap();
         } else {
             let offset = LAYOUT.local_memory() + va - LOCAL;
-            self.bar.as_volatile_slice().read_slice(&mut bytes, offset as usize).unwrap();
+            self.bar.as_volatile_slice().read_slice(bytes, offset as usize).unwrap();
         }
-        bytes
     }
 
     pub fn read_word(&self, va: u64) -> u64 {
@@ -387,6 +406,25 @@ impl Guest {
     pub fn run_into_fault(&self, queue: &mut Queue, packets: &Packets) -> Fault {
         self.submit(queue, packets);
         fault_of(&self.gpu, queue.id)
+    }
+
+    /// Destroys the guest's queues and fences, once engines have quiesced. It may have others then, in their places.
+    #[allow(dead_code, reason = "the fuzz targets use it")]
+    pub fn clear(&mut self, queues: &[&Queue]) {
+        for queue in queues {
+            self.gpu.unwatch(self.physical_doorbell(queue)).unwrap();
+            self.gpu.destroy_hw_queue(queue.id).unwrap();
+        }
+        quiesce(&self.gpu);
+        for slot in 0..self.fences {
+            self.gpu.close_fence(self.id, slot).unwrap();
+        }
+        for slot in 0..self.doorbells {
+            for offset in [LAYOUT.doorbell(slot), LAYOUT.status(slot), LAYOUT.last_queued(slot)] {
+                self.word(offset).store(0, Ordering::Relaxed);
+            }
+        }
+        (self.fences, self.doorbells, self.allocated) = (0, 0, FREE);
     }
 
     pub fn detach(self, queues: &[&Queue]) {

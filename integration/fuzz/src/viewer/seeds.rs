@@ -6,9 +6,9 @@ use super::{Talk, play};
 use crate::seeds::is_in_corpus;
 use bellhop_rfb::RfbError;
 
-/// A screen of 100 x 70 pixels, which is four tiles: without a password, and with one.
-const OPEN: &[u8] = &[0, 99, 69];
-const LOCKED: &[u8] = &[1, 99, 69];
+/// A screen of 70 x 68 pixels, which is four tiles: without a password, and with one.
+const OPEN: &[u8] = &[0, 69, 67];
+const LOCKED: &[u8] = &[1, 69, 67];
 /// Says hello in each version, and shares the screen.
 const V3: &[u8] = b"RFB 003.003\n\x01";
 const V7: &[u8] = b"RFB 003.007\n\x01\x01";
@@ -20,7 +20,7 @@ const ALL: &[u8] = &[3, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
 const CHANGES: &[u8] = &[3, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
 const CHANGES_BELOW: &[u8] = &[3, 1, 0, 10, 0, 60, 0, 20, 0, 20];
 const OUTSIDE: &[u8] = &[3, 0, 1, 0, 1, 0, 0, 1, 0, 1];
-const RESIZE: &[u8] = &[5, 255, 0, 29, 0, 129];
+const RESIZE: &[u8] = &[5, 255, 0, 29, 0, 69];
 const TEXT: &[u8] = &[6, 0, 0, 0, 0, 0, 0, 2, b'h', b'i'];
 /// Sixteen bits, most significant byte first; eight bits; thirty-two with the colours above.
 const R5G6B5: &[u8] = &[0, 0, 0, 0, 16, 16, 1, 1, 0, 31, 0, 63, 0, 31, 11, 5, 0, 0, 0, 0];
