@@ -2,16 +2,14 @@
 
 //! Commands of the host's operator.
 
-use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::faults::{FAILED_BY_OPERATOR, GPU_REMOVED};
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Suspension;
-use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::hardware::{GpuOrdinal, GuestId};
 use crate::port::{Command, CommandError, CommandToken, Effect, GuestLimit};
-use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::snapshot::Change;
 
 impl Kernel {
@@ -162,50 +160,5 @@ impl Kernel {
             self.begin_paging(guest, 0, None, effects);
         }
         self.tell_gpu(guest, gpu, true, effects);
-    }
-
-    /// Changes the device's state, then reports `completion`.
-    pub(crate) fn set_device_power(
-        &mut self,
-        state: DevicePowerState,
-        (guest, completion): (GuestId, Completion),
-        effects: &mut Vec<Effect>,
-    ) {
-        if state == DevicePowerState::D3 {
-            return self.power_down(guest, completion, effects);
-        }
-        self.ensure_power(effects);
-        self.complete(guest, completion, Ok(()), effects);
-    }
-
-    /// Changes an engine's state.
-    pub(crate) fn set_engine_power(
-        &mut self,
-        node: u32,
-        state: EnginePowerState,
-        effects: &mut Vec<Effect>,
-    ) {
-        match state {
-            EnginePowerState::F1 => self.power_down_engine(node, effects),
-            // An engine has no power without its GPU.
-            _ if !self.may_wake(node) => {}
-            _ => self.power.wake_engine(node, self.miniport.as_mut()),
-        }
-    }
-
-    /// Disconnects the doorbells of the queues that `is_wanted` selects. Their guests may connect them again.
-    pub(crate) fn disconnect_doorbells(
-        &mut self,
-        is_wanted: impl Fn(&QueueOwner) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
-        for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
-            if self.callbacks.doorbells.state(id).is_some_and(|state| state.is_connected())
-                && let Some(mut access) = self.access(owner.guest, owner.process, effects)
-            {
-                access.disconnect(id, DisconnectReason::Retry);
-            }
-        }
     }
 }

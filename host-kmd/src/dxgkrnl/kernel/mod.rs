@@ -6,6 +6,7 @@
 //! carries the consequences of an input to `rules`, until nothing is left: see `settle`.
 
 mod access;
+mod actions;
 mod callbacks;
 mod command;
 mod guest;
@@ -20,244 +21,30 @@ mod requests;
 mod rules;
 mod settle;
 mod spread;
+mod state;
 mod trace;
 mod waiter;
 mod work;
 
-use crate::ddi::Miniport;
+pub use state::Kernel;
+
 use crate::ddi::paging::PAGING_VA_SIZE;
-use crate::dxgkrnl::compute::compilations::{Compilation, Compilations};
+use crate::dxgkrnl::compute::compilations::Compilation;
 use crate::dxgkrnl::doorbell::connect::Connecting;
-use crate::dxgkrnl::doorbell::table::Doorbells;
-use crate::dxgkrnl::fence::cross::CrossFences;
-use crate::dxgkrnl::fence::features::{AdapterError, NativeFences, OsFeatures};
-use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::request::{Answer, Body, Compiling, Handled, reply};
 use crate::dxgkrnl::kernel::request_table::{Rules, parse};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
-use crate::dxgkrnl::kernel::work::WorkList;
-use crate::dxgkrnl::memory::migration::Migration;
-use crate::dxgkrnl::object::changes::Changes;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::limits::Limits;
-use crate::dxgkrnl::object::process_ids::ProcessIds;
-use crate::dxgkrnl::object::recorder::Recorder;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
-use crate::dxgkrnl::power::gpus::{GpuPower, GpuPowerPolicy};
-use crate::dxgkrnl::power::state::{Power, PowerPolicy};
-use crate::dxgkrnl::queue::hw_queue::QueueOwner;
-use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
-use crate::dxgkrnl::recovery::quiesced::Quiesced;
-use crate::dxgkrnl::recovery::retirement::Retirements;
-use crate::dxgkrnl::recovery::tdr::{Tdr, TdrPolicy};
-use crate::dxgkrnl::recovery::termination::Terminations;
-use crate::hardware::{GpuOrdinal, GuestId, Hardware, HardwareError, HwQueueId};
-use crate::miniport::BellhopMiniport;
+use crate::hardware::{GuestId, HardwareError};
 use crate::port::{Effect, GuestResources, Input, RequestToken};
-use crate::proxy::{LinkedHardware, Proxy};
-use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::status::Status;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// `TdrDelay`: how long an engine may take without progress.
-const TDR_DELAY: Duration = Duration::from_secs(2);
-
-/// The place and the name of an adapter on its host.
-#[derive(Debug, Default)]
-pub(crate) struct Identity {
-    /// Its place among the host's adapters.
-    ordinal: u32,
-    /// Its name.
-    name: String,
-}
-
-/// All state of an adapter's control plane. It does no I/O and never blocks.
-pub struct Kernel {
-    hardware: Arc<dyn Hardware>,
-    miniport: Box<dyn Miniport>,
-    callbacks: Callbacks,
-    guests: BTreeMap<GuestId, Guest>,
-    queues: BTreeMap<HwQueueId, QueueOwner>,
-    process_ids: ProcessIds,
-    retirements: Retirements,
-    terminations: Terminations,
-    power: Power,
-    /// Power of each GPU of a chain.
-    gpu_power: GpuPower,
-    submissions: SubmissionFences,
-    /// Work that remains before an input is handled.
-    work: WorkList,
-    /// Guests with paging under way.
-    paging: BTreeSet<GuestId>,
-    /// The tickets that are known to have passed.
-    quiesced: Quiesced,
-    tdr: Tdr,
-    /// Kernels of guests that the hardware compiles.
-    compilations: Compilations,
-    migration: Migration,
-    /// Fences that guests of any adapter share: lent to the kernel while it handles an input.
-    cross_fences: CrossFences,
-    /// The adapter's identity, for tools.
-    identity: Identity,
-    /// What the host's operator has changed of the adapter.
-    changes: Changes,
-    /// Records for a tool that traces.
-    recorder: Recorder,
-    /// What engines log for drivers.
-    logging_level: LoggingLevel,
-    /// The time since an arbitrary epoch.
-    now: Duration,
-    /// `TdrDelay`: how long an engine may execute a queue without progress before that is a hang, and how long the
-    /// work of a destroyed queue may take.
-    timeout: Duration,
-    limits: Limits,
-    /// What the OS and the driver agreed on, if there are native fences.
-    native_fences: Option<NativeFences>,
-}
-
-/// The GPU of each node.
-fn gpus_of(miniport: &dyn Miniport) -> Vec<GpuOrdinal> {
-    let gpu = |node| miniport.get_node_metadata(node).map_or(0, |node| node.gpu());
-    (0..miniport.node_count()).map(gpu).map(GpuOrdinal).collect()
-}
-
 impl Kernel {
-    /// Creates a kernel with the driver of our GPU. It must be the only kernel of the GPU.
-    ///
-    /// # Errors
-    /// Fails if the driver advertises a feature that is not enabled.
-    pub fn new(
-        hardware: Arc<dyn Hardware>,
-        features: OsFeatures,
-        limits: Limits,
-    ) -> Result<Self, AdapterError> {
-        let driver = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
-        let proxy = Box::new(Proxy::passing_through(driver));
-        Self::with_miniport(hardware, proxy, features, limits)
-    }
-
-    /// Creates a kernel with the drivers of the GPUs of a chain, the master first, behind the proxy. It must be the only
-    /// kernel of each.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn linked(
-        master: Arc<dyn Hardware>,
-        slaves: Vec<Arc<dyn Hardware>>,
-        features: OsFeatures,
-        limits: Limits,
-    ) -> Result<Self, AdapterError> {
-        if slaves.is_empty() {
-            return Self::new(master, features, limits);
-        }
-        let driver = |gpu: &Arc<dyn Hardware>| -> Box<dyn Miniport> {
-            Box::new(BellhopMiniport::new(Arc::clone(gpu)))
-        };
-        let drivers = (driver(&master), slaves.iter().map(driver).collect());
-        let hardware = LinkedHardware::new(master, slaves);
-        let proxy = Box::new(Proxy::linked(drivers.0, drivers.1, &hardware));
-        Self::with_miniport(Arc::new(hardware), proxy, features, limits)
-    }
-
-    /// Creates a kernel with another driver.
-    ///
-    /// # Errors
-    /// Fails if the driver advertises a feature that is not enabled, or caps that dxgkrnl cannot meet.
-    pub fn with_miniport(
-        hardware: Arc<dyn Hardware>,
-        mut miniport: Box<dyn Miniport>,
-        features: OsFeatures,
-        limits: Limits,
-    ) -> Result<Self, AdapterError> {
-        let native_fences = NativeFences::negotiate(miniport.as_mut(), &features)?;
-        let recorder = Recorder::new(Arc::clone(&hardware));
-        let gpus = hardware.gpu_count();
-        Ok(Self {
-            native_fences,
-            callbacks: Callbacks::new(Doorbells::new(Arc::clone(&hardware), recorder.clone())),
-            hardware,
-            power: Power::new(miniport.node_count(), recorder.clone()),
-            gpu_power: GpuPower::new(gpus),
-            recorder,
-            tdr: Tdr::new(gpus_of(miniport.as_ref())),
-            migration: Migration::default(),
-            compilations: Compilations::default(),
-            miniport,
-            guests: BTreeMap::new(),
-            queues: BTreeMap::new(),
-            process_ids: ProcessIds::default(),
-            retirements: Retirements::default(),
-            terminations: Terminations::default(),
-            submissions: SubmissionFences::default(),
-            cross_fences: CrossFences::default(),
-            identity: Identity::default(),
-            changes: Changes::default(),
-            logging_level: LoggingLevel::DEFAULT,
-            work: WorkList::default(),
-            paging: BTreeSet::new(),
-            quiesced: Quiesced::default(),
-            now: Duration::ZERO,
-            timeout: TDR_DELAY,
-            limits,
-        })
-    }
-
-    /// Sets the adapter's name, for tools; empty by default.
-    #[must_use]
-    pub fn with_name(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.identity.name);
-        self
-    }
-
-    /// Sets when power states change by themselves; never by default.
-    #[must_use]
-    pub fn with_power_policy(mut self, policy: PowerPolicy) -> Self {
-        self.power.set_policy(policy);
-        self
-    }
-
-    /// Sets when the slaves of a chain have power; whenever the device has, by default.
-    #[must_use]
-    pub fn with_gpu_power_policy(mut self, policy: GpuPowerPolicy) -> Self {
-        self.gpu_power.set_policy(policy);
-        self
-    }
-
-    /// Sets how long an engine may execute a queue without progress before that is a hang, and how long the work of a
-    /// destroyed queue may take. Two seconds by default.
-    #[must_use]
-    pub fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets how the kernel deals with hangs.
-    #[must_use]
-    pub fn with_tdr_policy(mut self, policy: TdrPolicy) -> Self {
-        self.tdr.set_policy(policy);
-        self
-    }
-
-    /// Sets its place among the host's adapters, for tools.
-    pub(super) fn set_ordinal(&mut self, ordinal: u32) {
-        self.identity.ordinal = ordinal;
-    }
-
-    /// Lends the kernel the fences that guests of several adapters share, or takes them back.
-    pub(super) fn swap_cross_fences(&mut self, cross_fences: &mut CrossFences) {
-        std::mem::swap(&mut self.cross_fences, cross_fences);
-    }
-
-    /// Sets the time. Monotonic; the epoch is arbitrary.
-    pub fn set_time(&mut self, now: Duration) {
-        self.now = self.now.max(now);
-    }
-
     /// When [`Input::Timeout`] is due if no other input comes, on the clock of [`Self::set_time`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {

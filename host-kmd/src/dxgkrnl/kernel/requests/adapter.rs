@@ -7,9 +7,9 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
-    NATIVE_GPU_FENCE_SUPPORTED, NODE_SUGGESTED, NODE_USER_MODE_SUBMISSION_SUPPORTED,
-    NativeFenceCaps, NodeMetadata, OpenAdapter, QueryClockCalibration, QueryNativeFenceCaps,
-    QueryStatistics, QueryUserModeSubmissionCaps, Statistics, UserModeSubmissionCaps,
+    NATIVE_GPU_FENCE_SUPPORTED, NODE_SUGGESTED, NativeFenceCaps, NodeMetadata, OpenAdapter,
+    QueryClockCalibration, QueryNativeFenceCaps, QueryStatistics, QueryUserModeSubmissionCaps,
+    Statistics, UserModeSubmissionCaps,
 };
 use bellhop_protocol::control::security::{QuerySecurityCaps, SecurityCaps};
 use bellhop_protocol::features::{Features, Version};
@@ -84,18 +84,6 @@ impl ProcessAccess<'_> {
             metadata.flags |= NODE_SUGGESTED;
         }
         Ok(Answer::Done(metadata))
-    }
-
-    /// The metadata of a node, without features that the guest has not negotiated.
-    pub(crate) fn node(&self, node: u32) -> Result<NodeMetadata, RequestError> {
-        let mut metadata = self
-            .miniport
-            .get_node_metadata(node)
-            .ok_or(RequestError::parameter("node", node.into()))?;
-        if !self.guest.features().contains(Features::USER_MODE_SUBMISSION) {
-            metadata.flags &= !NODE_USER_MODE_SUBMISSION_SUPPORTED;
-        }
-        Ok(metadata)
     }
 
     /// `DXGKQAITYPE_USERMODESUBMISSION_CAPS`.

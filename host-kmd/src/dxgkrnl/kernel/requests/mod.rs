@@ -2,25 +2,25 @@
 
 //! The handlers of requests, one file per object.
 
-pub(crate) mod adapter;
-pub(crate) mod allocation;
-pub(crate) mod context;
-pub(crate) mod cross_fences;
-pub(crate) mod device;
+mod adapter;
+mod allocation;
+mod context;
+mod device;
 mod display;
 mod donation;
-pub(crate) mod doorbell;
-pub(crate) mod external;
-pub(crate) mod fence;
-pub(crate) mod fence_waits;
+mod doorbell;
+mod external;
+mod fence;
+mod fence_waits;
 mod gpu_va;
-pub(crate) mod hw_queue;
-pub(crate) mod kernel;
-pub(crate) mod node_context;
-pub(crate) mod power;
+mod hw_queue;
+mod kernel;
+mod node_context;
+mod power;
 mod present;
-pub(crate) mod process;
-pub(crate) mod render;
-pub(crate) mod residency;
-pub(crate) mod sharing;
+mod process;
+mod render;
+mod residency;
+mod sharing;
+mod software_queue;
 mod video;

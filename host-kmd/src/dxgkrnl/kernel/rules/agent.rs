@@ -7,8 +7,7 @@
 
 use crate::dxgkrnl::agent::state::Asker;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::requests::external::check_wish;
+use crate::dxgkrnl::kernel::actions::agents::{check_wish, without};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
@@ -16,24 +15,11 @@ use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{GpuOrdinal, GuestId};
 use crate::port::{CommandToken, Effect, RequestToken};
 use bellhop_protocol::control::agent::{
-    AGENT_CODES, AgentAnswer, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence,
-    PowerPolicy, RecoveryKind, answer,
+    AGENT_CODES, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence, RecoveryKind,
 };
 use bellhop_protocol::event::{Event, EventKind};
 use std::time::Duration;
-use zerocopy::{FromZeros, IntoBytes};
-
-/// What the kernel says in place of an agent.
-fn without(result: AgentResult) -> AgentAnswer {
-    let why = match result {
-        AgentResult::NO_AGENT => "no agent is running in the guest",
-        AgentResult::TIMED_OUT => "the agent in the guest did not answer within 10 seconds",
-        AgentResult::AGENT_ENDED => "the agent in the guest ended before it answered",
-        AgentResult::BUSY => "the agent in the guest has four requests to answer already",
-        _ => "the agent in the guest does not do this",
-    };
-    answer(result, why)
-}
+use zerocopy::FromZeros;
 
 impl Kernel {
     /// The host's operator asks a guest's agent.
@@ -176,43 +162,6 @@ impl Kernel {
                 value: kind.0.into(),
                 ..Event::new_zeroed()
             });
-        }
-    }
-
-    /// When the device goes to D3 if no engine wakes, as all guests' power policies have it.
-    pub(crate) fn idle_deadline(&self) -> Option<Duration> {
-        let usual = self.power.deadline()?;
-        let open = self.guests.values().filter(|guest| guest.is_open() && !guest.is_detaching());
-        let policies: Vec<_> = open.map(|guest| guest.agency.policy()).collect();
-        if policies.contains(&PowerPolicy::PERFORMANCE) {
-            return None;
-        }
-        let is_saving = policies.iter().all(|policy| *policy == PowerPolicy::SAVING);
-        if is_saving && !policies.is_empty() { self.power.idle_since() } else { Some(usual) }
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// The agent ends, or is one no longer: who waits for it is told, and the device is started.
-    pub(crate) fn end_agent(&mut self) {
-        self.guest.presence.set_stopped(false);
-        for asker in self.guest.agency.unregister() {
-            self.give_answer(asker, without(AgentResult::AGENT_ENDED));
-        }
-    }
-
-    /// Answers one who asked the agent.
-    pub(crate) fn give_answer(&mut self, asker: Asker, answer: AgentAnswer) {
-        match asker {
-            Asker::Operator(token) => self.effect(Effect::AgentAnswered { token, answer }),
-            Asker::Program(token) => self.answer(token, Ok(answer.as_bytes().to_vec())),
-        }
-    }
-
-    /// Sends the agent an event, if there is an agent.
-    fn tell_agent(&mut self, event: Event) {
-        if let Some(process) = self.guest.agency.process() {
-            self.event(Event { process, ..event });
         }
     }
 }

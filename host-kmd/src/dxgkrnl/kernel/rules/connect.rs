@@ -12,6 +12,7 @@ use crate::dxgkrnl::doorbell::connect::{ConnectEnd, Connecting};
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::request::reply;
+use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::hardware::{HwQueueId, Reported as _, RotationOutcome};
 use crate::port::Effect;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
@@ -65,6 +66,24 @@ impl Kernel {
                 }
             };
             effects.push(Effect::Reply { guest, token, reply });
+        }
+    }
+}
+
+impl Kernel {
+    /// Disconnects the doorbells of the queues that `is_wanted` selects. Their guests may connect them again.
+    pub(crate) fn disconnect_doorbells(
+        &mut self,
+        is_wanted: impl Fn(&QueueOwner) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
+        for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
+            if self.callbacks.doorbells.state(id).is_some_and(|state| state.is_connected())
+                && let Some(mut access) = self.access(owner.guest, owner.process, effects)
+            {
+                access.disconnect(id, DisconnectReason::Retry);
+            }
         }
     }
 }

@@ -5,78 +5,25 @@
 //!
 //! Source: Windows KMD overview, "Flip/Present", "Interrupt" and "TDR".
 
-use crate::ddi::display::DisplayDdi;
-use crate::dxgkrnl::display::flip::{Ended, FlipId, Outcomes, Surface};
+use crate::dxgkrnl::display::flip::{FlipId, Outcomes, Surface};
 use crate::dxgkrnl::display::source::{Shown, UnexpectedFlip};
-use crate::dxgkrnl::fence::waits::WaitId;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::objects::KernelObject;
+use crate::dxgkrnl::kernel::actions::flips::{ends_with, flip_slack, has_monitor};
 use crate::dxgkrnl::kernel::work::Rule;
-use crate::dxgkrnl::memory::allocation::Allocation;
-use crate::dxgkrnl::object::handles::Handles;
 use crate::dxgkrnl::object::target::Target;
-use crate::dxgkrnl::recovery::termination::Ending;
 use crate::hardware::{DisplayPath, DisplayTicket, GpuOrdinal, GuestId};
 use crate::port::{Effect, RequestToken};
-use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use zerocopy::FromZeros;
-
-/// Whether a target takes a surface with it when it ends.
-fn ends_with(
-    handles: &Handles<KernelObject>,
-    process: u32,
-    target: Target,
-    surface: &Surface,
-) -> bool {
-    let is_of_process = surface.process == process;
-    match target {
-        Target::Guest => true,
-        Target::Process => is_of_process,
-        Target::Allocation(allocation) => is_of_process && surface.allocation == allocation,
-        Target::Device(device) => {
-            let allocation = handles.get::<Allocation>(process, surface.allocation);
-            is_of_process && allocation.is_ok_and(|of| of.devices().all(|on| on == device))
-        }
-        Target::Doorbell(_) | Target::HwQueue(_) | Target::Context(_) => false,
-    }
-}
-
-/// Whether a display may still read what a target takes with it.
-pub(crate) fn is_shown(guest: &Guest, ending: &Ending) -> bool {
-    let Ending { process, target, .. } = *ending;
-    guest.display.needs(|surface| ends_with(&guest.handles, process, target, surface))
-}
-
-/// Whether a guest has a child's monitor: it has none of a GPU that was taken away.
-pub(crate) fn has_monitor(
-    guest: &Guest,
-    ddi: &dyn DisplayDdi,
-    (id, child): (GuestId, u32),
-) -> bool {
-    guest.presence.has(ddi.gpu_of_child(child)) && ddi.query_child_status(id, child)
-}
-
-/// How much longer than some intervals of its monitor a flip may take: a host may be busy.
-pub(crate) fn flip_slack(timeout: Duration) -> Duration {
-    timeout / 4
-}
 
 impl Kernel {
     /// When the first flip is too late.
     pub(crate) fn flip_deadline(&self) -> Option<Duration> {
         let deadlines = self.guests.values().filter_map(|guest| guest.display.deadline());
         deadlines.min().filter(|_| self.power.has_power())
-    }
-
-    /// Whether a guest's monitor shows something: the device does not power down by itself.
-    pub(crate) fn is_lit(&self) -> bool {
-        self.guests.values().any(|guest| guest.display.is_lit())
     }
 
     /// Wakes the displays with a flip that is too late.
@@ -87,15 +34,6 @@ impl Kernel {
                     self.work.wake(Rule::Display(*id));
                 }
             }
-        }
-    }
-
-    /// Displays have power again.
-    pub(crate) fn power_displays(&mut self) {
-        let (now, slack) = (self.now, flip_slack(self.timeout));
-        self.set_power_of_gpus(DevicePowerState::D0);
-        for guest in self.guests.values_mut() {
-            guest.display.restart_deadlines(now, slack);
         }
     }
 
@@ -314,82 +252,5 @@ impl Kernel {
             access.answer(token, Ok(Vec::new()));
         }
         access.finish_display(outcomes);
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// Tells of flips that ended, and lets surfaces go. Returns the ticket for those that the hardware may still read.
-    pub(crate) fn finish_display(&mut self, mut outcomes: Outcomes) -> Option<DisplayTicket> {
-        let Self { guest, miniport, .. } = self;
-        let ddi = miniport.display()?;
-        let ticket = guest.display.let_go(ddi, &mut outcomes);
-        let Outcomes { ended, released, .. } = outcomes;
-        for ended in ended {
-            self.end_flip(ended);
-        }
-        if !released.is_empty() {
-            // VidMm may move them again, and destroy them.
-            self.work.wake(Rule::Paging(self.guest_id));
-            self.work.wake(Rule::Terminations);
-        }
-        for surface in released {
-            self.release_surface(surface);
-        }
-        ticket
-    }
-
-    fn end_flip(&mut self, ended: Ended) {
-        self.guest.display.count(&ended);
-        let Ended { source, flip, outcome, count, time } = ended;
-        self.forget_flip_wait(flip.wait);
-        self.event(Event {
-            kind: EventKind::FLIPPED,
-            process: flip.primary.surface.process,
-            object: source.into(),
-            value: flip.primary.number,
-            cookie: count,
-            time,
-            outcome,
-            ..Event::new_zeroed()
-        });
-        if let Some(token) = flip.token {
-            self.answer(token, Ok(Vec::new()));
-        }
-    }
-
-    /// Ends the wait of a flip that no longer waits.
-    pub(crate) fn forget_flip_wait(&mut self, wait: Option<WaitId>) {
-        let Some(id) = wait else { return };
-        let Some(wait) = self.guest.fences.waits.remove(id) else { return };
-        let fences = self.forget_wait(id, wait);
-        if let Err(error) = self.satisfy_waits(fences, None) {
-            tracing::error!(guest = self.guest_id.0, %error, "a fence is missing");
-        }
-    }
-
-    /// A surface's allocation may move and be evicted again.
-    pub(crate) fn release_surface(&mut self, surface: Surface) {
-        let Surface { process, allocation, paged } = surface;
-        let Some(id) = paged else { return };
-        let vidmm = &mut self.guest.vidmm;
-        if let Err(error) = vidmm.unpin(id).and_then(|()| vidmm.evict(process, allocation, id)) {
-            tracing::error!(guest = self.guest_id.0, %allocation, %error, "a primary is missing");
-        }
-    }
-
-    /// A flip's fences have had their values, or never will.
-    pub(crate) fn flip_waited(&mut self, flip: u64, hopeless: bool) {
-        if let Some(flip) = self.guest.display.waiting_flip(FlipId(flip)) {
-            (flip.wait, flip.hopeless) = (None, flip.hopeless || hopeless);
-        }
-        self.work.wake(Rule::Display(self.guest_id));
-    }
-
-    /// Whether a display may read an allocation of the process.
-    pub(crate) fn is_displayed(&self, allocation: Handle) -> bool {
-        let process = self.process_id;
-        let is_it =
-            |surface: &Surface| surface.process == process && surface.allocation == allocation;
-        self.guest.display.needs(is_it)
     }
 }

@@ -5,22 +5,17 @@
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
-use crate::ddi::paging::PAGING_VA_START;
 use crate::dxgkrnl::compute::compilations::Compilation;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::request::{Compiling, reply};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::Rule;
-use crate::dxgkrnl::memory::page_tables::make_page_tables;
 use crate::dxgkrnl::memory::paging::{Batch, PagingNode};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::IN_ERROR;
 use crate::dxgkrnl::queue::context::Suspension;
-use crate::hardware::{AddressSpaceId, GuestId, Reported as _, Segment};
+use crate::hardware::{GuestId, Reported as _, Segment};
 use crate::port::Effect;
-use crate::vidmm::pool::PageRange;
 use crate::vidmm::step::{Notice, Plan};
 use bellhop_protocol::event::{Event, EventKind};
 use bellhop_protocol::status::Status;
@@ -190,36 +185,5 @@ impl Kernel {
                 wake: &mut |node, miniport| power.wake_engine(node, miniport),
             },
         );
-    }
-
-    /// Whether the paging of any guest is under way. Detaching guests do not count.
-    pub(crate) fn is_paging(&self) -> bool {
-        let is_busy = |guest: &Guest| guest.paging.is_busy() && !guest.is_detaching();
-        self.paging.iter().any(|guest| self.guests.get(guest).is_some_and(is_busy))
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// Creates the page tables for a range of an address space of the guest.
-    pub(crate) fn make_page_tables(
-        &mut self,
-        space: AddressSpaceId,
-        range: PageRange,
-    ) -> Result<(), RequestError> {
-        Ok(make_page_tables(self.miniport, self.guest_id, space, range)?)
-    }
-
-    /// Creates the page tables of the paging process's GPU VA space, which has `length` bytes.
-    pub(crate) fn make_window_tables(&mut self, length: u64) -> Result<(), RequestError> {
-        let system = self.guest.system()?;
-        let range = PageRange { start: PAGING_VA_START, length };
-        self.make_page_tables(system.address_space, range)
-    }
-
-    /// Whether the process's contexts are suspended because of its memory.
-    pub(crate) fn is_held(&mut self) -> bool {
-        let process = self.process_id;
-        self.process().is_ok_and(|process| process.is_held())
-            || self.guest.vidmm.is_suspended(process)
     }
 }

@@ -6,18 +6,17 @@
 //! Source: user-mode work submission, "Engine F-state transitions" and "Engine D-state transitions".
 
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::queue_span::queue_span;
+use crate::dxgkrnl::kernel::actions::flips::flip_slack;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::power::state::PowerDownStep;
-use crate::dxgkrnl::queue::context::{Context, Suspension};
-use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
-use crate::hardware::{GuestId, HwQueueId, Reported as _};
+use crate::dxgkrnl::queue::context::Suspension;
+use crate::hardware::GuestId;
 use crate::port::Effect;
-use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::power::DevicePowerState;
+use bellhop_protocol::control::agent::PowerPolicy;
+use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use std::time::Duration;
 
 impl Kernel {
     /// Disconnects all doorbells of an engine's queues and then powers the engine down: it was idle for long, or a
@@ -90,26 +89,6 @@ impl Kernel {
         })
     }
 
-    /// Whether a queue has unfinished work, if its context is as wanted: "In order for Dxgkrnl to know whether a
-    /// particular hardware queue has pending work, the UMD needs to update the queued progress fence value"
-    /// (user-mode work submission, "HW queue progress fence changes").
-    pub(crate) fn has_work(
-        &self,
-        id: HwQueueId,
-        owner: &QueueOwner,
-        is_wanted: impl Fn(&Context) -> bool,
-    ) -> bool {
-        let QueueOwner { guest, process, handle, progress_fence, .. } = *owner;
-        let Some(state) = self.guests.get(&guest) else { return false };
-        let Ok(queue) = state.handles.get::<HwQueue>(process, handle) else { return false };
-        let context = state.handles.get::<Context>(process, queue.context());
-        if queue.is_in_error() || !context.is_ok_and(is_wanted) {
-            return false;
-        }
-        let queued = self.hardware.last_queued_value(id).reported();
-        !queue.is_idle() || queued > self.hardware.fence_value(guest, progress_fence).reported()
-    }
-
     /// Whether the device is in D3.
     pub(crate) fn is_without_power(&self) -> bool {
         self.power.is_off()
@@ -149,64 +128,61 @@ impl Kernel {
             self.power_down(GuestId(0), Completion::Nothing, effects);
         }
     }
+}
 
-    /// Calls `act` with each context of each guest.
-    pub(crate) fn each_context(
-        &mut self,
-        effects: &mut Vec<Effect>,
-        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
-    ) {
-        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
-            self.each_context_of_guest(guest, effects, &act);
+impl Kernel {
+    /// Displays have power again.
+    pub(crate) fn power_displays(&mut self) {
+        let (now, slack) = (self.now, flip_slack(self.timeout));
+        self.set_power_of_gpus(DevicePowerState::D0);
+        for guest in self.guests.values_mut() {
+            guest.display.restart_deadlines(now, slack);
         }
     }
 
-    /// Calls `act` with each context of a guest.
-    pub(crate) fn each_context_of_guest(
+    /// Whether a guest's monitor shows something: the device does not power down by itself.
+    pub(crate) fn is_lit(&self) -> bool {
+        self.guests.values().any(|guest| guest.display.is_lit())
+    }
+
+    /// Changes the device's state, then reports `completion`.
+    pub(crate) fn set_device_power(
         &mut self,
-        guest: GuestId,
+        state: DevicePowerState,
+        (guest, completion): (GuestId, Completion),
         effects: &mut Vec<Effect>,
-        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
-        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
-        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            self.each_context_of(guest, process, effects, &act);
+        if state == DevicePowerState::D3 {
+            return self.power_down(guest, completion, effects);
+        }
+        self.ensure_power(effects);
+        self.complete(guest, completion, Ok(()), effects);
+    }
+
+    /// Changes an engine's state.
+    pub(crate) fn set_engine_power(
+        &mut self,
+        node: u32,
+        state: EnginePowerState,
+        effects: &mut Vec<Effect>,
+    ) {
+        match state {
+            EnginePowerState::F1 => self.power_down_engine(node, effects),
+            // An engine has no power without its GPU.
+            _ if !self.may_wake(node) => {}
+            _ => self.power.wake_engine(node, self.miniport.as_mut()),
         }
     }
 
-    /// Calls `act` with each context of a process.
-    pub(crate) fn each_context_of(
-        &mut self,
-        guest: GuestId,
-        process: u32,
-        effects: &mut Vec<Effect>,
-        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
-    ) {
-        let Some(mut access) = self.access(guest, process, effects) else { return };
-        for context in access.contexts() {
-            if let Err(error) = act(&mut access, context) {
-                tracing::error!(guest = guest.0, process, %context, %error, "a context is missing");
-            }
+    /// When the device goes to D3 if no engine wakes, as all guests' power policies have it.
+    pub(crate) fn idle_deadline(&self) -> Option<Duration> {
+        let usual = self.power.deadline()?;
+        let open = self.guests.values().filter(|guest| guest.is_open() && !guest.is_detaching());
+        let policies: Vec<_> = open.map(|guest| guest.agency.policy()).collect();
+        if policies.contains(&PowerPolicy::PERFORMANCE) {
+            return None;
         }
-        let given_up = access.into_given_up();
-        self.retire_given_up(guest, given_up);
-    }
-
-    /// Calls `act` with each queue.
-    fn each_ring(
-        &mut self,
-        effects: &mut Vec<Effect>,
-        act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
-    ) {
-        let owners: Vec<_> = self.queues.values().copied().collect();
-        for owner in owners {
-            let Some(mut access) = self.access(owner.guest, owner.process, effects) else {
-                continue;
-            };
-            if let Err(error) = act(&mut access, owner.handle) {
-                let span = queue_span(owner.process, owner.handle);
-                tracing::error!(parent: &span, guest = owner.guest.0, %error, "a ring is missing");
-            }
-        }
+        let is_saving = policies.iter().all(|policy| *policy == PowerPolicy::SAVING);
+        if is_saving && !policies.is_empty() { self.power.idle_since() } else { Some(usual) }
     }
 }

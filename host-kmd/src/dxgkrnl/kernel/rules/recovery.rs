@@ -8,16 +8,15 @@
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
-use crate::dxgkrnl::object::device::Failing;
 use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR};
 use crate::dxgkrnl::queue::context::Context;
-use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
 use crate::hardware::{EngineProgress, Fault, GpuOrdinal, GuestId, HwQueueId};
 use crate::port::Effect;
 use bellhop_protocol::control::agent::RecoveryKind;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
+use tracing::Span;
 
 impl Kernel {
     /// An input may wake an engine: schedules a check of the engines. Checks continue while an engine is awake, or in
@@ -198,35 +197,6 @@ impl Kernel {
         }
     }
 
-    /// All guests lose their contexts on a GPU.
-    pub(crate) fn lose_contexts_on(
-        &mut self,
-        gpu: GpuOrdinal,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
-        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
-            self.lose_contexts_of_guest_on(guest, gpu, fault, effects);
-        }
-    }
-
-    /// A guest loses its contexts on a GPU.
-    pub(crate) fn lose_contexts_of_guest_on(
-        &mut self,
-        guest: GuestId,
-        gpu: GpuOrdinal,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
-        let nodes = self.tdr.engines_of(gpu);
-        self.each_context_of_guest(guest, effects, |access, context| {
-            if nodes.contains(&access.get::<Context>(context)?.node()) {
-                access.lose_context(context, fault);
-            }
-            Ok(())
-        });
-    }
-
     /// `DXGK_INTERRUPT_DMA_PREEMPTED`.
     pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64, effects: &mut Vec<Effect>) {
         if let Some(hang) = self.tdr.preempted(node, fence) {
@@ -293,19 +263,6 @@ impl Kernel {
         }
     }
 
-    /// Loses the context of a hung queue, with all its queues.
-    fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
-        if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
-            && let Some(mut access) = self.access(guest, process, effects)
-            && let Ok(queue) = access.get::<HwQueue>(handle)
-        {
-            let context = queue.context();
-            access.lose_context(context, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
-        }
-    }
-
     /// Counts a hang against the guest that owns the queue. One hang too many puts the guest's devices in error.
     fn blame(&mut self, guilty: HwQueueId, effects: &mut Vec<Effect>) {
         let Some(owner) = self.queues.get(&guilty).map(|owner| owner.guest) else { return };
@@ -321,15 +278,17 @@ impl Kernel {
             self.fail_guest(owner, IN_ERROR, effects);
         }
     }
+}
 
-    /// Puts all current devices of a guest in error.
-    pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
-        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
-        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(guest, process, effects) else { continue };
-            access.fail_process(fault, Failing::WithItsGuest);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
+impl Kernel {
+    /// The guest that caused a hang, and the span of the queue that hung. Paging has no queue of the guest, so no
+    /// span.
+    pub(crate) fn hang_span(&self, guilty: Guilty) -> (Option<GuestId>, Span) {
+        match guilty {
+            Guilty::Queue(queue) => self.queues.get(&queue).map_or((None, Span::none()), |owner| {
+                (Some(owner.guest), queue_span(owner.process, owner.handle))
+            }),
+            Guilty::Paging(guest, _) => (Some(guest), Span::none()),
         }
     }
 }

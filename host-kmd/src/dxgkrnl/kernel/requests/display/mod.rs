@@ -10,8 +10,8 @@ use crate::ddi::display::{DisplayDdi, Modality, VidPn, VidPnRefusal};
 use crate::dxgkrnl::display::flip::Outcomes;
 use crate::dxgkrnl::display::paths;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::flips::{flip_slack, has_monitor};
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
-use crate::dxgkrnl::kernel::rules::display::{flip_slack, has_monitor};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::display::{
     CHILD_HOT_PLUG_AWARE, COFUNC_MODALITY_DATA, ChildDescriptor, ChildRelations, ChildStatus,
@@ -23,11 +23,6 @@ use bellhop_protocol::control::display::{
 use zerocopy::{FromZeros, IntoBytes};
 
 impl ProcessAccess<'_> {
-    /// The driver's DDIs of a display.
-    pub(crate) fn display_ddi(&self) -> Result<&dyn DisplayDdi, RequestError> {
-        self.miniport.display().ok_or(RequestError::NotSupported("displays"))
-    }
-
     /// `DxgkDdiQueryChildRelations`.
     pub(crate) fn query_child_relations(
         &mut self,

@@ -6,12 +6,13 @@
 
 use crate::dxgkrnl::agent::state::PATIENCE;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::agents::{check_policy, check_wish};
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::agent::{
-    AGENT_TEXT, AGENT_VERSION, AgentAnswer, AgentInfo, AgentRegistered, AgentResult, AgentTopology,
-    AgentWish, AnswerAgentRequest, AskAgent, DevicePresence, PowerPolicy, QueryAgent,
-    RegisterAgent, SetDevicePresence, SetPowerPolicy, UnregisterAgent,
+    AGENT_TEXT, AGENT_VERSION, AgentAnswer, AgentInfo, AgentRegistered, AgentResult,
+    AnswerAgentRequest, AskAgent, DevicePresence, QueryAgent, RegisterAgent, SetDevicePresence,
+    SetPowerPolicy, UnregisterAgent,
 };
 
 impl ProcessAccess<'_> {
@@ -98,39 +99,6 @@ impl ProcessAccess<'_> {
     ) -> Result<T, RequestError> {
         act(self).inspect_err(|_| self.guest.agency.count_refused())
     }
-}
-
-fn check_policy(policy: PowerPolicy) -> Result<(), RequestError> {
-    policy.name().map(|_| ()).ok_or(RequestError::parameter("policy", policy.0.into()))
-}
-
-/// Refuses what no agent can be asked for.
-pub(crate) fn check_wish(request: &AskAgent) -> Result<(), RequestError> {
-    let AskAgent { wish, argument, connector, width, height, refresh } = *request;
-    let wrong = RequestError::parameter("argument", argument.into());
-    let is_mode = match wish {
-        AgentWish::TOPOLOGY => {
-            let topology = AgentTopology(argument);
-            topology.name().ok_or(wrong)?;
-            topology == AgentTopology::MODE
-        }
-        AgentWish::POWER_POLICY => {
-            check_policy(PowerPolicy(argument)).map_err(|_| wrong)?;
-            false
-        }
-        AgentWish::STOP | AgentWish::START => {
-            zero("argument", argument)?;
-            false
-        }
-        unknown => return Err(RequestError::parameter("wish", unknown.0.into())),
-    };
-    if is_mode {
-        return Ok(());
-    }
-    zero("connector", connector)?;
-    zero("width", width)?;
-    zero("height", height)?;
-    zero("refresh", refresh)
 }
 
 /// Refuses what is no agent's answer.

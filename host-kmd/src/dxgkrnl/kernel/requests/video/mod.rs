@@ -10,8 +10,7 @@ use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::video::session::VideoSession;
 use crate::dxgkrnl::video::settings;
-use crate::hardware::{GpuOrdinal, Reported as _};
-use bellhop_protocol::control::Handle;
+use crate::hardware::GpuOrdinal;
 use bellhop_protocol::control::video::{
     CreateVideoSession, DestroyVideoSession, QueryVideoCaps, VideoCaps, VideoSessionCreated,
 };
@@ -59,17 +58,5 @@ impl ProcessAccess<'_> {
     pub(crate) fn destroy_video_session(&mut self, request: DestroyVideoSession) -> Handled<()> {
         self.remove_video_session(request.session)?;
         Ok(Answer::Done(()))
-    }
-
-    /// Destroys a session.
-    pub(crate) fn remove_video_session(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let space = self.process()?.space();
-        let session = self.remove::<VideoSession>(handle)?;
-        // Gone already if the session ends with it.
-        if let Ok(device) = self.get_mut::<Device>(session.device()) {
-            device.remove_video_session(handle);
-        }
-        self.hardware.destroy_video_session(space, session.number()).reported();
-        Ok(())
     }
 }
