@@ -13,6 +13,7 @@ mod guest;
 mod inspect;
 mod interrupts;
 mod objects;
+mod outbox;
 mod process;
 mod queue_span;
 mod request;
@@ -32,7 +33,7 @@ use crate::ddi::paging::PAGING_VA_SIZE;
 use crate::dxgkrnl::compute::compilations::Compilation;
 use crate::dxgkrnl::doorbell::connect::Connecting;
 use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::request::{Answer, Body, Compiling, Handled, reply};
+use crate::dxgkrnl::kernel::request::{Answer, Body, Compiling, Handled};
 use crate::dxgkrnl::kernel::request_table::{Rules, parse};
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::object::completion::Completion;
@@ -41,7 +42,6 @@ use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::hardware::{GuestId, HardwareError};
 use crate::port::{Effect, GuestResources, Input, RequestToken};
-use bellhop_protocol::status::Status;
 use std::time::Duration;
 
 impl Kernel {
@@ -66,33 +66,34 @@ impl Kernel {
             Input::Attach { guest, resources } => self.attach(guest, resources),
             Input::Detach { guest } => {
                 self.watch_engines();
-                self.detach(guest, effects);
+                self.detach(guest);
             }
             Input::Request { guest, token, request, room } => {
                 self.watch_engines();
                 self.watch_use(guest);
-                self.request(guest, token, Body { bytes: &request, room }, effects);
+                self.request(guest, token, Body { bytes: &request, room });
             }
-            Input::Interrupt => self.interrupt(effects),
+            Input::Interrupt => self.interrupt(),
             Input::Command { token, command } => {
                 self.watch_engines();
-                self.command(token, command, effects);
+                self.command(token, command);
             }
             Input::AskAgent { token, guest, request } => {
-                self.operator_asks(token, guest, &request, effects);
+                self.operator_asks(token, guest, &request);
             }
             Input::Note { guest, change } => self.note(guest, change),
             Input::CrossAdapterSignal { guest, fence, always } => {
-                self.cross_adapter_signal(guest, fence, always, effects);
+                self.cross_adapter_signal(guest, fence, always);
             }
-            Input::Trace { token, action } => self.trace(token, action, effects),
-            Input::Timeout => self.power_down_when_idle(effects),
+            Input::Trace { token, action } => self.trace(token, action),
+            Input::Timeout => self.power_down_when_idle(),
         }
         if self.flip_deadline().is_some_and(|deadline| deadline <= self.now) {
             // The hardware may have told of the flip already.
-            self.interrupt(effects);
+            self.interrupt();
         }
-        self.settle(effects);
+        self.settle();
+        effects.append(&mut self.outbox.take());
     }
 
     fn attach(&mut self, id: GuestId, resources: GuestResources) {
@@ -110,8 +111,7 @@ impl Kernel {
         let guest = Guest::new(id, resources, system, window, &self.limits, native, gpus);
         let suggested = self.spread();
         self.guests.insert(id, guest.with_suggested(suggested));
-        let mut effects = Vec::new();
-        if let Some(mut access) = self.access(id, 0, &mut effects)
+        if let Some(mut access) = self.access(id, 0)
             && let Err(error) = access.make_window_tables(window)
             && access.guest.system().is_ok()
         {
@@ -133,25 +133,20 @@ impl Kernel {
 
     /// A guest detaches: all its processes terminate abnormally. Source: user-mode work submission, "Normal and
     /// abnormal process termination".
-    fn detach(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    fn detach(&mut self, id: GuestId) {
         let Some(guest) = self.guests.get_mut(&id) else {
-            effects.push(Effect::Detached { guest: id });
+            self.outbox.tell(Effect::Detached { guest: id });
             return;
         };
         if !guest.begin_detach() {
             return;
         }
+        self.outbox.forget_guest(id);
         self.terminations.forget_guest(id);
-        self.terminate((id, 0), Target::Guest, Manner::Abnormal, Completion::Detached, effects);
+        self.terminate((id, 0), Target::Guest, Manner::Abnormal, Completion::Detached);
     }
 
-    fn request(
-        &mut self,
-        id: GuestId,
-        token: RequestToken,
-        request: Body<'_>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn request(&mut self, id: GuestId, token: RequestToken, request: Body<'_>) {
         match self.guests.get_mut(&id) {
             Some(guest) if !guest.is_detaching() => guest.count_control_message(),
             _ => {
@@ -159,94 +154,71 @@ impl Kernel {
                 return;
             }
         }
-        let (process, answer, given_up) = self.answer(id, request, effects);
+        let (process, answer, given_up) = self.answer(id, request);
+        let promise = self.outbox.promise(id, token);
         let (mut completion, mut waiter) = (Completion::Nothing, None);
-        let reply = match answer {
-            Ok(Answer::Done(body)) => Some(reply(Status::SUCCESS, 0, &body)),
-            Ok(Answer::Pending) => Some(reply(Status::PENDING, 0, &[])),
+        let mut after_paging = |promise, outcome| waiter = Some(Waiter { promise, outcome });
+        match answer {
+            Ok(Answer::Done(body)) => self.outbox.answer(promise, Ok(body)),
+            Ok(Answer::Pending) => self.outbox.answer_pending(promise),
             Ok(Answer::AfterRotation(queue, hw_queue)) => {
-                self.callbacks.doorbells.wait_for_connect(queue, Connecting { token, hw_queue });
-                None
+                let request = Connecting { promise, hw_queue };
+                self.callbacks.doorbells.wait_for_connect(queue, request);
             }
-            Ok(Answer::AfterQuiesce) => {
-                completion = Completion::Reply(token);
-                None
-            }
-            Ok(Answer::AfterPaging(body)) => {
-                waiter = Some(Waiter { token, outcome: Outcome::Reply(body) });
-                None
-            }
+            Ok(Answer::AfterQuiesce) => completion = Completion::Reply(promise),
+            Ok(Answer::AfterPaging(body)) => after_paging(promise, Outcome::Reply(body)),
             Ok(Answer::SubmitAfterPaging(deferred)) => {
-                waiter = Some(Waiter { token, outcome: Outcome::Submit(deferred) });
-                None
+                after_paging(promise, Outcome::Submit(deferred));
             }
             Ok(Answer::AfterCompiling(Compiling { space, kernel, device })) => {
-                let compilation = Compilation { guest: id, process, device, token };
+                let compilation = Compilation { guest: id, process, device, promise };
                 self.compilations.begin(space, kernel, compilation);
-                None
             }
             Ok(Answer::CompileAfterPaging(deferred)) => {
-                waiter = Some(Waiter { token, outcome: Outcome::Compile(deferred) });
-                None
+                after_paging(promise, Outcome::Compile(deferred));
             }
             Ok(Answer::AfterDisplay(ticket)) => {
                 if let Some(guest) = self.guests.get_mut(&id) {
-                    guest.display.wait(ticket, token);
+                    guest.display.wait(ticket, promise);
                 }
-                None
             }
             Ok(Answer::AfterFlip(flip)) => {
                 let guest = self.guests.get_mut(&id);
-                let flip = guest.and_then(|guest| guest.display.waiting_flip(flip));
-                if let Some(flip) = flip {
-                    flip.token = Some(token);
+                if let Some(flip) = guest.and_then(|guest| guest.display.waiting_flip(flip)) {
+                    flip.promise = Some(promise);
                 }
-                None
             }
-            Ok(Answer::FlipAfterPaging(flip)) => {
-                waiter = Some(Waiter { token, outcome: Outcome::Flip(flip) });
-                None
-            }
+            Ok(Answer::FlipAfterPaging(flip)) => after_paging(promise, Outcome::Flip(flip)),
             Ok(Answer::Terminate(target, manner)) => {
-                let completion = Completion::Reply(token);
                 if self.terminations.contains(id, process, target) {
-                    let error = RequestError::Terminating(target);
-                    Some(reply(error.status(), error.detail(), &[]))
+                    self.outbox.answer(promise, Err(RequestError::Terminating(target)));
                 } else {
-                    self.terminate((id, process), target, manner, completion, effects);
-                    None
+                    self.terminate((id, process), target, manner, Completion::Reply(promise));
                 }
             }
             Ok(Answer::DevicePower(state)) => {
-                self.set_device_power(state, (id, Completion::Reply(token)), effects);
-                None
+                self.set_device_power(state, (id, Completion::Reply(promise)));
             }
-            Ok(Answer::AskAgent(request)) => {
-                self.program_asks(id, token, &request, effects);
-                None
-            }
+            Ok(Answer::AskAgent(request)) => self.program_asks(id, promise, &request),
             Ok(Answer::DevicePresence(presence)) => {
-                self.set_presence(id, presence, effects);
-                completion = Completion::Reply(token);
-                None
+                self.set_presence(id, presence);
+                completion = Completion::Reply(promise);
             }
             Ok(Answer::EnginePower(node, state)) => {
-                self.set_engine_power(node, state, effects);
-                completion = Completion::Reply(token);
-                None
+                self.set_engine_power(node, state);
+                completion = Completion::Reply(promise);
             }
             Err(error) => {
                 if let RequestError::UnknownId(unknown) = error {
                     HardwareError::from(unknown).report();
                 }
                 tracing::debug!(guest = id.0, %error, "request refused");
-                Some(reply(error.status(), error.detail(), &[]))
+                self.outbox.answer(promise, Err(error));
             }
-        };
-        effects.extend(reply.map(|reply| Effect::Reply { guest: id, token, reply }));
+        }
         // A refused request gets here too: VidMm may have made room for it. Paging begins before the retirement, so
         // that resources are freed only after the paging that uses them.
-        self.begin_paging(id, process, waiter, effects);
+        self.begin_paging(id, process, waiter);
         if !given_up.is_empty() || matches!(completion, Completion::Reply(_)) {
             self.retire(id, given_up, completion);
         }
@@ -257,7 +229,6 @@ impl Kernel {
         &mut self,
         guest: GuestId,
         request: Body<'_>,
-        effects: &mut Vec<Effect>,
     ) -> (u32, Handled<Vec<u8>>, Vec<Resource>) {
         let (header, declaration, body) = match parse(request) {
             Ok(parsed) => parsed,
@@ -268,16 +239,16 @@ impl Kernel {
         };
         let process = header.process;
         let no_process = RequestError::NoSuchProcess(process);
-        let Some(mut access) = self.access(guest, process, effects) else {
+        let Some(mut access) = self.access(guest, process) else {
             return (process, Err(no_process), Vec::new());
         };
         if let Err(error) = declaration.check(&mut access) {
             return (process, Err(error), Vec::new());
         }
         if declaration.rules.contains(Rules::NEEDS_POWER) {
-            self.ensure_power(effects);
+            self.ensure_power();
         }
-        let Some(mut access) = self.access(guest, process, effects) else {
+        let Some(mut access) = self.access(guest, process) else {
             return (process, Err(no_process), Vec::new());
         };
         let answer = (declaration.serve)(&mut access, body);

@@ -9,6 +9,7 @@ use crate::dxgkrnl::fence::cross::CrossFences;
 use crate::dxgkrnl::fence::features::{AdapterError, NativeFences, OsFeatures};
 use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::outbox::Outbox;
 use crate::dxgkrnl::kernel::work::WorkList;
 use crate::dxgkrnl::memory::migration::Migration;
 use crate::dxgkrnl::object::changes::Changes;
@@ -58,6 +59,8 @@ pub struct Kernel {
     /// Power of each GPU of a chain.
     pub(super) gpu_power: GpuPower,
     pub(super) submissions: SubmissionFences,
+    /// What leaves the kernel, and the requests that are not answered yet.
+    pub(super) outbox: Outbox,
     /// Work that remains before an input is handled.
     pub(super) work: WorkList,
     /// Guests with paging under way.
@@ -166,6 +169,7 @@ impl Kernel {
             identity: Identity::default(),
             changes: Changes::default(),
             logging_level: LoggingLevel::DEFAULT,
+            outbox: Outbox::default(),
             work: WorkList::default(),
             paging: BTreeSet::new(),
             quiesced: Quiesced::default(),

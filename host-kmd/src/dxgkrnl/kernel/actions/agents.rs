@@ -71,7 +71,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn give_answer(&mut self, asker: Asker, answer: AgentAnswer) {
         match asker {
             Asker::Operator(token) => self.effect(Effect::AgentAnswered { token, answer }),
-            Asker::Program(token) => self.answer(token, Ok(answer.as_bytes().to_vec())),
+            Asker::Program(promise) => self.answer(promise, Ok(answer.as_bytes().to_vec())),
         }
     }
 

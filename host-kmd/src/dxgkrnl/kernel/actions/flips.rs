@@ -94,8 +94,8 @@ impl ProcessAccess<'_> {
             outcome,
             ..Event::new_zeroed()
         });
-        if let Some(token) = flip.token {
-            self.answer(token, Ok(Vec::new()));
+        if let Some(promise) = flip.promise {
+            self.answer(promise, Ok(Vec::new()));
         }
     }
 

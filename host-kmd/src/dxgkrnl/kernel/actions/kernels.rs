@@ -57,7 +57,7 @@ impl ProcessAccess<'_> {
         compilation: Compilation,
         outcome: KernelOutcome,
     ) {
-        let Compilation { device, token, .. } = compilation;
+        let Compilation { device, promise, .. } = compilation;
         let reply = match outcome {
             KernelOutcome::Compiled => {
                 // The guest was charged for it when this began.
@@ -74,7 +74,7 @@ impl ProcessAccess<'_> {
                 created(Handle(0), KernelNumber(0), result, &text)
             }
         };
-        self.answer(token, Ok(reply.as_bytes().to_vec()));
+        self.answer(promise, Ok(reply.as_bytes().to_vec()));
     }
 
     /// A device ends: nobody waits for its kernels any more.
@@ -87,7 +87,7 @@ impl ProcessAccess<'_> {
                 Err(unknown) => HardwareError::from(unknown).report(),
             }
             self.guest.quotas.refund_object(ObjectKind::GuestKernel);
-            self.answer(compilation.token, Err(RequestError::DeviceRemoved(device)));
+            self.answer(compilation.promise, Err(RequestError::DeviceRemoved(device)));
         }
         Ok(())
     }

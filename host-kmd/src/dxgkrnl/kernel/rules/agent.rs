@@ -11,9 +11,10 @@ use crate::dxgkrnl::kernel::actions::agents::{check_wish, without};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{GpuOrdinal, GuestId};
-use crate::port::{CommandToken, Effect, RequestToken};
+use crate::port::{CommandToken, Effect};
 use bellhop_protocol::control::agent::{
     AGENT_CODES, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence, RecoveryKind,
 };
@@ -28,41 +29,29 @@ impl Kernel {
         token: CommandToken,
         guest: GuestId,
         request: &AskAgent,
-        effects: &mut Vec<Effect>,
     ) {
         let is_there = self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching());
         if !is_there || check_wish(request).is_err() {
             let answer =
                 without(if is_there { AgentResult::NOT_SUPPORTED } else { AgentResult::NO_AGENT });
-            effects.push(Effect::AgentAnswered { token, answer });
+            self.outbox.tell(Effect::AgentAnswered { token, answer });
             return;
         }
-        self.ask_agent(guest, Asker::Operator(token), request, effects);
+        self.ask_agent(guest, Asker::Operator(token), request);
     }
 
     /// A program of the guest asks its agent.
-    pub(crate) fn program_asks(
-        &mut self,
-        guest: GuestId,
-        token: RequestToken,
-        request: &AskAgent,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.ask_agent(guest, Asker::Program(token), request, effects);
+    pub(crate) fn program_asks(&mut self, guest: GuestId, promise: Promise, request: &AskAgent) {
+        self.ask_agent(guest, Asker::Program(promise), request);
     }
 
-    fn ask_agent(
-        &mut self,
-        guest: GuestId,
-        asker: Asker,
-        request: &AskAgent,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn ask_agent(&mut self, guest: GuestId, asker: Asker, request: &AskAgent) {
         let now = self.now;
-        let Some(mut access) = self.access(guest, 0, effects) else { return };
-        match access.guest.agency.ask(asker, request.wish, now) {
-            Ok(number) => access.tell_agent(wanted(request, number)),
-            Err(result) => access.give_answer(asker, without(result)),
+        let Some(mut access) = self.access(guest, 0) else { return };
+        if let Err(result) = access.guest.agency.check_ask(request.wish) {
+            access.give_answer(asker, without(result));
+        } else if let Ok(number) = access.guest.agency.ask(asker, request.wish, now) {
+            access.tell_agent(wanted(request, number));
         }
     }
 
@@ -89,10 +78,10 @@ impl Kernel {
     }
 
     /// Answers those who have waited for an agent for long enough.
-    pub(crate) fn give_up_late_agents(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn give_up_late_agents(&mut self) {
         let now = self.now;
         for id in self.guests.keys().copied().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(id, 0, effects) else { continue };
+            let Some(mut access) = self.access(id, 0) else { continue };
             for asker in access.guest.agency.expire(now) {
                 access.give_answer(asker, without(AgentResult::TIMED_OUT));
             }
@@ -100,13 +89,8 @@ impl Kernel {
     }
 
     /// A target begins to end: its agent, if it takes one with it.
-    pub(crate) fn take_agent(
-        &mut self,
-        (id, process): (GuestId, u32),
-        target: Target,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, process, effects) else { return };
+    pub(crate) fn take_agent(&mut self, (id, process): (GuestId, u32), target: Target) {
+        let Some(mut access) = self.access(id, process) else { return };
         let agent = access.guest.agency.process();
         let ends = match target {
             Target::Guest => agent.is_some(),
@@ -119,43 +103,26 @@ impl Kernel {
     }
 
     /// The agent of a guest stops the device, or starts it.
-    pub(crate) fn set_presence(
-        &mut self,
-        id: GuestId,
-        presence: DevicePresence,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn set_presence(&mut self, id: GuestId, presence: DevicePresence) {
         let is_stopped = presence == DevicePresence::STOPPED;
         let Some(guest) = self.guests.get_mut(&id) else { return };
         if guest.presence.set_stopped(is_stopped) && is_stopped {
-            self.fail_guest(id, DEVICE_STOPPED, effects);
-            self.darken((id, GpuOrdinal::MASTER), effects);
+            self.fail_guest(id, DEVICE_STOPPED);
+            self.darken((id, GpuOrdinal::MASTER));
         }
     }
 
     /// Tells a guest's agent that a GPU is there, or no longer.
-    pub(crate) fn tell_gpu(
-        &mut self,
-        guest: GuestId,
-        gpu: GpuOrdinal,
-        is_there: bool,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn tell_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, is_there: bool) {
         let kind = if is_there { EventKind::GPU_ARRIVED } else { EventKind::GPU_LEFT };
-        if let Some(mut access) = self.access(guest, 0, effects) {
+        if let Some(mut access) = self.access(guest, 0) {
             access.tell_agent(Event { kind, object: gpu.0.into(), ..Event::new_zeroed() });
         }
     }
 
     /// Tells a guest's agent of a recovery from a hang. Without a node it was the adapter's.
-    pub(crate) fn tell_recovery(
-        &mut self,
-        guest: GuestId,
-        kind: RecoveryKind,
-        node: Option<u32>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if let Some(mut access) = self.access(guest, 0, effects) {
+    pub(crate) fn tell_recovery(&mut self, guest: GuestId, kind: RecoveryKind, node: Option<u32>) {
+        if let Some(mut access) = self.access(guest, 0) {
             access.tell_agent(Event {
                 kind: EventKind::RECOVERED,
                 object: node.map_or(u64::MAX, u64::from),

@@ -3,13 +3,11 @@
 //! A kernel is compiled aside, by the hardware: nobody else waits, and its request is answered at the end. A device that
 //! ends before takes the kernel with it, and the request is answered `DEVICE_REMOVED`.
 
-use crate::dxgkrnl::compute::compilations::Compilation;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::request::Compiling;
 use crate::dxgkrnl::kernel::waiter::DeferredKernel;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::hardware::{AddressSpaceId, GuestId, KernelNumber, KernelOutcome};
-use crate::port::Effect;
 
 impl Kernel {
     /// Paging is done that a kernel waited for: the hardware begins to compile it, unless paging failed.
@@ -18,14 +16,12 @@ impl Kernel {
         guest: GuestId,
         deferred: DeferredKernel,
         failed: bool,
-        effects: &mut Vec<Effect>,
     ) -> Result<(Compiling, u32), RequestError> {
         let DeferredKernel { process, device, source } = deferred;
         if failed {
             return Err(RequestError::PagingFailed);
         }
-        let mut access =
-            self.access(guest, process, effects).ok_or(RequestError::DeviceRemoved(device))?;
+        let mut access = self.access(guest, process).ok_or(RequestError::DeviceRemoved(device))?;
         Ok((access.compile(device, source)?, process))
     }
 
@@ -35,14 +31,13 @@ impl Kernel {
         space: AddressSpaceId,
         kernel: KernelNumber,
         outcome: KernelOutcome,
-        effects: &mut Vec<Effect>,
     ) {
         let Some(compilation) = self.compilations.end(space, kernel) else {
             tracing::debug!(?space, ?kernel, "its device ended before it was compiled");
             return;
         };
-        let Compilation { guest, process, .. } = compilation;
-        if let Some(mut access) = self.access(guest, process, effects) {
+        let (guest, process) = (compilation.guest, compilation.process);
+        if let Some(mut access) = self.access(guest, process) {
             access.end_compilation(kernel, compilation, outcome);
         }
     }

@@ -11,22 +11,14 @@
 use crate::dxgkrnl::doorbell::connect::{ConnectEnd, Connecting};
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::request::reply;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::hardware::{HwQueueId, Reported as _, RotationOutcome};
-use crate::port::Effect;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
-use bellhop_protocol::status::Status;
 use zerocopy::IntoBytes;
 
 impl Kernel {
     /// The rotation of a doorbell's page ended. The doorbell may have been disconnected meanwhile.
-    pub(crate) fn doorbell_rotated(
-        &mut self,
-        queue: HwQueueId,
-        outcome: RotationOutcome,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn doorbell_rotated(&mut self, queue: HwQueueId, outcome: RotationOutcome) {
         match outcome {
             RotationOutcome::Shown => {
                 if self.callbacks.doorbells.end_connect(queue) {
@@ -38,7 +30,7 @@ impl Kernel {
                 self.callbacks.doorbells.refuse_connect(queue);
                 let owner = self.queues.get(&queue).copied();
                 if let Some(owner) = owner
-                    && let Some(mut access) = self.access(owner.guest, owner.process, effects)
+                    && let Some(mut access) = self.access(owner.guest, owner.process)
                 {
                     access.disconnect(queue, DisconnectReason::Retry);
                 }
@@ -47,40 +39,29 @@ impl Kernel {
     }
 
     /// Answers the requests to connect that have ended.
-    pub(crate) fn answer_connects(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn answer_connects(&mut self) {
         for ConnectEnd { guest, request, outcome } in self.callbacks.doorbells.take_ended_connects()
         {
-            // A detaching guest gets no more answers.
-            if self.guests.get(&guest).is_none_or(|guest| guest.is_detaching()) {
-                continue;
+            let Connecting { promise, hw_queue } = request;
+            let answer = outcome.status(hw_queue).map(|status| {
+                let reply = ConnectDoorbellReply { status: status.into(), reserved: 0 };
+                reply.as_bytes().to_vec()
+            });
+            if let Err(error) = &answer {
+                tracing::debug!(guest = guest.0, %error, "request refused");
             }
-            let Connecting { token, hw_queue } = request;
-            let reply = match outcome.status(hw_queue) {
-                Ok(status) => {
-                    let body = ConnectDoorbellReply { status: status.into(), reserved: 0 };
-                    reply(Status::SUCCESS, 0, body.as_bytes())
-                }
-                Err(error) => {
-                    tracing::debug!(guest = guest.0, %error, "request refused");
-                    reply(error.status(), error.detail(), &[])
-                }
-            };
-            effects.push(Effect::Reply { guest, token, reply });
+            self.outbox.answer(promise, answer);
         }
     }
 }
 
 impl Kernel {
     /// Disconnects the doorbells of the queues that `is_wanted` selects. Their guests may connect them again.
-    pub(crate) fn disconnect_doorbells(
-        &mut self,
-        is_wanted: impl Fn(&QueueOwner) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn disconnect_doorbells(&mut self, is_wanted: impl Fn(&QueueOwner) -> bool) {
         let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
         for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
             if self.callbacks.doorbells.state(id).is_some_and(|state| state.is_connected())
-                && let Some(mut access) = self.access(owner.guest, owner.process, effects)
+                && let Some(mut access) = self.access(owner.guest, owner.process)
             {
                 access.disconnect(id, DisconnectReason::Retry);
             }

@@ -7,18 +7,16 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::hardware::GuestId;
-use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 
 impl Kernel {
     /// Calls `act` with each context of each guest.
     pub(crate) fn each_context(
         &mut self,
-        effects: &mut Vec<Effect>,
         act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
-            self.each_context_of_guest(guest, effects, &act);
+            self.each_context_of_guest(guest, &act);
         }
     }
 
@@ -26,12 +24,11 @@ impl Kernel {
     pub(crate) fn each_context_of_guest(
         &mut self,
         guest: GuestId,
-        effects: &mut Vec<Effect>,
         act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            self.each_context_of(guest, process, effects, &act);
+            self.each_context_of(guest, process, &act);
         }
     }
 
@@ -40,10 +37,9 @@ impl Kernel {
         &mut self,
         guest: GuestId,
         process: u32,
-        effects: &mut Vec<Effect>,
         act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
-        let Some(mut access) = self.access(guest, process, effects) else { return };
+        let Some(mut access) = self.access(guest, process) else { return };
         for context in access.contexts() {
             if let Err(error) = act(&mut access, context) {
                 tracing::error!(guest = guest.0, process, %context, %error, "a context is missing");
@@ -56,12 +52,11 @@ impl Kernel {
     /// Calls `act` with each queue.
     pub(crate) fn each_ring(
         &mut self,
-        effects: &mut Vec<Effect>,
         act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
         let owners: Vec<_> = self.queues.values().copied().collect();
         for owner in owners {
-            let Some(mut access) = self.access(owner.guest, owner.process, effects) else {
+            let Some(mut access) = self.access(owner.guest, owner.process) else {
                 continue;
             };
             if let Err(error) = act(&mut access, owner.handle) {

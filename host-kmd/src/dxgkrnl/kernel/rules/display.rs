@@ -11,9 +11,9 @@ use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::actions::flips::{ends_with, flip_slack, has_monitor};
 use crate::dxgkrnl::kernel::work::Rule;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{DisplayPath, DisplayTicket, GpuOrdinal, GuestId};
-use crate::port::{Effect, RequestToken};
 use bellhop_protocol::event::{Event, EventKind, InputKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,10 +38,10 @@ impl Kernel {
     }
 
     /// Gives the hardware the flips of a guest that are ready, and resets its display if one did not happen.
-    pub(crate) fn continue_display(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_display(&mut self, id: GuestId) {
         let Some(guest) = self.guests.get(&id) else { return };
         if guest.display.has_ready_flip() {
-            self.ensure_power(effects);
+            self.ensure_power();
         }
         let (now, slack) = (self.now, flip_slack(self.timeout));
         // A reset loses the GPU's flips: none of them is late after it.
@@ -52,9 +52,9 @@ impl Kernel {
                 resets = self.guests.get(&id).map(|guest| guest.display.resets()),
                 "a flip did not happen in time; resetting the guest's display"
             );
-            self.reset_display((id, gpu), effects);
+            self.reset_display((id, gpu));
         }
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         if let Some(ddi) = miniport.display() {
@@ -70,12 +70,8 @@ impl Kernel {
     }
 
     /// Resets a guest's display on a GPU: its flips are lost, what it shows comes back.
-    pub(crate) fn reset_display(
-        &mut self,
-        (id, gpu): (GuestId, GpuOrdinal),
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn reset_display(&mut self, (id, gpu): (GuestId, GpuOrdinal)) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         if let Some(ddi) = miniport.display() {
@@ -86,9 +82,9 @@ impl Kernel {
 
     /// A guest's monitors on a GPU show nothing any more, until one of its processes commits a topology. Without the
     /// master none shows anything.
-    pub(crate) fn darken(&mut self, (id, gpu): (GuestId, GpuOrdinal), effects: &mut Vec<Effect>) {
+    pub(crate) fn darken(&mut self, (id, gpu): (GuestId, GpuOrdinal)) {
         let times = (self.now, flip_slack(self.timeout));
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         let Some(ddi) = miniport.display() else { return };
@@ -103,13 +99,8 @@ impl Kernel {
     }
 
     /// A target begins to end: displays no longer show what it takes with it.
-    pub(crate) fn take_display(
-        &mut self,
-        (id, process): (GuestId, u32),
-        target: Target,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, process, effects) else { return };
+    pub(crate) fn take_display(&mut self, (id, process): (GuestId, u32), target: Target) {
+        let Some(mut access) = self.access(id, process) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         let Some(ddi) = miniport.display() else { return };
@@ -130,33 +121,28 @@ impl Kernel {
         access.finish_display(outcomes);
     }
 
-    /// Paging is done that a flip waited for. Returns whether its request is answered now.
+    /// Paging is done that a flip waited for. Its request is answered now, unless the flip is immediate.
     pub(crate) fn flip_paged(
         &mut self,
         id: GuestId,
-        (flip, token): (FlipId, RequestToken),
+        (flip, promise): (FlipId, Promise),
         failed: bool,
-    ) -> bool {
+    ) {
         self.work.wake(Rule::Display(id));
         let waiting = self.guests.get_mut(&id).and_then(|guest| guest.display.waiting_flip(flip));
         // A flip that was lost meanwhile was told of.
-        let Some(waiting) = waiting else { return true };
+        let Some(waiting) = waiting else { return self.outbox.answer(promise, Ok(Vec::new())) };
         (waiting.paging, waiting.hopeless) = (false, waiting.hopeless || failed);
         if waiting.immediate {
-            waiting.token = Some(token);
+            waiting.promise = Some(promise);
+        } else {
+            self.outbox.answer(promise, Ok(Vec::new()));
         }
-        !waiting.immediate
     }
 
     /// `DXGK_INTERRUPT_CRTC_VSYNC`. An interrupt from another target than the preferred one does not count, unless that
     /// was the preferred one when the flip was on its way.
-    pub(crate) fn crtc_vsync(
-        &mut self,
-        id: GuestId,
-        (source, target): (u32, u32),
-        shown: Shown,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn crtc_vsync(&mut self, id: GuestId, (source, target): (u32, u32), shown: Shown) {
         let Some(guest) = self.guests.get(&id) else { return };
         let Some(state) = guest.display.source(source) else { return };
         if !state.counts(target, shown.flip) {
@@ -164,18 +150,12 @@ impl Kernel {
             tracing::warn!(guest = id.0, source, target, expected, "a VSYNC of another target");
             return;
         }
-        self.flip_shown(id, source, shown, effects);
+        self.flip_shown(id, source, shown);
     }
 
     /// The hardware shows a flip.
-    pub(crate) fn flip_shown(
-        &mut self,
-        id: GuestId,
-        source: u32,
-        shown: Shown,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn flip_shown(&mut self, id: GuestId, source: u32, shown: Shown) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         if let Some(Err(error)) = access.guest.display.show(source, shown, &mut outcomes) {
             let UnexpectedFlip(flip) = error;
@@ -195,13 +175,8 @@ impl Kernel {
     }
 
     /// A monitor was plugged in or unplugged.
-    pub(crate) fn child_status_changed(
-        &mut self,
-        id: GuestId,
-        child: u32,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn child_status_changed(&mut self, id: GuestId, child: u32) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let Ok(ddi) = access.display_ddi() else { return };
         let connected = has_monitor(access.guest, ddi, (id, child));
         let generation = access.guest.display.count_plug(child);
@@ -222,9 +197,8 @@ impl Kernel {
         id: GuestId,
         source: u32,
         (kind, value): (InputKind, u64),
-        effects: &mut Vec<Effect>,
     ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let Some(mut access) = self.access(id, 0) else { return };
         // Nobody shows what the viewer saw.
         let Some(process) = access.guest.display.source(source).map(|of| of.owner()) else {
             return;
@@ -240,16 +214,11 @@ impl Kernel {
     }
 
     /// The hardware has let go of what was taken from it before a ticket.
-    pub(crate) fn display_quiesced(
-        &mut self,
-        id: GuestId,
-        ticket: DisplayTicket,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn display_quiesced(&mut self, id: GuestId, ticket: DisplayTicket) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
-        for token in access.guest.display.quiesced(ticket, &mut outcomes) {
-            access.answer(token, Ok(Vec::new()));
+        for promise in access.guest.display.quiesced(ticket, &mut outcomes) {
+            access.answer(promise, Ok(Vec::new()));
         }
         access.finish_display(outcomes);
     }

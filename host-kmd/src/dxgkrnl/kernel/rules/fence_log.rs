@@ -12,7 +12,6 @@
 use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::hardware::{GlobalFence, HwQueueId};
-use crate::port::Effect;
 use bellhop_protocol::doorbell::LoggingLevel;
 use std::collections::BTreeMap;
 
@@ -20,23 +19,18 @@ impl Kernel {
     /// Tells all drivers what to log from now on. They learn of it when they reconnect their doorbells.
     ///
     /// Source: native GPU fence object, "UMD payload generation controlled by disconnecting doorbell".
-    pub(crate) fn set_logging_level(&mut self, level: LoggingLevel, effects: &mut Vec<Effect>) {
+    pub(crate) fn set_logging_level(&mut self, level: LoggingLevel) {
         if std::mem::replace(&mut self.logging_level, level) != level {
             // Before disconnecting, because each published status carries the level.
             self.miniport.update_logging_level(level);
-            self.disconnect_doorbells(|_| true, effects);
+            self.disconnect_doorbells(|_| true);
         }
     }
 
     /// A queue, or any queue of a node, has signaled fences beyond their MonitoredValues, and logged the signals.
     ///
     /// Source: native GPU fence object, "Optimized Native Fence Signaled Interrupt".
-    pub(crate) fn fences_logged(
-        &mut self,
-        node: u32,
-        queue: Option<HwQueueId>,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn fences_logged(&mut self, node: u32, queue: Option<HwQueueId>) {
         let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
         match queue {
             Some(id) => match self.queues.get(&id) {
@@ -52,12 +46,12 @@ impl Kernel {
         }
         let mut signaled = Vec::new();
         for (guest, queues) in queues {
-            let Some(mut access) = self.access(guest, 0, effects) else { continue };
+            let Some(mut access) = self.access(guest, 0) else { continue };
             let slots = access.signaled_slots(&queues);
             signaled.extend(slots.into_iter().map(|slot| GlobalFence { guest, slot }));
         }
         if !signaled.is_empty() {
-            self.fences_signaled(signaled, Scan::default(), effects);
+            self.fences_signaled(signaled, Scan::default());
         }
     }
 }

@@ -11,20 +11,14 @@ use crate::dxgkrnl::object::device::Failing;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::hardware::{Fault, GpuOrdinal, GuestId, HwQueueId};
-use crate::port::Effect;
 
 impl Kernel {
     /// A queue faulted: aborts its doorbell and tells the guest. Other queues are not affected. Source: user-mode
     /// work submission, "Residency model of doorbell memory and ring buffer allocations", device-lost scenarios.
-    pub(crate) fn hw_queue_fault(
-        &mut self,
-        id: HwQueueId,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn hw_queue_fault(&mut self, id: HwQueueId, fault: Fault) {
         // The queue may be gone by now.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut access) = self.access(owner.guest, owner.process, effects) {
+        if let Some(mut access) = self.access(owner.guest, owner.process) {
             access.lose_queue(owner.handle, fault);
             let given_up = access.into_given_up();
             self.retire_given_up(owner.guest, given_up);
@@ -34,14 +28,9 @@ impl Kernel {
 
 impl Kernel {
     /// All guests lose their contexts on a GPU.
-    pub(crate) fn lose_contexts_on(
-        &mut self,
-        gpu: GpuOrdinal,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn lose_contexts_on(&mut self, gpu: GpuOrdinal, fault: Fault) {
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
-            self.lose_contexts_of_guest_on(guest, gpu, fault, effects);
+            self.lose_contexts_of_guest_on(guest, gpu, fault);
         }
     }
 
@@ -51,10 +40,9 @@ impl Kernel {
         guest: GuestId,
         gpu: GpuOrdinal,
         fault: Fault,
-        effects: &mut Vec<Effect>,
     ) {
         let nodes = self.tdr.engines_of(gpu);
-        self.each_context_of_guest(guest, effects, |access, context| {
+        self.each_context_of_guest(guest, |access, context| {
             if nodes.contains(&access.get::<Context>(context)?.node()) {
                 access.lose_context(context, fault);
             }
@@ -63,14 +51,9 @@ impl Kernel {
     }
 
     /// Loses the context of a hung queue, with all its queues.
-    pub(crate) fn lose_context_of(
-        &mut self,
-        queue: HwQueueId,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault) {
         if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
-            && let Some(mut access) = self.access(guest, process, effects)
+            && let Some(mut access) = self.access(guest, process)
             && let Ok(queue) = access.get::<HwQueue>(handle)
         {
             let context = queue.context();
@@ -81,10 +64,10 @@ impl Kernel {
     }
 
     /// Puts all current devices of a guest in error.
-    pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
+    pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(guest, process, effects) else { continue };
+            let Some(mut access) = self.access(guest, process) else { continue };
             access.fail_process(fault, Failing::WithItsGuest);
             let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);

@@ -12,7 +12,6 @@ use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR};
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
 use crate::hardware::{EngineProgress, Fault, GpuOrdinal, GuestId, HwQueueId};
-use crate::port::Effect;
 use bellhop_protocol::control::agent::RecoveryKind;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -26,9 +25,9 @@ impl Kernel {
     }
 
     /// Checks the engines and takes the next steps of recoveries, if they are due.
-    pub(crate) fn continue_recoveries(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_recoveries(&mut self) {
         if self.tdr.is_look_due(self.now) {
-            self.look_at_engines(effects);
+            self.look_at_engines();
         }
         for node in 0..self.miniport.node_count() {
             if self.tdr.is_step_late(node, self.now) {
@@ -42,21 +41,21 @@ impl Kernel {
                     self.miniport.reset_engine(node);
                 }
                 Some(Escalation::ResetAdapter(gpu, hang)) => {
-                    self.reset_adapter((node, gpu), hang, effects);
+                    self.reset_adapter((node, gpu), hang);
                 }
-                Some(Escalation::CutOff(hang)) => self.cut_off(node, hang, effects),
+                Some(Escalation::CutOff(hang)) => self.cut_off(node, hang),
                 None => {}
             }
         }
     }
 
     /// Finds turns that do not end, and engines that have had no work for as long as a turn may take.
-    fn look_at_engines(&mut self, effects: &mut Vec<Effect>) {
+    fn look_at_engines(&mut self) {
         let mut looks_again = false;
         for node in 0..self.miniport.node_count() {
             let progress = self.see_standing(node);
             self.look_for_hang(node, progress);
-            looks_again |= self.look_for_idleness(node, progress, effects);
+            looks_again |= self.look_for_idleness(node, progress);
         }
         let next = looks_again.then(|| self.now.saturating_add(self.timeout / 2));
         self.tdr.look_next(next);
@@ -81,7 +80,7 @@ impl Kernel {
 
     /// An engine does not reset because it stands in memory of the guest that hung: its VMM keeps that from it. That
     /// guest loses its devices, and nobody else anything. The recovery ends when the engine is back.
-    fn cut_off(&mut self, node: u32, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+    fn cut_off(&mut self, node: u32, Hang { guilty, fault }: Hang) {
         let (guest, span) = self.hang_span(guilty);
         let Some(guest) = guest else { return };
         tracing::error!(
@@ -92,9 +91,9 @@ impl Kernel {
              the engine goes on when the VMM lets it"
         );
         if let Guilty::Queue(queue) = guilty {
-            self.lose_context_of(queue, fault, effects);
+            self.lose_context_of(queue, fault);
         }
-        self.fail_guest(guest, IN_ERROR, effects);
+        self.fail_guest(guest, IN_ERROR);
     }
 
     fn look_for_hang(&mut self, node: u32, progress: EngineProgress) {
@@ -120,12 +119,7 @@ impl Kernel {
     /// or an awake engine signals.
     ///
     /// Source: user-mode work submission, "Engine F-state transitions".
-    fn look_for_idleness(
-        &mut self,
-        node: u32,
-        progress: EngineProgress,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
+    fn look_for_idleness(&mut self, node: u32, progress: EngineProgress) -> bool {
         let runs = |context: &Context| context.state().is_running();
         let mut queues = self.queues.iter().filter(|(_, owner)| owner.node == node);
         let sleeps = progress.is_asleep && self.power.is_in_f0(node);
@@ -133,7 +127,7 @@ impl Kernel {
         let turns = is_idle.then_some(progress.turns);
         if self.tdr.see_idleness(node, turns, self.now, self.timeout) {
             tracing::debug!(node, "an engine that has had nothing to do goes to F1");
-            self.power_down_engine(node, effects);
+            self.power_down_engine(node);
         }
         if is_idle { self.power.is_in_f0(node) } else { !progress.is_asleep }
     }
@@ -170,48 +164,43 @@ impl Kernel {
 
     /// Resets the GPU of a node: all guests lose all work in flight there. Without a chain that is all their work, and
     /// their devices are in error. In a chain they lose the contexts on that GPU. Its displays begin anew.
-    fn reset_adapter(
-        &mut self,
-        (node, gpu): (u32, GpuOrdinal),
-        Hang { guilty, fault }: Hang,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn reset_adapter(&mut self, (node, gpu): (u32, GpuOrdinal), Hang { guilty, fault }: Hang) {
         let (guest, span) = self.hang_span(guilty);
         let guest = guest.map(|guest| guest.0);
         tracing::error!(parent: &span, guest, "hang: the engine did not reset; resetting the adapter");
         self.miniport.reset_from_timeout(node);
         // The guilty queue first, so that its guest learns of the hang; the other queues report the reset.
         if let Guilty::Queue(queue) = guilty {
-            self.lose_context_of(queue, fault, effects);
+            self.lose_context_of(queue, fault);
         }
         if self.tdr.is_chain() {
-            self.lose_contexts_on(gpu, ADAPTER_RESET, effects);
+            self.lose_contexts_on(gpu, ADAPTER_RESET);
         }
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
             if !self.tdr.is_chain() {
-                self.fail_guest(guest, ADAPTER_RESET, effects);
+                self.fail_guest(guest, ADAPTER_RESET);
             }
-            self.reset_display((guest, gpu), effects);
+            self.reset_display((guest, gpu));
             let of_a_chain = self.tdr.is_chain().then_some(node);
-            self.tell_recovery(guest, RecoveryKind::ADAPTER, of_a_chain, effects);
+            self.tell_recovery(guest, RecoveryKind::ADAPTER, of_a_chain);
         }
     }
 
     /// `DXGK_INTERRUPT_DMA_PREEMPTED`.
-    pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64, effects: &mut Vec<Effect>) {
+    pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64) {
         if let Some(hang) = self.tdr.preempted(node, fence) {
-            self.tell_guilty(hang.guilty, RecoveryKind::QUEUE, node, effects);
-            self.punish(hang, effects);
+            self.tell_guilty(hang.guilty, RecoveryKind::QUEUE, node);
+            self.punish(hang);
         }
     }
 
     /// An engine was reset.
-    pub(crate) fn engine_was_reset(&mut self, node: u32, effects: &mut Vec<Effect>) {
+    pub(crate) fn engine_was_reset(&mut self, node: u32) {
         match self.tdr.engine_was_reset(node) {
             Recovered::Nothing => {}
             Recovered::Engine(hang) => {
-                self.tell_guilty(hang.guilty, RecoveryKind::ENGINE, node, effects);
-                self.punish(hang, effects);
+                self.tell_guilty(hang.guilty, RecoveryKind::ENGINE, node);
+                self.punish(hang);
             }
             Recovered::Adapter(guilty, ended) => {
                 tracing::warn!("the adapter was reset");
@@ -222,35 +211,29 @@ impl Kernel {
                     }
                 }
                 if let Guilty::Queue(queue) = guilty {
-                    self.blame(queue, effects);
+                    self.blame(queue);
                 }
             }
         }
     }
 
     /// Tells the agent of the guest that hung.
-    fn tell_guilty(
-        &mut self,
-        guilty: Guilty,
-        kind: RecoveryKind,
-        node: u32,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn tell_guilty(&mut self, guilty: Guilty, kind: RecoveryKind, node: u32) {
         let guest = match guilty {
             Guilty::Queue(queue) => self.queues.get(&queue).map(|owner| owner.guest),
             Guilty::Paging(guest, _) => Some(guest),
         };
         if let Some(guest) = guest {
-            self.tell_recovery(guest, kind, Some(node), effects);
+            self.tell_recovery(guest, kind, Some(node));
         }
     }
 
     /// A hung engine is back: the guilty context is lost, or the paging buffer abandoned.
-    fn punish(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+    fn punish(&mut self, Hang { guilty, fault }: Hang) {
         match guilty {
             Guilty::Queue(queue) => {
-                self.lose_context_of(queue, fault, effects);
-                self.blame(queue, effects);
+                self.lose_context_of(queue, fault);
+                self.blame(queue);
             }
             Guilty::Paging(guest, fence) => self.abandon_paging(guest, fence),
         }
@@ -264,7 +247,7 @@ impl Kernel {
     }
 
     /// Counts a hang against the guest that owns the queue. One hang too many puts the guest's devices in error.
-    fn blame(&mut self, guilty: HwQueueId, effects: &mut Vec<Effect>) {
+    fn blame(&mut self, guilty: HwQueueId) {
         let Some(owner) = self.queues.get(&guilty).map(|owner| owner.guest) else { return };
         let (now, policy) = (self.now, self.tdr.policy());
         let Some(guest) = self.guests.get_mut(&owner) else { return };
@@ -275,7 +258,7 @@ impl Kernel {
                 policy.limit_count,
                 policy.limit_time
             );
-            self.fail_guest(owner, IN_ERROR, effects);
+            self.fail_guest(owner, IN_ERROR);
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::hardware::{FENCE_LOGS_SIZE, GlobalFence, GuestId, PhysicalAddress, Reported as _};
-use crate::port::Effect;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::gpu_va::GPU_VA_END;
 use bellhop_protocol::fence_log::FenceLogType;
@@ -20,7 +19,7 @@ use std::collections::BTreeMap;
 
 impl Kernel {
     /// Frees the resources that every engine has forgotten.
-    pub(crate) fn release_retired(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn release_retired(&mut self) {
         let has_finished = |guests: &BTreeMap<GuestId, Guest>, id: GuestId, works: u64| {
             guests.get(&id).is_none_or(|guest| guest.paging.has_finished(works))
         };
@@ -37,10 +36,10 @@ impl Kernel {
                 }
             }
             if !fences.is_empty() {
-                self.fences_signaled(fences, Scan::default(), effects);
+                self.fences_signaled(fences, Scan::default());
             }
             self.work.wake(Rule::Paging(guest));
-            self.complete(guest, retirement.completion, Ok(()), effects);
+            self.complete(guest, retirement.completion, Ok(()));
         }
     }
 

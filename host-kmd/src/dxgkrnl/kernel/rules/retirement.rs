@@ -9,7 +9,6 @@
 
 use crate::ddi::paging::APERTURE_START;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::request::reply;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::completion::Completion;
@@ -19,7 +18,6 @@ use crate::dxgkrnl::recovery::retirement::Retirement;
 use crate::hardware::GuestId;
 use crate::port::{CommandError, Effect};
 use crate::vidmm::pool::PageRange;
-use bellhop_protocol::status::Status;
 
 impl Kernel {
     /// Makes engines forget `resources`. Afterwards it frees the resources and reports `completion`.
@@ -64,22 +62,15 @@ impl Kernel {
         guest: GuestId,
         completion: Completion,
         result: Result<(), RequestError>,
-        effects: &mut Vec<Effect>,
     ) {
         match completion {
             Completion::Nothing => {}
-            Completion::Reply(token) => {
-                if self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching()) {
-                    let reply = match result {
-                        Ok(()) => reply(Status::SUCCESS, 0, &[]),
-                        Err(error) => reply(error.status(), error.detail(), &[]),
-                    };
-                    effects.push(Effect::Reply { guest, token, reply });
-                }
+            Completion::Reply(promise) => {
+                self.outbox.answer(promise, result.map(|()| Vec::new()));
             }
             Completion::Command(token) => {
                 let result = result.map_err(|error| CommandError(error.to_string()));
-                effects.push(Effect::CommandDone { token, result });
+                self.outbox.tell(Effect::CommandDone { token, result });
             }
             Completion::Detached => {
                 if let Some(state) = self.guests.remove(&guest)
@@ -89,7 +80,7 @@ impl Kernel {
                     debug_assert!(false, "a guest left something behind");
                 }
                 self.callbacks.doorbells.forget_guest(guest);
-                effects.push(Effect::Detached { guest });
+                self.outbox.tell(Effect::Detached { guest });
             }
         }
     }

@@ -11,7 +11,6 @@ use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::queue::software_queue::Released;
-use crate::port::Effect;
 
 impl Kernel {
     /// Continues a queue after a wait or a submission ended, or loses the queue. Each call releases something held;
@@ -19,9 +18,8 @@ impl Kernel {
     pub(crate) fn continue_software_queue_of(
         &mut self,
         Released { guest, process, hw_queue, fault }: Released,
-        effects: &mut Vec<Effect>,
     ) {
-        let holds = self.access(guest, process, effects).is_some_and(|access| {
+        let holds = self.access(guest, process).is_some_and(|access| {
             access.get::<HwQueue>(hw_queue).is_ok_and(|queue| !queue.held().is_empty())
         });
         if !holds {
@@ -31,9 +29,9 @@ impl Kernel {
         // Continuing may wake an engine.
         self.watch_engines();
         if fault.is_none() {
-            self.ensure_power(effects);
+            self.ensure_power();
         }
-        if let Some(mut access) = self.access(guest, process, effects) {
+        if let Some(mut access) = self.access(guest, process) {
             let result = match fault {
                 Some(fault) => access.lose_queue_s_context(hw_queue, fault),
                 None => access.continue_software_queue(hw_queue),

@@ -10,15 +10,14 @@ use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::queue::submission::{Deferred, DeferredWork};
 use crate::hardware::{GuestId, HwQueueId};
-use crate::port::Effect;
 use zerocopy::IntoBytes;
 
 impl Kernel {
     /// `DXGK_INTERRUPT_DMA_COMPLETED`: the queue's submissions up to `fence` are done.
-    pub(crate) fn dma_completed(&mut self, id: HwQueueId, fence: u64, effects: &mut Vec<Effect>) {
+    pub(crate) fn dma_completed(&mut self, id: HwQueueId, fence: u64) {
         // The queue may be gone by now.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut access) = self.access(owner.guest, owner.process, effects)
+        if let Some(mut access) = self.access(owner.guest, owner.process)
             && let Err(error) = access.complete_submissions(owner.handle, fence)
         {
             let span = queue_span(owner.process, owner.handle);
@@ -34,14 +33,13 @@ impl Kernel {
         guest: GuestId,
         deferred: Deferred,
         failed: bool,
-        effects: &mut Vec<Effect>,
     ) -> Result<Vec<u8>, RequestError> {
         let Deferred { process, context, work } = deferred;
         if !failed {
-            self.ensure_power(effects);
+            self.ensure_power();
         }
         let mut holds = Vec::new();
-        let submitted = match (self.access(guest, process, effects), work) {
+        let submitted = match (self.access(guest, process), work) {
             (None, work) => {
                 holds = Deferred { process, context, work }.into_holds();
                 Err(RequestError::NoSuchProcess(process))

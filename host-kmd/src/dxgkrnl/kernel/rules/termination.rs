@@ -15,7 +15,8 @@
 //! Source: user-mode work submission, "Normal and abnormal process termination".
 
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::actions::{flips::is_shown, targets::is_drained};
+use crate::dxgkrnl::kernel::actions::flips::is_shown;
+use crate::dxgkrnl::kernel::actions::targets::is_drained;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::waiter::Outcome;
 use crate::dxgkrnl::kernel::work::Rule;
@@ -27,7 +28,6 @@ use crate::dxgkrnl::queue::context::{Context, Suspension};
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::recovery::termination::{Drain, Ending, Phase, Progress};
 use crate::hardware::{Fault, GuestId, Reported as _, Ticket};
-use crate::port::Effect;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
@@ -39,43 +39,34 @@ impl Kernel {
         target: Target,
         manner: Manner,
         completion: Completion,
-        effects: &mut Vec<Effect>,
     ) {
-        self.take_display((guest, process), target, effects);
-        self.take_agent((guest, process), target, effects);
-        if let Some(mut access) = self.access(guest, process, effects) {
+        self.take_display((guest, process), target);
+        self.take_agent((guest, process), target);
+        if let Some(mut access) = self.access(guest, process) {
             access.begin_termination(target);
         }
         let phase = match manner {
             Manner::Normal => {
-                let Some(mut access) = self.access(guest, process, effects) else { return };
+                let Some(mut access) = self.access(guest, process) else { return };
                 let waits = access.begin_drain(target);
-                self.have_engines_look(guest, process, &waits, effects);
+                self.have_engines_look(guest, process, &waits);
                 Phase::Draining { waits, deadline: self.now.saturating_add(self.timeout) }
             }
-            Manner::Abnormal => {
-                Phase::Preempting(self.lose(guest, process, target, IN_ERROR, effects))
-            }
+            Manner::Abnormal => Phase::Preempting(self.lose(guest, process, target, IN_ERROR)),
         };
         tracing::debug!(guest = guest.0, process, ?target, ?manner, ?phase, "ending");
-        self.terminations.begin(Ending { guest, process, target, completion }, phase);
+        self.terminations.begin(Ending { guest, process, target }, completion, phase);
         self.work.wake(Rule::Terminations);
     }
 
     /// Powers engines and makes them look at queues. They have not seen what a guest wrote into a ring after its
     /// doorbell was disconnected, and the guest cannot reconnect that doorbell.
-    fn have_engines_look(
-        &mut self,
-        guest: GuestId,
-        process: u32,
-        waits: &[Drain],
-        effects: &mut Vec<Effect>,
-    ) {
+    fn have_engines_look(&mut self, guest: GuestId, process: u32, waits: &[Drain]) {
         if waits.is_empty() {
             return;
         }
-        self.ensure_power(effects);
-        let Some(mut access) = self.access(guest, process, effects) else { return };
+        self.ensure_power();
+        let Some(mut access) = self.access(guest, process) else { return };
         for wait in waits {
             if let Err(error) = access.have_engine_look(wait.queue) {
                 let span = queue_span(process, wait.queue);
@@ -86,20 +77,13 @@ impl Kernel {
 
     /// Takes the target off the run list, and reports its queues as lost. Engines have left them when the ticket has
     /// passed.
-    fn lose(
-        &mut self,
-        guest: GuestId,
-        process: u32,
-        target: Target,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) -> Ticket {
+    fn lose(&mut self, guest: GuestId, process: u32, target: Target, fault: Fault) -> Ticket {
         if target == Target::Guest {
-            self.fail_guest(guest, fault, effects);
+            self.fail_guest(guest, fault);
             if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system()) {
                 self.miniport.suspend_context(&[system.hw_queue]).reported();
             }
-        } else if let Some(mut access) = self.access(guest, process, effects) {
+        } else if let Some(mut access) = self.access(guest, process) {
             access.lose_target(target, fault);
             let given_up = access.into_given_up();
             self.retire_given_up(guest, given_up);
@@ -108,16 +92,16 @@ impl Kernel {
     }
 
     /// Checks all terminations.
-    pub(crate) fn continue_terminations(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_terminations(&mut self) {
         let mut index = 0;
         while let Some(progress) = self.look_at_termination(index) {
             match progress {
-                Progress::Ended(ending) => {
-                    self.finish(ending, effects);
+                Progress::Ended(ending, completion) => {
+                    self.finish(ending, completion);
                     continue;
                 }
                 Progress::Drained(ending) => {
-                    let ticket = self.leave(ending, effects);
+                    let ticket = self.leave(ending);
                     self.terminations.set_phase(index, Phase::Preempting(ticket));
                     continue;
                 }
@@ -133,7 +117,7 @@ impl Kernel {
                         Phase::Draining { waits, deadline }
                     } else {
                         self.work.wake(Rule::Terminations);
-                        Phase::Preempting(self.end_of_time(ending, effects))
+                        Phase::Preempting(self.end_of_time(ending))
                     };
                     self.terminations.set_phase(index, phase);
                 }
@@ -184,18 +168,18 @@ impl Kernel {
 
     /// The target has not finished its work in time, and loses it. Returns the ticket after which engines have left
     /// it.
-    fn end_of_time(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
+    fn end_of_time(&mut self, ending: Ending) -> Ticket {
         let Ending { guest, process, target, .. } = ending;
         tracing::debug!(guest = guest.0, process, ?target, "it did not end in time");
         let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
-        self.lose(guest, process, target, fault, effects)
+        self.lose(guest, process, target, fault)
     }
 
     /// Takes a target off the run list that has done all its work. Returns the ticket after which engines have left it.
-    fn leave(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
+    fn leave(&mut self, ending: Ending) -> Ticket {
         let Ending { guest, process, target, .. } = ending;
-        let access = self.access(guest, process, effects);
+        let access = self.access(guest, process);
         if access.is_some_and(|mut access| access.leave_run_list(target)) {
             self.hardware.quiesce(Some(guest))
         } else {
@@ -205,8 +189,8 @@ impl Kernel {
     }
 
     /// Destroys a target that no engine needs any more.
-    fn finish(&mut self, ending: Ending, effects: &mut Vec<Effect>) {
-        let Ending { guest, process, target, completion } = ending;
+    fn finish(&mut self, ending: Ending, completion: Completion) {
+        let Ending { guest, process, target } = ending;
         let processes = match (target, self.guests.get(&guest)) {
             (_, None) => return,
             (Target::Guest, Some(guest)) => guest.processes.keys().copied().collect(),
@@ -214,7 +198,7 @@ impl Kernel {
         };
         let mut given_up = Vec::new();
         for process in processes {
-            let Some(mut access) = self.access(guest, process, effects) else { continue };
+            let Some(mut access) = self.access(guest, process) else { continue };
             // The target may have been destroyed with the object that contains it.
             if let Err(error) = access.remove_target(target) {
                 tracing::debug!(guest = guest.0, process, ?target, %error, "gone already");
@@ -242,7 +226,7 @@ impl Kernel {
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
         // Before the retirement, so that resources are freed only after the paging that uses them.
-        self.begin_paging(guest, process, None, effects);
+        self.begin_paging(guest, process, None);
         self.retire(guest, given_up, completion);
     }
 }

@@ -106,9 +106,9 @@ impl ProcessAccess<'_> {
         let replace = flags.contains(FlipFlags::REPLACE);
         let paging = paged.is_some() && self.waits_for_paging();
         let primary = Primary { id, number: request.flip, surface, base, pitch };
-        let (hopeless, token) = (false, None);
+        let (hopeless, promise) = (false, None);
         let (source, _) = self.flippable(index)?;
-        source.push(Flip { primary, immediate, replace, paging, wait, hopeless, token });
+        source.push(Flip { primary, immediate, replace, paging, wait, hopeless, promise });
         self.work.wake(Rule::Display(self.guest_id));
         Ok(match (paging, immediate) {
             (true, _) => Answer::FlipAfterPaging(id),
