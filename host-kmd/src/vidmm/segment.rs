@@ -6,7 +6,7 @@ use super::pool::{PagePool, PageRange};
 use crate::ddi::paging::{AllocationId, LOCAL_START, PRIVATE_START};
 use crate::hardware::{GpuOrdinal, MAX_GPUS, PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST};
+use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST, SegmentSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
@@ -212,6 +212,16 @@ impl LocalMemory {
         }
         if movable.order.is_empty() {
             self.movable.remove(&group);
+        }
+    }
+}
+
+impl LocalSegment {
+    /// Its bit in a set.
+    pub(super) const fn bit(self) -> SegmentSet {
+        match self {
+            Self::Visible => SegmentSet::LOCAL,
+            Self::Private(_) => SegmentSet::PRIVATE,
         }
     }
 }

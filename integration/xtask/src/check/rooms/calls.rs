@@ -28,8 +28,8 @@ pub enum Root {
     Variable(String),
     /// Another expression.
     Unknown,
-    /// A lone word in the arguments of this macro, which may stand for a method.
-    Argument(String),
+    /// A lone word to which an arrow `=>` leads in the arguments of this macro. It may stand for a method.
+    Listed(String),
 }
 
 /// A call of a method: `root.field.field.method(..)`.
@@ -140,18 +140,27 @@ impl Reader {
     fn tokens(&mut self, tokens: TokenStream, called: Option<&str>) {
         let mut chain = Vec::<String>::new();
         let mut is_dotted = false;
+        // The marks before the next word, and whether an arrow `=>` led to the chain.
+        let (mut marks, mut is_listed) = ([' '; 2], false);
         for token in tokens {
             match token {
                 TokenTree::Ident(word) => {
                     if !std::mem::take(&mut is_dotted) {
-                        self.argument(&mut chain, called);
+                        self.listed(&mut chain, called.filter(|_| is_listed));
+                        is_listed = marks == ['=', '>'];
                     }
+                    marks = [' '; 2];
                     chain.push(word.to_string());
                 }
                 TokenTree::Punct(mark) if mark.as_char() == '.' => is_dotted = true,
-                TokenTree::Punct(_) | TokenTree::Literal(_) => {
-                    self.argument(&mut chain, called);
-                    is_dotted = false;
+                TokenTree::Punct(mark) => {
+                    self.listed(&mut chain, called.filter(|_| is_listed));
+                    (is_dotted, is_listed) = (false, false);
+                    marks = [marks[1], mark.as_char()];
+                }
+                TokenTree::Literal(_) => {
+                    self.listed(&mut chain, called.filter(|_| is_listed));
+                    (is_dotted, is_listed) = (false, false);
                 }
                 TokenTree::Group(group) => {
                     if group.delimiter() == Delimiter::Parenthesis && chain.len() > 1 {
@@ -165,22 +174,22 @@ impl Reader {
                         // What follows is called on the result.
                         chain.push(String::new());
                     } else {
-                        self.argument(&mut chain, called);
+                        self.listed(&mut chain, called.filter(|_| is_listed));
                     }
-                    is_dotted = false;
+                    (is_dotted, is_listed) = (false, false);
                     self.tokens(group.stream(), called);
                 }
             }
         }
-        self.argument(&mut chain, called);
+        self.listed(&mut chain, called.filter(|_| is_listed));
     }
 
-    /// Notes a lone word.
-    fn argument(&mut self, chain: &mut Vec<String>, called: Option<&str>) {
+    /// Notes a lone word to which an arrow leads in a macro.
+    fn listed(&mut self, chain: &mut Vec<String>, called: Option<&str>) {
         if let ([word], Some(called)) = (chain.as_slice(), called)
             && !word.is_empty()
         {
-            let root = Root::Argument(called.to_owned());
+            let root = Root::Listed(called.to_owned());
             self.found.all.insert(Call { root, fields: Vec::new(), method: word.clone() });
         }
         chain.clear();

@@ -9,18 +9,26 @@
 //! 1. `Self`, a declared type (of a parameter, a variable or a field);
 //! 2. the name of the variable or field: `access` and `process_access` stand for `ProcessAccess`;
 //! 3. the name of the method, if the calling file names the type, only this type of the crate has a method of that name,
-//!    and no trait has.
+//!    and neither a trait nor the standard library has ([`STANDARD`]).
 //!
 //! A call that is ambiguous after that, such as `insert` of a variable without a type, leads nowhere: a wrong edge
-//! would forbid code that is in order, as methods of the standard library have the same names.
+//! would forbid code that is in order.
 //!
-//! A lone word among the arguments of a macro of the crate counts by the third rule: a table of handlers calls them.
+//! A lone word to which an arrow `=>` leads in the arguments of a macro of the crate counts by the third rule: a table of
+//! handlers calls them.
 
 use crate::check::rooms::calls::{Call, Root};
 use crate::check::rooms::edges::{Resolver, Target};
 use crate::check::rooms::modules::{FileId, ModuleId, Modules};
 use crate::check::rooms::scan::Named;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Methods of the standard library's iterators, options and collections whose names a type may well use, too.
+const STANDARD: [&str; 28] = [
+    "all", "any", "chain", "clear", "contains", "count", "entry", "extend", "filter", "find",
+    "first", "get", "get_mut", "insert", "is_empty", "iter", "last", "len", "map", "max", "min",
+    "next", "pop", "push", "remove", "replace", "retain", "take",
+];
 
 /// The methods of a crate's types.
 pub struct Methods<'a> {
@@ -82,7 +90,8 @@ impl<'a> Methods<'a> {
         let only = || match types.iter().next() {
             Some((target, _)) if types.len() == 1 => {
                 let file = self.modules.all[id].file;
-                let is_method = !self.of_traits.contains(call.method.as_str());
+                let method = call.method.as_str();
+                let is_method = !self.of_traits.contains(method) && !STANDARD.contains(&method);
                 (is_method && self.known.contains(&(file, *target))).then_some(*target)
             }
             _ => None,
@@ -113,8 +122,8 @@ impl<'a> Methods<'a> {
             Root::Typed(path) => self.item(resolver, id, path),
             Root::Variable(name) => Receiver::Called(name),
             Root::Unknown => Receiver::Unknown,
-            Root::Argument(called) if self.modules.macros.contains_key(called) => Receiver::Unknown,
-            Root::Argument(_) => Receiver::Foreign,
+            Root::Listed(called) if self.modules.macros.contains_key(called) => Receiver::Unknown,
+            Root::Listed(_) => Receiver::Foreign,
         };
         for field in &call.fields {
             receiver = match receiver {

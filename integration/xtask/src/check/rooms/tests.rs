@@ -325,7 +325,10 @@ fn the_name_of_a_variable_or_of_the_method_tells_the_type_where_no_declaration_d
 #[test]
 fn a_table_made_by_a_macro_of_the_crate_calls_the_methods_that_it_lists() {
     let found = ["caller.rs -> power.rs: .suspend()"];
-    assert_eq!(calls_of("const ALL: &[u8] = handlers! { suspend insert };"), found);
+    assert_eq!(
+        calls_of("const ALL: &[u8] = handlers! { Suspend => suspend; Insert => insert; stop };"),
+        found
+    );
     assert_eq!(calls_of("fn f() { info!(suspend) }"), [""; 0]);
 }
 
