@@ -4,7 +4,6 @@
 
 use crate::ddi::display::DisplayDdi;
 use crate::dxgkrnl::display::flip::{Ended, Outcomes, Surface};
-use crate::dxgkrnl::fence::waits::WaitId;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::objects::KernelObject;
@@ -83,7 +82,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn end_flip(&mut self, ended: Ended) {
         self.guest.display.count(&ended);
         let Ended { source, flip, outcome, count, time } = ended;
-        self.forget_flip_wait(flip.wait);
+        self.drop_waits(flip.wait);
         self.event(Event {
             kind: EventKind::FLIPPED,
             process: flip.primary.surface.process,
@@ -96,16 +95,6 @@ impl ProcessAccess<'_> {
         });
         if let Some(promise) = flip.promise {
             self.answer(promise, Ok(Vec::new()));
-        }
-    }
-
-    /// Ends the wait of a flip that no longer waits.
-    pub(crate) fn forget_flip_wait(&mut self, wait: Option<WaitId>) {
-        let Some(id) = wait else { return };
-        let Some(wait) = self.guest.fences.waits.remove(id) else { return };
-        let fences = self.forget_wait(id, wait);
-        if let Err(error) = self.satisfy_waits(fences, None) {
-            tracing::error!(guest = self.guest_id.0, %error, "a fence is missing");
         }
     }
 

@@ -8,7 +8,7 @@ pub(crate) mod fences;
 pub(crate) mod flips;
 mod kernels;
 pub(crate) mod memory;
-mod nodes;
+pub(crate) mod nodes;
 mod queues;
 mod removal;
 pub(crate) mod targets;

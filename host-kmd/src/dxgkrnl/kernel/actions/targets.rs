@@ -111,7 +111,8 @@ impl ProcessAccess<'_> {
         }
         // The guest can write any last queued value; the time-out bounds the wait.
         let value = self.hardware.last_queued_value(id).reported().max(submitted);
-        let slot = self.monitor_drain(progress_fence, value)?;
+        let slot = self.global_of(progress_fence)?;
+        self.with_signals(|signals| signals.await_drain(slot, value))?;
         let (drain, owner) =
             (Drain { queue: handle, slot, value }, (self.guest_id, self.process_id));
         Ok((!is_drained(self.guest, self.hardware, owner, drain)).then_some(drain))

@@ -4,6 +4,7 @@
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::actions::memory::allocations::is_accessed_physically;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::{Allocation, Content, total_length};
 use crate::dxgkrnl::object::device::Device;
@@ -104,7 +105,8 @@ impl ProcessAccess<'_> {
         // place in the aperture, which differs between processes.
         let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
         let (own, ordinal) = split_flags(request.flags);
-        let gpu = self.gpu("flags", ordinal).map_err(|_| wrong("flags", request.flags))?;
+        let gpu = nodes::gpu(self.hardware, "flags", ordinal)
+            .map_err(|_| wrong("flags", request.flags))?;
         self.guest.presence.check_gpu(gpu)?;
         let flags = AllocationFlags::from_bits(own)
             .filter(|flags| !flags.contains(alone))
@@ -135,7 +137,7 @@ impl ProcessAccess<'_> {
         }
         let is_primary = flags.contains(AllocationFlags::PRIMARY);
         if is_primary {
-            self.display_ddi()?;
+            nodes::display_ddi(self.miniport)?;
             // Scan-out reads raw pixels.
             zero("private_data", request.private_data)?;
         }

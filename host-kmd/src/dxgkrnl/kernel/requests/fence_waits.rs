@@ -39,13 +39,10 @@ impl ProcessAccess<'_> {
 
     /// Cancels the oldest wait with a cookie.
     pub(crate) fn cancel_wait(&mut self, request: CancelWait) -> Handled<()> {
-        let waits = &mut self.guest.fences.waits;
-        let oldest = waits.oldest(self.process_id, request.cookie);
-        let Some((id, wait)) = oldest.and_then(|id| Some((id, waits.remove(id)?))) else {
-            return Err(RequestError::parameter("cookie", request.cookie));
-        };
-        let fences = self.forget_wait(id, wait);
-        self.satisfy_waits(fences, None)?;
+        let (process, cookie) = (self.process_id, request.cookie);
+        if !self.with_signals(|signals| signals.cancel_wait(process, cookie))? {
+            return Err(RequestError::parameter("cookie", cookie));
+        }
         Ok(Answer::Done(()))
     }
 
@@ -80,7 +77,8 @@ impl ProcessAccess<'_> {
         for (slot, signal) in signals {
             self.recorder.cpu_signal((self.guest_id, self.process_id), slot, signal);
         }
-        self.update_current_values(values, CurrentValuesFlags::default())?;
+        let flags = CurrentValuesFlags::default();
+        self.with_signals(|signals| signals.update_current_values(values, flags))?;
         Ok(Answer::Done(()))
     }
 }

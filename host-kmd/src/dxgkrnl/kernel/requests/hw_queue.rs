@@ -3,6 +3,7 @@
 //! Requests about HW queues, and kernel-mode submission to them.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
@@ -37,8 +38,8 @@ impl ProcessAccess<'_> {
         if disable_gpu_timeout && !self.guest.features().contains(Features::DISABLE_GPU_TIMEOUT) {
             return Err(RequestError::NotSupported("queues whose GPU time-out is off"));
         }
-        if user_mode_submission && self.node(node)?.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0
-        {
+        let metadata = nodes::node(self.guest, self.miniport, node)?;
+        if user_mode_submission && metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED == 0 {
             return Err(RequestError::NotSupported("user-mode submission"));
         }
         if user_mode_submission && !self.guest.has_doorbells() {

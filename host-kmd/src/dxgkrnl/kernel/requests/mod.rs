@@ -2,12 +2,12 @@
 
 //! The handlers of requests, one file per object.
 
-mod adapter;
+pub(crate) mod adapter;
 mod allocation;
 mod context;
 mod device;
 mod display;
-mod donation;
+pub(crate) mod donation;
 mod doorbell;
 mod external;
 mod fence;
@@ -16,7 +16,7 @@ mod gpu_va;
 mod hw_queue;
 mod kernel;
 mod node_context;
-mod power;
+pub(crate) mod power;
 mod present;
 mod process;
 mod render;

@@ -58,7 +58,7 @@ impl ProcessAccess<'_> {
         // Physical addresses are addresses of the system context, which belongs to no process.
         let address_space =
             if physical { self.guest.system()?.address_space } else { self.process()?.space() };
-        let flags = if self.has_native_fences() {
+        let flags = if self.guest.has_native_fences() {
             HwQueueFlags::NATIVE_PROGRESS_FENCE
         } else {
             HwQueueFlags::empty()

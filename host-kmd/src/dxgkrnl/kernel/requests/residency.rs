@@ -10,6 +10,7 @@
 //! and "Engine D-state transitions"; "Memory Manager" of the Windows KMD overview.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::{Allocation, Content};
 use crate::dxgkrnl::object::device::Device;
@@ -119,7 +120,7 @@ impl ProcessAccess<'_> {
         &mut self,
         request: QueryVideoMemoryInfo,
     ) -> Handled<VideoMemoryInfo> {
-        let gpu = self.gpu("gpu", request.gpu)?;
+        let gpu = nodes::gpu(self.hardware, "gpu", request.gpu)?;
         if request.segment != SegmentSet::PRIVATE.bits() {
             zero("gpu", request.gpu)?;
         }

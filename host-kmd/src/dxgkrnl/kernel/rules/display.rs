@@ -10,6 +10,7 @@ use crate::dxgkrnl::display::source::{Shown, UnexpectedFlip};
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::actions::flips::{ends_with, flip_slack, has_monitor};
+use crate::dxgkrnl::kernel::actions::nodes::display_ddi;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::target::Target;
@@ -177,7 +178,7 @@ impl Kernel {
     /// A monitor was plugged in or unplugged.
     pub(crate) fn child_status_changed(&mut self, id: GuestId, child: u32) {
         let Some(mut access) = self.access(id, 0) else { return };
-        let Ok(ddi) = access.display_ddi() else { return };
+        let Ok(ddi) = display_ddi(access.miniport) else { return };
         let connected = has_monitor(access.guest, ddi, (id, child));
         let generation = access.guest.display.count_plug(child);
         if access.guest.is_open() {

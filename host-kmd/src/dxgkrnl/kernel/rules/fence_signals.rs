@@ -25,10 +25,13 @@ impl Kernel {
         }
         for (guest, fences) in fences {
             let Some(mut access) = self.access(guest, 0) else { continue };
-            for fence in &fences {
-                access.tell_other_guests(*fence, false);
-            }
-            if let Err(error) = access.satisfy_waits(fences, None) {
+            let checked = access.with_signals(|signals| {
+                for fence in &fences {
+                    signals.tell_other_guests(*fence, false);
+                }
+                signals.check(fences)
+            });
+            if let Err(error) = checked {
                 tracing::error!(guest = guest.0, %error, "a fence is missing");
             }
             if !access.guest.fences.has_optimized_interrupt() {
@@ -47,7 +50,7 @@ impl Kernel {
     ) {
         let Some(mut access) = self.access(guest, 0) else { return };
         let Some(slot) = access.guest.fences.view(fence) else { return };
-        if let Err(error) = access.notify_fence(slot, always) {
+        if let Err(error) = access.with_signals(|signals| signals.notify(slot, always)) {
             tracing::error!(guest = guest.0, %error, "a fence is missing");
         }
         self.ensure_power();

@@ -58,7 +58,7 @@ impl ProcessAccess<'_> {
         let cross = found.ok_or(RequestError::parameter("nt_handle", name))?;
         self.guest.quotas.charge(Limited::CrossAdapterFences, 1)?;
         self.cross_fences.join(cross, self.guest_id, groups);
-        let kind = if self.has_native_fences() {
+        let kind = if self.guest.has_native_fences() {
             FenceKind::Native(NativeFenceType::DEFAULT)
         } else {
             FenceKind::Monitored

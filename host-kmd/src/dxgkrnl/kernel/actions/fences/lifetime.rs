@@ -183,7 +183,7 @@ impl ProcessAccess<'_> {
         if self.global_mut(global)?.drop_handle(process) {
             return Ok(());
         }
-        self.forget_waits_for(global)?;
+        self.with_signals(|signals| signals.lose_waits(process, global))?;
         if let Some(slot) = self.close_local(global)
             && slot != global
         {

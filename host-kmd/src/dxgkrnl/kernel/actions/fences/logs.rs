@@ -36,7 +36,7 @@ impl ProcessAccess<'_> {
     /// Maps the logs of a queue for packets to read; `slot` is that of its progress fence. Without native fences
     /// there is nothing to log.
     pub(crate) fn map_logs(&mut self, slot: u32) -> Result<MappedLogs, RequestError> {
-        if !self.has_native_fences() {
+        if !self.guest.has_native_fences() {
             return Ok(MappedLogs::default());
         }
         let space = self.process()?.space();
@@ -62,7 +62,7 @@ impl ProcessAccess<'_> {
 
     /// Gives a new queue its logs.
     pub(crate) fn create_logs(&mut self, queue: HwQueueId, slot: u32) -> Result<(), UnknownId> {
-        if !self.has_native_fences() {
+        if !self.guest.has_native_fences() {
             return Ok(());
         }
         self.guest.logs.add(queue);

@@ -8,10 +8,9 @@ use crate::dxgkrnl::fence::state::{FenceState, NativeFence};
 use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::hardware::{GlobalFence as FenceId, Reported as _};
+use crate::hardware::GlobalFence as FenceId;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{MAX_FENCE_LIST, NativeFenceType};
-use bellhop_protocol::features::Features;
 
 /// Refuses a list that is too short or too long.
 pub(crate) fn check_count(count: u32) -> Result<(), RequestError> {
@@ -40,16 +39,11 @@ impl ProcessAccess<'_> {
 
     /// Refuses a request that needs native fences if the guest has none.
     pub(crate) fn check_native_fences(&self) -> Result<(), RequestError> {
-        if self.has_native_fences() {
+        if self.guest.has_native_fences() {
             Ok(())
         } else {
             Err(RequestError::NotSupported("native fences"))
         }
-    }
-
-    /// Whether the guest has negotiated native fences.
-    pub(crate) fn has_native_fences(&self) -> bool {
-        self.guest.features().contains(Features::NATIVE_FENCES)
     }
 
     /// The slot of a global fence that CPUs may wait for and signal.
@@ -63,20 +57,8 @@ impl ProcessAccess<'_> {
         }
     }
 
+    /// The value of the fence in a slot.
     pub(crate) fn current_value(&self, slot: u32) -> u64 {
-        let fence = self.guest.fences.get(slot);
-        if fence.is_some_and(|fence| fence.is_always_signaled()) {
-            u64::MAX
-        } else {
-            self.hardware.fence_value(self.guest_id, slot).reported()
-        }
-    }
-
-    /// A fence was signaled: tells the other guests that have a view of it.
-    pub(crate) fn tell_other_guests(&mut self, slot: u32, always: bool) {
-        let fence = self.guest.fences.get(slot);
-        if let Some(cross) = fence.and_then(|fence| fence.cross()) {
-            self.cross_fences.signal(cross, self.guest_id, always);
-        }
+        self.guest.fences.current_value(self.hardware, self.guest_id, slot)
     }
 }

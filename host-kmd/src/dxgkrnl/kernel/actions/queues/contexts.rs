@@ -5,6 +5,7 @@
 //! Source: user-mode work submission, "Hardware context suspension".
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::queue::context::{Change, Context, Suspension};
@@ -20,7 +21,7 @@ impl ProcessAccess<'_> {
         node: u32,
     ) -> Result<Handle, RequestError> {
         self.get::<Device>(device)?.check_alive(device)?;
-        let gpu = GpuOrdinal(self.node(node)?.gpu());
+        let gpu = GpuOrdinal(nodes::node(self.guest, self.miniport, node)?.gpu());
         self.guest.presence.check_gpu(gpu)?;
         let context = self.insert(Context::new(device, node))?;
         self.get_mut::<Device>(device)?.add_context(context);

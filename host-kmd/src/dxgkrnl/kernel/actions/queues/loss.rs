@@ -71,15 +71,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn abandon_software_queue(&mut self, software: &mut HeldWork) {
         self.guest.quotas.refund(Limited::Held, software.len() as u64);
         let (waits, submissions) = software.abandon();
-        let mut fences = Vec::new();
-        for id in waits {
-            if let Some(wait) = self.guest.fences.waits.remove(id) {
-                fences.extend(self.forget_wait(id, wait));
-            }
-        }
-        if let Err(error) = self.satisfy_waits(fences, None) {
-            tracing::error!(guest = self.guest_id.0, %error, "a fence is missing");
-        }
+        self.drop_waits(waits);
         self.give_up_held(submissions);
     }
 

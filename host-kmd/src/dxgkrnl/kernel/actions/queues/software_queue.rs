@@ -141,7 +141,8 @@ impl ProcessAccess<'_> {
             values.insert(slot, value);
             self.recorder.software_signal(queue, (self.guest_id, slot), value, queued);
         }
-        self.update_current_values(values, CurrentValuesFlags::default())
+        let flags = CurrentValuesFlags::default();
+        self.with_signals(|signals| signals.update_current_values(values, flags))
     }
 
     /// Loses a queue with its context: its held work can never execute.

@@ -11,6 +11,7 @@ use crate::dxgkrnl::display::flip::Outcomes;
 use crate::dxgkrnl::display::paths;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::actions::flips::{flip_slack, has_monitor};
+use crate::dxgkrnl::kernel::actions::nodes::display_ddi;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::display::{
@@ -29,7 +30,7 @@ impl ProcessAccess<'_> {
         request: QueryChildRelations,
     ) -> Handled<ChildRelations> {
         zero("reserved", request.reserved)?;
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         let caps = ddi.query_child_relations();
         let none = ChildDescriptor { kind: ConnectorKind(0), flags: 0 };
         let mut list = [none; MAX_PATHS as usize];
@@ -43,7 +44,7 @@ impl ProcessAccess<'_> {
 
     /// Refuses a child that does not exist.
     fn child(&self, child: u32) -> Result<&dyn DisplayDdi, RequestError> {
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         if child as usize >= ddi.query_child_relations().connectors.len() {
             return Err(RequestError::parameter("child", child.into()));
         }
@@ -102,7 +103,7 @@ impl ProcessAccess<'_> {
 
     /// Refuses paths to what another process has, or to a monitor of a GPU that was taken away.
     fn check_paths(&self, paths: &[VidPnPath]) -> Result<Result<(), VidPnRefusal>, RequestError> {
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         let is_lost = |path: &VidPnPath| !self.guest.presence.has(ddi.gpu_of_child(path.target));
         let lost = paths.iter().position(is_lost);
         let is_free = self.guest.display.paths().check_free(self.process_id, paths);
@@ -117,7 +118,7 @@ impl ProcessAccess<'_> {
 
     /// Whether a VidPN is functional beside what other processes show.
     fn check_vidpn(&self, paths: &[VidPnPath]) -> Result<Result<(), VidPnRefusal>, RequestError> {
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         let committed = self.guest.display.paths();
         let others = committed.others(self.process_id);
         let vidpn = VidPn { paths, others: &others };
@@ -131,7 +132,7 @@ impl ProcessAccess<'_> {
         request: IsSupportedVidPn,
         paths: Vec<VidPnPath>,
     ) -> Handled<VidPnSupport> {
-        self.display_ddi()?;
+        display_ddi(self.miniport)?;
         zero("reserved", request.reserved)?;
         check_form(0, &paths)?;
         let support = match self.check_vidpn(&paths)? {
@@ -155,7 +156,7 @@ impl ProcessAccess<'_> {
         request: EnumVidPnCofuncModality,
         paths: Vec<VidPnPath>,
     ) -> Handled<CofuncModality> {
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         let EnumVidPnCofuncModality { pivot_path, pivot, first, .. } = request;
         check_form(1, &paths)?;
         if pivot_path as usize >= paths.len() {
@@ -197,7 +198,7 @@ impl ProcessAccess<'_> {
         request: CommitVidPn,
         paths: Vec<VidPnPath>,
     ) -> Handled<()> {
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         zero("reserved", request.reserved)?;
         check_form(0, &paths)?;
         self.check_shows()?;

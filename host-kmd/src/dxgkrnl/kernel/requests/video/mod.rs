@@ -3,6 +3,7 @@
 //! Requests about video sessions.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
@@ -36,7 +37,7 @@ impl ProcessAccess<'_> {
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("video sessions"));
         }
-        let metadata = self.node(node)?;
+        let metadata = nodes::node(self.guest, self.miniport, node)?;
         self.guest.presence.check_gpu(GpuOrdinal(metadata.gpu()))?;
         let engine_type = metadata.engine_type;
         let settings = settings::check(&request, engine_type, &caps)?;
