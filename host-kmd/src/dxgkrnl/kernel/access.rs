@@ -23,7 +23,6 @@ use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
-use crate::port::Effect;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
 use std::collections::BTreeMap;
@@ -68,7 +67,8 @@ pub(crate) struct ProcessAccess<'k> {
     /// Records for a tool that traces.
     pub(super) recorder: &'k Recorder,
     process_ids: &'k mut ProcessIds,
-    outbox: &'k mut Outbox,
+    /// What leaves the kernel.
+    pub(super) outbox: &'k mut Outbox,
     /// See [`Self::give_up`].
     given_up: Vec<Resource>,
 }
@@ -150,11 +150,6 @@ impl ProcessAccess<'_> {
             return;
         }
         self.outbox.event(self.guest_id, event);
-    }
-
-    /// Adds an effect that concerns no guest.
-    pub(crate) fn effect(&mut self, effect: Effect) {
-        self.outbox.tell(effect);
     }
 
     /// Answers a request that was not answered before.

@@ -7,7 +7,7 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{
     Answer, Body, Handled, check_header, fixed, split_header, with_list, zero,
 };
-use crate::dxgkrnl::kernel::requests::{adapter, donation, power};
+use crate::dxgkrnl::kernel::requests::{adapter, display, donation, external, power};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     DonateArea, GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration,
@@ -170,12 +170,12 @@ const REQUESTS: &[Declaration] = declare! {
         QueryKernelCaps => query_kernel_caps;
         QueryVideoCaps => query_video_caps;
         QuerySecurityCaps => |a| adapter::query_security_caps(a.hardware);
-        QueryChildRelations => query_child_relations;
-        QueryChildStatus => query_child_status;
-        QueryDeviceDescriptor => query_device_descriptor;
-        RecommendMonitorModes => recommend_monitor_modes;
+        QueryChildRelations => |a| display::query_child_relations(a.miniport);
+        QueryChildStatus => |a| display::query_child_status(a.guest, a.miniport);
+        QueryDeviceDescriptor => |a| display::query_device_descriptor(a.guest, a.miniport);
+        RecommendMonitorModes => |a| display::recommend_monitor_modes(a.guest, a.miniport);
         GetScanLine => get_scan_line;
-        QueryAgent => query_agent;
+        QueryAgent => |a| external::query_agent(a.guest);
         CreateProcess => create_process, NEW_WORK;
     }
     Process {
@@ -235,8 +235,8 @@ const REQUESTS: &[Declaration] = declare! {
         CreateVideoSession => create_video_session, NEW_WORK;
         DestroyVideoSession => destroy_video_session;
 
-        IsSupportedVidPn[paths] => is_supported_vidpn;
-        EnumVidPnCofuncModality[paths] => enum_vidpn_cofunc_modality;
+        IsSupportedVidPn[paths] => |a| display::is_supported_vidpn(a.guest, a.miniport, a.process_id);
+        EnumVidPnCofuncModality[paths] => |a| display::enum_vidpn_cofunc_modality(a.guest, a.miniport, a.process_id);
         CommitVidPn[paths] => commit_vidpn, NEEDS_POWER | NEW_WORK;
         SetVidPnSourceVisibility => set_vidpn_source_visibility, NEEDS_POWER;
         SetVidPnSourceAddress[fences] => set_vidpn_source_address, NEEDS_POWER | NEW_WORK;
@@ -245,12 +245,12 @@ const REQUESTS: &[Declaration] = declare! {
         SetPointerPosition => set_pointer_position;
         SetVidPnSourceOwner => set_vidpn_source_owner;
 
-        RegisterAgent => register_agent;
-        UnregisterAgent => unregister_agent;
-        AskAgent => ask_agent;
-        AnswerAgentRequest => answer_agent_request;
-        SetPowerPolicy => set_power_policy;
-        SetDevicePresence => set_device_presence;
+        RegisterAgent => |a| external::register_agent(a.guest, a.process_id);
+        UnregisterAgent => |a| external::unregister_agent(a.guest, a.outbox, a.process_id);
+        AskAgent => |a| external::ask_agent(a.guest);
+        AnswerAgentRequest => |a| external::answer_agent_request(a.guest, a.outbox, a.process_id);
+        SetPowerPolicy => |a| external::set_power_policy(a.guest, a.process_id);
+        SetDevicePresence => |a| external::set_device_presence(a.guest, a.process_id);
     }
 };
 

@@ -3,7 +3,8 @@
 //! Answers to those who ask an agent.
 
 use crate::dxgkrnl::agent::state::Asker;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::outbox::Outbox;
 use crate::dxgkrnl::kernel::request::zero;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::port::Effect;
@@ -58,27 +59,27 @@ pub(crate) fn check_wish(request: &AskAgent) -> Result<(), RequestError> {
     zero("refresh", refresh)
 }
 
-impl ProcessAccess<'_> {
-    /// The agent ends, or is one no longer: who waits for it is told, and the device is started.
-    pub(crate) fn end_agent(&mut self) {
-        self.guest.presence.set_stopped(false);
-        for asker in self.guest.agency.unregister() {
-            self.give_answer(asker, without(AgentResult::AGENT_ENDED));
-        }
+/// The agent ends, or is one no longer: who waits for it is told, and the device is started.
+pub(crate) fn end_agent(guest: &mut Guest, outbox: &mut Outbox) {
+    guest.presence.set_stopped(false);
+    for asker in guest.agency.unregister() {
+        give_answer(outbox, asker, without(AgentResult::AGENT_ENDED));
     }
+}
 
-    /// Answers one who asked the agent.
-    pub(crate) fn give_answer(&mut self, asker: Asker, answer: AgentAnswer) {
-        match asker {
-            Asker::Operator(token) => self.effect(Effect::AgentAnswered { token, answer }),
-            Asker::Program(promise) => self.answer(promise, Ok(answer.as_bytes().to_vec())),
-        }
+/// Answers one who asked the agent.
+pub(crate) fn give_answer(outbox: &mut Outbox, asker: Asker, answer: AgentAnswer) {
+    match asker {
+        Asker::Operator(token) => outbox.tell(Effect::AgentAnswered { token, answer }),
+        Asker::Program(promise) => outbox.answer(promise, Ok(answer.as_bytes().to_vec())),
     }
+}
 
-    /// Sends the agent an event, if there is an agent.
-    pub(crate) fn tell_agent(&mut self, event: Event) {
-        if let Some(process) = self.guest.agency.process() {
-            self.event(Event { process, ..event });
-        }
+/// Sends the agent an event, if there is an agent.
+pub(crate) fn tell_agent(guest: &Guest, outbox: &mut Outbox, event: Event) {
+    if let Some(process) = guest.agency.process()
+        && !guest.is_detaching()
+    {
+        outbox.event(guest.id, Event { process, ..event });
     }
 }

@@ -7,7 +7,9 @@
 
 use crate::dxgkrnl::agent::state::Asker;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::actions::agents::{check_wish, without};
+use crate::dxgkrnl::kernel::actions::agents::{
+    check_wish, end_agent, give_answer, tell_agent, without,
+};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
@@ -46,12 +48,12 @@ impl Kernel {
     }
 
     fn ask_agent(&mut self, guest: GuestId, asker: Asker, request: &AskAgent) {
-        let now = self.now;
-        let Some(mut access) = self.access(guest, 0) else { return };
-        if let Err(result) = access.guest.agency.check_ask(request.wish) {
-            access.give_answer(asker, without(result));
-        } else if let Ok(number) = access.guest.agency.ask(asker, request.wish, now) {
-            access.tell_agent(wanted(request, number));
+        let Self { guests, outbox, now, .. } = self;
+        let Some(guest) = guests.get_mut(&guest) else { return };
+        if let Err(result) = guest.agency.check_ask(request.wish) {
+            give_answer(outbox, asker, without(result));
+        } else if let Ok(number) = guest.agency.ask(asker, request.wish, *now) {
+            tell_agent(guest, outbox, wanted(request, number));
         }
     }
 
@@ -79,26 +81,24 @@ impl Kernel {
 
     /// Answers those who have waited for an agent for long enough.
     pub(crate) fn give_up_late_agents(&mut self) {
-        let now = self.now;
-        for id in self.guests.keys().copied().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(id, 0) else { continue };
-            for asker in access.guest.agency.expire(now) {
-                access.give_answer(asker, without(AgentResult::TIMED_OUT));
+        for guest in self.guests.values_mut() {
+            for asker in guest.agency.expire(self.now) {
+                give_answer(&mut self.outbox, asker, without(AgentResult::TIMED_OUT));
             }
         }
     }
 
     /// A target begins to end: its agent, if it takes one with it.
     pub(crate) fn take_agent(&mut self, (id, process): (GuestId, u32), target: Target) {
-        let Some(mut access) = self.access(id, process) else { return };
-        let agent = access.guest.agency.process();
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let agent = guest.agency.process();
         let ends = match target {
             Target::Guest => agent.is_some(),
             Target::Process => agent == Some(process),
             _ => false,
         };
         if ends {
-            access.end_agent();
+            end_agent(guest, &mut self.outbox);
         }
     }
 
@@ -115,20 +115,28 @@ impl Kernel {
     /// Tells a guest's agent that a GPU is there, or no longer.
     pub(crate) fn tell_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, is_there: bool) {
         let kind = if is_there { EventKind::GPU_ARRIVED } else { EventKind::GPU_LEFT };
-        if let Some(mut access) = self.access(guest, 0) {
-            access.tell_agent(Event { kind, object: gpu.0.into(), ..Event::new_zeroed() });
+        if let Some(guest) = self.guests.get(&guest) {
+            tell_agent(
+                guest,
+                &mut self.outbox,
+                Event { kind, object: gpu.0.into(), ..Event::new_zeroed() },
+            );
         }
     }
 
     /// Tells a guest's agent of a recovery from a hang. Without a node it was the adapter's.
     pub(crate) fn tell_recovery(&mut self, guest: GuestId, kind: RecoveryKind, node: Option<u32>) {
-        if let Some(mut access) = self.access(guest, 0) {
-            access.tell_agent(Event {
-                kind: EventKind::RECOVERED,
-                object: node.map_or(u64::MAX, u64::from),
-                value: kind.0.into(),
-                ..Event::new_zeroed()
-            });
+        if let Some(guest) = self.guests.get(&guest) {
+            tell_agent(
+                guest,
+                &mut self.outbox,
+                Event {
+                    kind: EventKind::RECOVERED,
+                    object: node.map_or(u64::MAX, u64::from),
+                    value: kind.0.into(),
+                    ..Event::new_zeroed()
+                },
+            );
         }
     }
 }
