@@ -58,7 +58,7 @@ impl VidMm {
     }
 
     /// Adds all processes that have an allocation to those that the next plan concerns.
-    pub(super) fn concern_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+    fn concern_all(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         let allocation = self.allocations.get(&id).ok_or(VidMmError::Unknown)?;
         self.plan.concerned.extend(&allocation.opened);
         Ok(())

@@ -148,7 +148,7 @@ impl VidMm {
         }
     }
 
-    pub(super) fn missing_after(&self, process: u32, last: AllocationId) -> Option<AllocationId> {
+    fn missing_after(&self, process: u32, last: AllocationId) -> Option<AllocationId> {
         let process = self.processes.get(&process)?;
         process.missing.range((Excluded(last), Unbounded)).next().copied()
     }

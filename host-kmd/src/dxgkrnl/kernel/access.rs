@@ -29,8 +29,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the kernel does on behalf of one process of one guest, as borrows of everything that it may access. The files
-/// in `requests` and `rules` add the actions. No other guest can be reached from here, except when the driver takes
-/// another guest's doorbell.
+/// in `actions` and the handlers in `requests` add what is done. No other guest can be reached from here, except when the
+/// driver takes another guest's doorbell.
 ///
 /// Each subsystem behind a borrow keeps its own rules, so the fields are open to all of `kernel`.
 pub(crate) struct ProcessAccess<'k> {

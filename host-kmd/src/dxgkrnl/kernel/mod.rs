@@ -2,8 +2,9 @@
 
 //! The kernel: inputs go in, effects come out.
 //!
-//! A handler in `requests` answers a request; interrupts, commands and traces have files of their own. The work list
-//! carries the consequences of an input to `rules`, until nothing is left: see `settle`.
+//! A handler in `requests` answers a request; interrupts, commands and traces have files of their own. What is done to an
+//! object of a process is in `actions`. The work list carries the consequences of an input to `rules`, until nothing is
+//! left: see `settle`. Answers and events leave through the outbox.
 
 mod access;
 mod actions;
@@ -35,6 +36,8 @@ use crate::dxgkrnl::doorbell::connect::Connecting;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::request::{Answer, Body, Compiling, Handled};
 use crate::dxgkrnl::kernel::request_table::{Rules, parse};
+use crate::dxgkrnl::kernel::rules::migration::watch_use;
+use crate::dxgkrnl::kernel::spread::spread;
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
@@ -70,7 +73,7 @@ impl Kernel {
             }
             Input::Request { guest, token, request, room } => {
                 self.watch_engines();
-                self.watch_use(guest);
+                watch_use(&mut self.migration, self.guests.get(&guest), self.now);
                 self.request(guest, token, Body { bytes: &request, room });
             }
             Input::Interrupt => self.interrupt(),
@@ -109,7 +112,7 @@ impl Kernel {
         let native = self.native_fences;
         let gpus = self.hardware.gpu_count();
         let guest = Guest::new(id, resources, system, window, &self.limits, native, gpus);
-        let suggested = self.spread();
+        let suggested = spread(self.miniport.as_ref(), &self.guests);
         self.guests.insert(id, guest.with_suggested(suggested));
         if let Some(mut access) = self.access(id, 0)
             && let Err(error) = access.make_window_tables(window)

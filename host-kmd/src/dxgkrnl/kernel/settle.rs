@@ -6,6 +6,7 @@
 //! subsystem is woken by the rule that changes that subsystem.
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::migration::continue_migration;
 use crate::dxgkrnl::kernel::work::{Rule, Work};
 use crate::dxgkrnl::recovery::quiesced::Quiesced;
 
@@ -86,7 +87,11 @@ impl Kernel {
         match rule {
             Rule::PowerUp => self.resume_after_power_up(),
             Rule::Recoveries => self.continue_recoveries(),
-            Rule::Migration => self.continue_migration(),
+            Rule::Migration => {
+                let Self { migration, guests, miniport, hardware, work, now, .. } = self;
+                let gpu = (miniport.as_ref(), hardware.as_ref());
+                continue_migration(migration, guests, gpu, work, *now);
+            }
             Rule::Connects => self.answer_connects(),
             Rule::Paging(guest) => self.continue_paging(guest),
             Rule::Display(guest) => self.continue_display(guest),

@@ -92,7 +92,7 @@ pub struct Kernel {
 }
 
 /// The GPU of each node.
-pub(crate) fn gpus_of(miniport: &dyn Miniport) -> Vec<GpuOrdinal> {
+fn gpus_of(miniport: &dyn Miniport) -> Vec<GpuOrdinal> {
     let gpu = |node| miniport.get_node_metadata(node).map_or(0, |node| node.gpu());
     (0..miniport.node_count()).map(gpu).map(GpuOrdinal).collect()
 }

@@ -79,7 +79,7 @@ impl ProcessAccess<'_> {
         ticket
     }
 
-    pub(crate) fn end_flip(&mut self, ended: Ended) {
+    fn end_flip(&mut self, ended: Ended) {
         self.guest.display.count(&ended);
         let Ended { source, flip, outcome, count, time } = ended;
         self.drop_waits(flip.wait);

@@ -15,10 +15,7 @@ use bellhop_protocol::control::Handle;
 
 impl ProcessAccess<'_> {
     /// Takes back the command buffer of a destroyed context.
-    pub(crate) fn remove_command_buffer(
-        &mut self,
-        submission: NodeSubmission,
-    ) -> Result<(), RequestError> {
+    fn remove_command_buffer(&mut self, submission: NodeSubmission) -> Result<(), RequestError> {
         let Model::Virtual(buffer) = submission.model() else { return Ok(()) };
         let (process, range) = (self.process_id, buffer.range);
         self.give_up(Resource::GpuVa { process, range, paged: false });

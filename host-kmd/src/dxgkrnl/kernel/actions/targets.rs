@@ -30,7 +30,7 @@ pub(crate) fn is_drained(
 
 impl ProcessAccess<'_> {
     /// The contexts of a target.
-    pub(crate) fn contexts_of(&mut self, target: Target) -> Vec<Handle> {
+    fn contexts_of(&mut self, target: Target) -> Vec<Handle> {
         match target {
             Target::Context(context) => vec![context],
             Target::Device(device) => match self.get::<Device>(device) {
@@ -43,7 +43,7 @@ impl ProcessAccess<'_> {
     }
 
     /// The queues of a target.
-    pub(crate) fn queues_of(&mut self, target: Target) -> Vec<Handle> {
+    fn queues_of(&mut self, target: Target) -> Vec<Handle> {
         match target {
             Target::Doorbell(doorbell) => {
                 return self.queue_of_doorbell(doorbell).into_iter().collect();
@@ -93,7 +93,7 @@ impl ProcessAccess<'_> {
             .collect()
     }
 
-    pub(crate) fn begin_queue_drain(
+    fn begin_queue_drain(
         &mut self,
         handle: Handle,
         target: Target,

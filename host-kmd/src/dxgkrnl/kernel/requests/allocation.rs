@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations: memory that a device's queues can use.
+//! Requests about allocations: memory that a device's queues can use.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::actions::memory::allocations::is_accessed_physically;

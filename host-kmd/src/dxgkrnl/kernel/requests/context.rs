@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Contexts: streams of work for one node, and whether they are on the run list.
+//! Requests about contexts: streams of work for one node.
 //!
 //! Source: user-mode work submission, "Hardware context suspension".
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about devices, and devices in error: no engine executes their work, and the fences that they created are
-//! permanently signaled.
-//!
-//! Source: native GPU fence object, "AlwaysSignaled" ("parent device of fence being put in error").
+//! Requests about devices.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};

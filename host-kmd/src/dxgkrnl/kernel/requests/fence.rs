@@ -3,10 +3,6 @@
 //! Requests that create, share, open and destroy fences, native and monitored. Monitored fences work without native
 //! ones.
 //!
-//! A *global* fence has values, and waits for them. A process opens it once, regardless of how many handles it has:
-//! that is the *local* fence, with a slot that the process's packets name. A fence that several guests share is a
-//! global fence in each of them: see `cross_fences`.
-//!
 //! Source: native GPU fence object, "Global and local handles for shared fences".
 
 use crate::dxgkrnl::fence::storage::FenceKind;

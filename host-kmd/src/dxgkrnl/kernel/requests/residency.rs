@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Residency: whether the GPU reaches an allocation, and whether a CPU does.
-//!
-//! VidMm decides for paged allocations, and `paging` carries the decisions out. A fixed allocation that is evicted
-//! keeps its bytes, its GPU virtual addresses and its place in the BAR: the CPU still reaches it, as the reference
-//! requires for rings. It loses all page-table entries that map it.
+//! Requests about residency: whether the GPU reaches an allocation, and whether a CPU does.
 //!
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"
 //! and "Engine D-state transitions"; "Memory Manager" of the Windows KMD overview.

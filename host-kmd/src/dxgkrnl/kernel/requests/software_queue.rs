@@ -16,10 +16,7 @@ use bellhop_protocol::control::fence::{FenceValue, SignalFromGpu, WaitFromGpu};
 impl ProcessAccess<'_> {
     /// The kernel-mode queue that a request names, by its own handle or by that of its context. Also returns the
     /// context, if its submissions wait for paging.
-    pub(crate) fn software_target(
-        &self,
-        handle: Handle,
-    ) -> Result<(Handle, Option<Handle>), RequestError> {
+    fn software_target(&self, handle: Handle) -> Result<(Handle, Option<Handle>), RequestError> {
         match self.get::<HwQueue>(handle) {
             Ok(_) => {
                 let queue = self.own_queue(handle)?;
@@ -68,7 +65,7 @@ impl ProcessAccess<'_> {
 
     /// Gives a queue a wait or a signal now, or after the guest's submissions that wait for paging: their order must
     /// not change.
-    pub(crate) fn give_in_order(
+    fn give_in_order(
         &mut self,
         queue: Handle,
         context: Option<Handle>,

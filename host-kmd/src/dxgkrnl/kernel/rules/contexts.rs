@@ -39,14 +39,13 @@ impl Kernel {
         process: u32,
         act: impl Fn(&mut ProcessAccess<'_>, Handle) -> Result<(), RequestError>,
     ) {
-        let Some(mut access) = self.access(guest, process) else { return };
-        for context in access.contexts() {
-            if let Err(error) = act(&mut access, context) {
-                tracing::error!(guest = guest.0, process, %context, %error, "a context is missing");
+        self.for_process(guest, process, |access| {
+            for context in access.contexts() {
+                if let Err(error) = act(access, context) {
+                    tracing::error!(guest = guest.0, process, %context, %error, "a context is missing");
+                }
             }
-        }
-        let given_up = access.into_given_up();
-        self.retire_given_up(guest, given_up);
+        });
     }
 
     /// Calls `act` with each queue.

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A signal makes the kernel read the logs of HW queues. The logs are also mapped and unmapped here.
-//!
-//! The guest can write every field of its log entries but their times, so the kernel takes no value from an entry.
-//! The interrupt names the fences, and each fence holds its value: an entry overwritten before it is read is lost,
-//! but nothing else is. If the driver's interrupts name queues instead, the logs name the fences; after an
-//! overwritten entry the kernel checks all fences of the guest.
+//! A signal makes the kernel read the logs of HW queues, which name the fences. What is logged can change.
 //!
 //! Source: native GPU fence object, "Native fence log buffer design".
 

@@ -10,7 +10,7 @@ mod display;
 mod fence_log;
 mod fence_signals;
 mod gpu_power;
-mod migration;
+pub(crate) mod migration;
 mod paging;
 mod power;
 mod queue_loss;

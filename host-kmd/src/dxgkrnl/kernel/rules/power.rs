@@ -122,7 +122,7 @@ impl Kernel {
 
 impl Kernel {
     /// Displays have power again.
-    pub(crate) fn power_displays(&mut self) {
+    fn power_displays(&mut self) {
         let (now, slack) = (self.now, flip_slack(self.timeout));
         self.set_power_of_gpus(DevicePowerState::D0);
         for guest in self.guests.values_mut() {

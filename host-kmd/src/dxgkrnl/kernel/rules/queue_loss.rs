@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fault loses a queue: its doorbell is aborted, its held work is dropped, and its progress fence is permanently
-//! signaled.
+//! A fault loses a queue; a hang loses a context, or all contexts on a GPU; what is done to a guest puts its devices in
+//! error.
 //!
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"; native
 //! GPU fence object, "AlwaysSignaled".
@@ -9,7 +9,7 @@
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::object::device::Failing;
 use crate::dxgkrnl::queue::context::Context;
-use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
+use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::hardware::{Fault, GpuOrdinal, GuestId, HwQueueId};
 
 impl Kernel {
@@ -18,11 +18,9 @@ impl Kernel {
     pub(crate) fn hw_queue_fault(&mut self, id: HwQueueId, fault: Fault) {
         // The queue may be gone by now.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut access) = self.access(owner.guest, owner.process) {
+        self.for_process(owner.guest, owner.process, |access| {
             access.lose_queue(owner.handle, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(owner.guest, given_up);
-        }
+        });
     }
 }
 
@@ -52,25 +50,21 @@ impl Kernel {
 
     /// Loses the context of a hung queue, with all its queues.
     pub(crate) fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault) {
-        if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
-            && let Some(mut access) = self.access(guest, process)
-            && let Ok(queue) = access.get::<HwQueue>(handle)
-        {
-            let context = queue.context();
-            access.lose_context(context, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
-        }
+        let Some(owner) = self.queues.get(&queue).copied() else { return };
+        self.for_process(owner.guest, owner.process, |access| {
+            if let Ok(queue) = access.get::<HwQueue>(owner.handle) {
+                access.lose_context(queue.context(), fault);
+            }
+        });
     }
 
     /// Puts all current devices of a guest in error.
     pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault) {
         let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
         for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(guest, process) else { continue };
-            access.fail_process(fault, Failing::WithItsGuest);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
+            self.for_process(guest, process, |access| {
+                access.fail_process(fault, Failing::WithItsGuest);
+            });
         }
     }
 }

@@ -266,7 +266,7 @@ impl Kernel {
 impl Kernel {
     /// The guest that caused a hang, and the span of the queue that hung. Paging has no queue of the guest, so no
     /// span.
-    pub(crate) fn hang_span(&self, guilty: Guilty) -> (Option<GuestId>, Span) {
+    fn hang_span(&self, guilty: Guilty) -> (Option<GuestId>, Span) {
         match guilty {
             Guilty::Queue(queue) => self.queues.get(&queue).map_or((None, Span::none()), |owner| {
                 (Some(owner.guest), queue_span(owner.process, owner.handle))

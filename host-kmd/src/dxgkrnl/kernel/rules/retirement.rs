@@ -9,6 +9,7 @@
 
 use crate::ddi::paging::APERTURE_START;
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::completion::Completion;
@@ -87,10 +88,19 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Retires what an interrupt or a command gave up, if anything.
-    pub(crate) fn retire_given_up(&mut self, guest: GuestId, given_up: Vec<Resource>) {
+    /// Does something for a process, and retires what that gives up. `None` if there is no such guest.
+    pub(crate) fn for_process<T>(
+        &mut self,
+        guest: GuestId,
+        process: u32,
+        act: impl FnOnce(&mut ProcessAccess<'_>) -> T,
+    ) -> Option<T> {
+        let mut access = self.access(guest, process)?;
+        let result = act(&mut access);
+        let given_up = access.into_given_up();
         if !given_up.is_empty() {
             self.retire(guest, given_up, Completion::Nothing);
         }
+        Some(result)
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Software queues: a wait for fences holds the work that follows it in a queue, and a signal waits for the work
-//! before it. `queue::software_queue` keeps what is held, in order.
+//! A software queue continues when a wait or a submission has ended, or its queue is lost.
 //!
 //! Source: native GPU fence object, "Existing monitored fence synchronization object" and "Cross-adapter
 //! wait/signal combinations".
@@ -31,7 +30,7 @@ impl Kernel {
         if fault.is_none() {
             self.ensure_power();
         }
-        if let Some(mut access) = self.access(guest, process) {
+        self.for_process(guest, process, |access| {
             let result = match fault {
                 Some(fault) => access.lose_queue_s_context(hw_queue, fault),
                 None => access.continue_software_queue(hw_queue),
@@ -40,9 +39,7 @@ impl Kernel {
                 let span = queue_span(process, hw_queue);
                 tracing::error!(parent: &span, guest = guest.0, %error, "a software queue is stuck");
             }
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
-        }
+        });
         // A termination may wait for the work that the queue held.
         self.work.wake(Rule::Terminations);
     }

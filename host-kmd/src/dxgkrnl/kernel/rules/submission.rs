@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A kernel-mode submission goes to the driver, and holds memory until it is done.
+//! A kernel-mode submission is done, or goes to the driver after the paging that it waited for.
 //!
 //! Source: "DMA buffers" and "Interrupt" of the Windows KMD overview.
 

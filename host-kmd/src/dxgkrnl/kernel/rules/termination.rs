@@ -83,10 +83,8 @@ impl Kernel {
             if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system()) {
                 self.miniport.suspend_context(&[system.hw_queue]).reported();
             }
-        } else if let Some(mut access) = self.access(guest, process) {
-            access.lose_target(target, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
+        } else {
+            self.for_process(guest, process, |access| access.lose_target(target, fault));
         }
         self.hardware.quiesce(Some(guest))
     }

@@ -71,7 +71,7 @@ impl ProcessAccess<'_> {
 
     /// Creates this guest's view of a fence; the fence's books already name the guest. Returns the view's handle.
     /// Without an initial value, the fence keeps its value.
-    pub(crate) fn insert_view(
+    fn insert_view(
         &mut self,
         cross: CrossFenceId,
         device: Handle,

@@ -127,7 +127,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Adds a handle in a process that has opened the fence.
-    pub(crate) fn insert_fence_handle(
+    fn insert_fence_handle(
         &mut self,
         global: u32,
         device: Option<Handle>,
@@ -196,7 +196,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Closes a fence in this process. Returns the slot that the process had for it.
-    pub(crate) fn close_local(&mut self, global: u32) -> Option<u32> {
+    fn close_local(&mut self, global: u32) -> Option<u32> {
         let process = self.process_id;
         let fence = self.guest.fences.get_mut(global)?;
         let slot = fence.close(process)?;

@@ -108,7 +108,7 @@ impl ProcessAccess<'_> {
     /// Reads the new entries in the logs of queues, and hands each to `each`. Returns how many were overwritten
     /// before they were read. The order is that of protocol::handoff::fence_log: positions, the driver's barrier if
     /// there are new entries, entries.
-    pub(crate) fn read_logs(
+    fn read_logs(
         &mut self,
         queues: &[HwQueueId],
         mut each: impl FnMut(QueueLog, FenceLogEntry),

@@ -42,7 +42,7 @@ impl ProcessAccess<'_> {
 
     /// Maps a page of fences that is new to this process, for the process and for the context management processor,
     /// all of it or nothing.
-    pub(crate) fn map_new_fence_page(
+    fn map_new_fence_page(
         &mut self,
         page: u32,
         current: Option<PhysicalAddress>,
@@ -64,7 +64,7 @@ impl ProcessAccess<'_> {
 
     /// Unmaps a page of fences for the process and for the context management processor. Once a later quiesce has
     /// passed, neither reaches it.
-    pub(crate) fn unmap_old_fence_page(&mut self, page: u32) {
+    fn unmap_old_fence_page(&mut self, page: u32) {
         self.unmap_fence_page(page);
         if self.maps_to_system_process()
             && let Ok(system) = self.guest.system()

@@ -128,7 +128,7 @@ impl ProcessAccess<'_> {
     }
 
     /// The process closes an allocation that others have: its own mappings go, the bytes stay.
-    pub(crate) fn leave_shared_allocation(
+    fn leave_shared_allocation(
         &mut self,
         id: AllocationId,
         allocation: &Allocation,

@@ -24,7 +24,7 @@ impl ProcessAccess<'_> {
 
     /// Takes the device's allocations that no submission lists out of the aperture. A retry finds room there once
     /// engines have forgotten their places.
-    pub(crate) fn empty_aperture(&mut self, device: Handle) -> Result<(), RequestError> {
+    fn empty_aperture(&mut self, device: Handle) -> Result<(), RequestError> {
         for handle in self.get::<Device>(device)?.allocations().clone() {
             if !self.must_stay_in_aperture(handle)? {
                 self.take_out_of_aperture(handle)?;
@@ -71,11 +71,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Maps a whole allocation to a range of the aperture. The mapping follows a paged allocation when it is moved.
-    pub(crate) fn map_in_aperture(
-        &mut self,
-        handle: Handle,
-        range: PageRange,
-    ) -> Result<(), RequestError> {
+    fn map_in_aperture(&mut self, handle: Handle, range: PageRange) -> Result<(), RequestError> {
         let space = self.guest.system()?.address_space;
         let gpu_va = APERTURE_START + range.start;
         let allocation = self.get::<Allocation>(handle)?;

@@ -47,7 +47,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Makes the paged allocations of a list resident.
-    pub(crate) fn make_paged_resident(
+    fn make_paged_resident(
         &mut self,
         wants: Handle,
         device: Handle,
@@ -68,7 +68,7 @@ impl ProcessAccess<'_> {
 
     /// Gives allocations that stay in the aperture their place before they are resident, so that a move to system
     /// memory cannot fail for lack of one. In local memory they are contiguous anyway.
-    pub(crate) fn place_in_aperture(
+    fn place_in_aperture(
         &mut self,
         device: Handle,
         list: &[Handle],
@@ -103,7 +103,7 @@ impl ProcessAccess<'_> {
         self.each_ring_allocation(queue, Self::make_allocation_resident)
     }
 
-    pub(crate) fn each_ring_allocation(
+    fn each_ring_allocation(
         &mut self,
         queue: Handle,
         act: impl Fn(&mut Self, Handle) -> Result<(), RequestError>,
@@ -118,7 +118,7 @@ impl ProcessAccess<'_> {
     }
 
     /// The guest's mappings of an allocation that dxgkrnl writes itself. VidMm writes those of a paged allocation.
-    pub(crate) fn own_mappings(&mut self, handle: Handle) -> Result<Vec<u64>, RequestError> {
+    fn own_mappings(&mut self, handle: Handle) -> Result<Vec<u64>, RequestError> {
         let allocation = self.get::<Allocation>(handle)?;
         Ok(match allocation.paged() {
             Some(_) => Vec::new(),
@@ -146,7 +146,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Writes the page-table entries of an allocation again, all or none.
-    pub(crate) fn make_allocation_resident(&mut self, handle: Handle) -> Result<(), RequestError> {
+    fn make_allocation_resident(&mut self, handle: Handle) -> Result<(), RequestError> {
         let allocation = self.get_mut::<Allocation>(handle)?;
         if allocation.set_resident(true) {
             return Ok(());
@@ -158,7 +158,7 @@ impl ProcessAccess<'_> {
         written
     }
 
-    pub(crate) fn write_own_mappings(&mut self, handle: Handle) -> Result<(), RequestError> {
+    fn write_own_mappings(&mut self, handle: Handle) -> Result<(), RequestError> {
         let host_mappings = self.get::<Allocation>(handle)?.host_mappings().to_vec();
         let starts = self.own_mappings(handle)?;
         for mapping in host_mappings {

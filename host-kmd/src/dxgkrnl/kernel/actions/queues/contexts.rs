@@ -84,7 +84,7 @@ impl ProcessAccess<'_> {
 
     /// The GPU's ids of a context's queues that are on the run list while the context runs: none that is lost, or about
     /// to be destroyed with all its work done.
-    pub(crate) fn listed_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
+    fn listed_queue_ids(&self, context: Handle) -> Result<Vec<HwQueueId>, RequestError> {
         let mut ids = Vec::new();
         for queue in self.get::<Context>(context)?.hw_queues() {
             let queue = self.get::<HwQueue>(*queue)?;

@@ -103,7 +103,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Gives a new queue its logs and the state of its context: the priority, and whether it is on the run list.
-    pub(crate) fn begin_hw_queue(
+    fn begin_hw_queue(
         &mut self,
         (id, progress_fence): (HwQueueId, u32),
         priority: SchedulingPriority,

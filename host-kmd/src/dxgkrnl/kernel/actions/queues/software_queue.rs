@@ -114,7 +114,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Executes a held signal. Skips fences that are gone.
-    pub(crate) fn signal_held(
+    fn signal_held(
         &mut self,
         handle: Handle,
         signals: Vec<HeldSignal>,

@@ -86,7 +86,7 @@ impl ProcessAccess<'_> {
     }
 
     /// Gives the hardware a submission, and the engine power.
-    pub(crate) fn submit_to_hardware(
+    fn submit_to_hardware(
         &mut self,
         handle: Handle,
         submission: KernelSubmission,
