@@ -204,12 +204,7 @@ impl ProcessAccess<'_> {
 
     /// `D3DKMTOpenResource`.
     pub(crate) fn open_allocation(&mut self, request: OpenAllocation) -> Handled<()> {
-        self.get::<Device>(request.device)?;
-        let allocation = self.get_mut::<Allocation>(request.allocation)?;
-        if !allocation.open_on(request.device) {
-            return Err(RequestError::parameter("device", request.device.0));
-        }
-        self.get_mut::<Device>(request.device)?.add_allocation(request.allocation);
+        self.open_on(request.device, request.allocation)?;
         Ok(Answer::Done(()))
     }
 

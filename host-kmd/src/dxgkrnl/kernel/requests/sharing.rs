@@ -13,7 +13,7 @@ use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
-    OpenAllocation, OpenSharedAllocation, OpenedAllocation, ShareAllocation,
+    OpenSharedAllocation, OpenedAllocation, ShareAllocation,
 };
 use bellhop_protocol::control::fence::NtHandle;
 
@@ -38,7 +38,7 @@ impl ProcessAccess<'_> {
         let id = shared.with_name(name).ok_or(unknown.clone())?;
         let allocation = match shared.handle_of(id, self.process_id) {
             Some(allocation) => {
-                self.open_allocation(OpenAllocation { device, allocation })?;
+                self.open_on(device, allocation)?;
                 allocation
             }
             None => {

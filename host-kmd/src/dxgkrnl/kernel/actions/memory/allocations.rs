@@ -82,6 +82,16 @@ impl ProcessAccess<'_> {
         }
     }
 
+    /// Opens an allocation on a further device.
+    pub(crate) fn open_on(&mut self, device: Handle, handle: Handle) -> Result<(), RequestError> {
+        self.get::<Device>(device)?;
+        if !self.get_mut::<Allocation>(handle)?.open_on(device) {
+            return Err(RequestError::parameter("device", device.0));
+        }
+        self.get_mut::<Device>(device)?.add_allocation(handle);
+        Ok(())
+    }
+
     /// Closes an allocation on a device. Closing it on its last device destroys it.
     pub(crate) fn close(&mut self, device: Handle, handle: Handle) -> Result<(), RequestError> {
         let allocation = self.get_mut::<Allocation>(handle)?;
