@@ -123,9 +123,7 @@ impl Allocation {
     pub(super) fn lives_at_home(&self) -> bool {
         self.description.supported.contains(SegmentSet::SYSTEM)
     }
-}
 
-impl Allocation {
     /// The processes that want it, possibly with repetitions.
     pub(super) fn wanted_by(&self) -> impl Iterator<Item = u32> + '_ {
         self.wanted.keys().map(|(process, _)| *process)

@@ -88,9 +88,7 @@ impl VidMm {
         }
         Ok(())
     }
-}
 
-impl VidMm {
     /// Marks an allocation as used now.
     pub(crate) fn touch(&mut self, id: AllocationId) -> Result<(), VidMmError> {
         self.clock += 1;

@@ -130,9 +130,7 @@ impl VidMm {
             VidMmError::NoRoom(allocation.description.size)
         }
     }
-}
 
-impl VidMm {
     /// Returns allocations that were taken away to their processes, as far as there is room.
     pub(super) fn restore(&mut self) {
         let lacking = self.processes.iter().filter(|(_, process)| !process.missing.is_empty());

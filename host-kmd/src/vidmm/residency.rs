@@ -132,9 +132,7 @@ impl VidMm {
     pub(crate) fn is_suspended(&self, process: u32) -> bool {
         self.processes.get(&process).is_some_and(|process| !process.missing.is_empty())
     }
-}
 
-impl VidMm {
     /// Another process opens an allocation.
     pub(crate) fn open(&mut self, process: u32, id: AllocationId) -> Result<(), VidMmError> {
         self.change(id, |allocation| {

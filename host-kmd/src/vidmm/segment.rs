@@ -29,6 +29,14 @@ impl LocalSegment {
         [Self::Visible, Self::Private(gpu)]
     }
 
+    /// Its bit in a set.
+    pub(super) const fn bit(self) -> SegmentSet {
+        match self {
+            Self::Visible => SegmentSet::LOCAL,
+            Self::Private(_) => SegmentSet::PRIVATE,
+        }
+    }
+
     /// Its index in an array with an entry for each segment.
     pub(super) const fn index(self) -> usize {
         match self {
@@ -212,16 +220,6 @@ impl LocalMemory {
         }
         if movable.order.is_empty() {
             self.movable.remove(&group);
-        }
-    }
-}
-
-impl LocalSegment {
-    /// Its bit in a set.
-    pub(super) const fn bit(self) -> SegmentSet {
-        match self {
-            Self::Visible => SegmentSet::LOCAL,
-            Self::Private(_) => SegmentSet::PRIVATE,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Commands of the host's operator.
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::connect::disconnect_doorbells;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::faults::{FAILED_BY_OPERATOR, GPU_REMOVED};
 use crate::dxgkrnl::object::quotas::Limited;
@@ -52,7 +53,12 @@ impl Kernel {
                 self.ensure_power();
             }
             Command::DisconnectGuest(guest) => {
-                self.disconnect_doorbells(|owner| owner.guest == guest);
+                disconnect_doorbells(
+                    &mut self.callbacks,
+                    self.miniport.as_mut(),
+                    &self.queues,
+                    |owner| owner.guest == guest,
+                );
             }
             Command::SetLoggingLevel(level) => {
                 if level.name().is_none() {

@@ -9,6 +9,7 @@ use crate::dxgkrnl::display::flip::FlipId;
 use crate::dxgkrnl::display::source::Shown;
 use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::connect::doorbell_rotated;
 use crate::hardware::{EngineState, GlobalFence, Interrupt};
 
 impl Kernel {
@@ -57,7 +58,8 @@ impl Kernel {
                     self.hw_queue_fault(queue, fault);
                 }
                 Interrupt::DoorbellRotated { queue, outcome } => {
-                    self.doorbell_rotated(queue, outcome);
+                    let Self { callbacks, miniport, queues, .. } = self;
+                    doorbell_rotated(callbacks, miniport.as_mut(), queues, (queue, outcome));
                 }
                 Interrupt::GpuEngineStateChange { node, new_state } => match new_state {
                     EngineState::Active { transition } => {

@@ -6,6 +6,7 @@
 //! subsystem is woken by the rule that changes that subsystem.
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::connect::answer_connects;
 use crate::dxgkrnl::kernel::rules::migration::continue_migration;
 use crate::dxgkrnl::kernel::work::{Rule, Work};
 use crate::dxgkrnl::recovery::quiesced::Quiesced;
@@ -92,7 +93,7 @@ impl Kernel {
                 let gpu = (miniport.as_ref(), hardware.as_ref());
                 continue_migration(migration, guests, gpu, work, *now);
             }
-            Rule::Connects => self.answer_connects(),
+            Rule::Connects => answer_connects(&mut self.callbacks, &mut self.outbox),
             Rule::Paging(guest) => self.continue_paging(guest),
             Rule::Display(guest) => self.continue_display(guest),
             Rule::Agents => self.give_up_late_agents(),

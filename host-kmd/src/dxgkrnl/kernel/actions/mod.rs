@@ -9,6 +9,6 @@ pub(crate) mod flips;
 mod kernels;
 pub(crate) mod memory;
 pub(crate) mod nodes;
-mod queues;
+pub(crate) mod queues;
 mod removal;
 pub(crate) mod targets;

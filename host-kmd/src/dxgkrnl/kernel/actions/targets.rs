@@ -4,6 +4,7 @@
 
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::queues::doorbells::disconnect;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::object::device::{Device, Failing};
 use crate::dxgkrnl::object::error::RequestError;
@@ -105,7 +106,7 @@ impl ProcessAccess<'_> {
         let QueueIdentity { id, progress_fence, .. } = queue.identity();
         let (in_error, submitted) = (queue.is_in_error(), queue.last_submitted());
         // The status is aborted, so that a guest thread that still rings the doorbell does not reconnect it.
-        self.disconnect(id, DisconnectReason::Abort);
+        disconnect(self.callbacks, self.miniport, id, DisconnectReason::Abort);
         if in_error {
             return Ok(None);
         }

@@ -6,6 +6,7 @@
 
 use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::connect::disconnect_doorbells;
 use crate::hardware::{GlobalFence, HwQueueId};
 use bellhop_protocol::doorbell::LoggingLevel;
 use std::collections::BTreeMap;
@@ -18,7 +19,9 @@ impl Kernel {
         if std::mem::replace(&mut self.logging_level, level) != level {
             // Before disconnecting, because each published status carries the level.
             self.miniport.update_logging_level(level);
-            self.disconnect_doorbells(|_| true);
+            disconnect_doorbells(&mut self.callbacks, self.miniport.as_mut(), &self.queues, |_| {
+                true
+            });
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod agent;
 mod compilation;
-mod connect;
+pub(crate) mod connect;
 mod contexts;
 mod display;
 mod fence_log;

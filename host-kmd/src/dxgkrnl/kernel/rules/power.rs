@@ -7,6 +7,7 @@
 
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::actions::flips::flip_slack;
+use crate::dxgkrnl::kernel::rules::connect::disconnect_doorbells;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
@@ -24,7 +25,9 @@ impl Kernel {
         if !self.power.has_power() {
             return;
         }
-        self.disconnect_doorbells(|owner| owner.node == node);
+        disconnect_doorbells(&mut self.callbacks, self.miniport.as_mut(), &self.queues, |owner| {
+            owner.node == node
+        });
         self.power.power_down_engine(node, self.now, self.miniport.as_mut());
     }
 
@@ -39,7 +42,7 @@ impl Kernel {
             return;
         }
         self.each_context(|access, context| access.suspend_context(context, Suspension::POWER));
-        self.disconnect_doorbells(|_| true);
+        disconnect_doorbells(&mut self.callbacks, self.miniport.as_mut(), &self.queues, |_| true);
         self.power.begin_suspending(self.hardware.quiesce(None));
         self.work.wake(Rule::PowerDown);
     }
@@ -118,9 +121,7 @@ impl Kernel {
             self.power_down(GuestId(0), Completion::Nothing);
         }
     }
-}
 
-impl Kernel {
     /// Displays have power again.
     fn power_displays(&mut self) {
         let (now, slack) = (self.now, flip_slack(self.timeout));

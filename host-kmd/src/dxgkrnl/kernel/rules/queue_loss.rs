@@ -22,9 +22,7 @@ impl Kernel {
             access.lose_queue(owner.handle, fault);
         });
     }
-}
 
-impl Kernel {
     /// All guests lose their contexts on a GPU.
     pub(crate) fn lose_contexts_on(&mut self, gpu: GpuOrdinal, fault: Fault) {
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {

@@ -261,9 +261,7 @@ impl Kernel {
             self.fail_guest(owner, IN_ERROR);
         }
     }
-}
 
-impl Kernel {
     /// The guest that caused a hang, and the span of the queue that hung. Paging has no queue of the guest, so no
     /// span.
     fn hang_span(&self, guilty: Guilty) -> (Option<GuestId>, Span) {

@@ -85,9 +85,7 @@ impl Kernel {
             }
         }
     }
-}
 
-impl Kernel {
     /// Does something for a process, and retires what that gives up. `None` if there is no such guest.
     pub(crate) fn for_process<T>(
         &mut self,

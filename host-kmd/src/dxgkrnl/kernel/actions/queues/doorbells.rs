@@ -4,10 +4,11 @@
 //!
 //! Source: user-mode work submission, "Victimizing doorbell pseudocode in KMD".
 
-use crate::ddi::ConnectedStatus;
+use crate::ddi::{ConnectedStatus, Miniport};
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::memory::allocation::{Allocation, HostMapping};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
@@ -15,6 +16,18 @@ use crate::hardware::{HwQueueId, Reported as _, RotationProgress};
 use crate::vidmm::error::VidMmError;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::gpu_va::Protection;
+
+/// Disconnects a queue's doorbell. The order is that of `disconnect` in protocol::handoff::doorbell: status and full
+/// fence here, then the driver stops the watch and looks once more.
+pub(crate) fn disconnect(
+    callbacks: &mut Callbacks,
+    miniport: &mut dyn Miniport,
+    queue: HwQueueId,
+    reason: DisconnectReason,
+) {
+    callbacks.doorbells.publish_disconnected(queue, reason);
+    miniport.disconnect_doorbell(queue);
+}
 
 impl ProcessAccess<'_> {
     /// Connects a disconnected doorbell. The order is that of `connect` in protocol::handoff::doorbell: watch,
@@ -38,13 +51,6 @@ impl ProcessAccess<'_> {
         Ok(Some(status))
     }
 
-    /// Disconnects a queue's doorbell. The order is that of `disconnect` in protocol::handoff::doorbell: status and
-    /// full fence here, then the driver stops the watch and looks once more.
-    pub(crate) fn disconnect(&mut self, queue: HwQueueId, reason: DisconnectReason) {
-        self.callbacks.doorbells.publish_disconnected(queue, reason);
-        self.miniport.disconnect_doorbell(queue);
-    }
-
     /// The queue that has a doorbell.
     pub(crate) fn queue_of_doorbell(&self, doorbell: Handle) -> Option<Handle> {
         let queue = self.get::<Doorbell>(doorbell).ok()?.queue();
@@ -57,7 +63,7 @@ impl ProcessAccess<'_> {
         let queue = doorbell.queue();
         self.forget_host_mappings(doorbell.allocations(), doorbell.holds());
         // The status is aborted, so that a guest thread that still rings the doorbell does not reconnect it.
-        self.disconnect(queue, DisconnectReason::Abort);
+        disconnect(self.callbacks, self.miniport, queue, DisconnectReason::Abort);
         self.miniport.destroy_doorbell(queue);
         self.callbacks.doorbells.destroy(queue);
         self.give_up_all(doorbell.into_holds());

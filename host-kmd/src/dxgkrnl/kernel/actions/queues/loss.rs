@@ -8,6 +8,7 @@
 
 use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::queues::doorbells::disconnect;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::device::{Device, Failing};
@@ -52,7 +53,7 @@ impl ProcessAccess<'_> {
         let object = if submits_to_node { context } else { handle };
         // At level debug, because a guest can trigger this at will.
         tracing::debug!(parent: &queue_span(process, handle), guest = guest.0, ?fault, "HW queue lost");
-        self.disconnect(id, DisconnectReason::Abort);
+        disconnect(self.callbacks, self.miniport, id, DisconnectReason::Abort);
         self.event(Event {
             kind: EventKind::HW_QUEUE_ERROR,
             process,

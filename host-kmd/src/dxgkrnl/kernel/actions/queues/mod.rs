@@ -4,7 +4,7 @@
 
 mod contexts;
 mod dma_buffers;
-mod doorbells;
+pub(crate) mod doorbells;
 mod hw_queues;
 mod loss;
 mod software_queue;
