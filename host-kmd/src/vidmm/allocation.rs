@@ -123,4 +123,23 @@ impl Allocation {
     pub(super) fn lives_at_home(&self) -> bool {
         self.description.supported.contains(SegmentSet::SYSTEM)
     }
+
+    /// The processes that want it, possibly with repetitions.
+    pub(super) fn wanted_by(&self) -> impl Iterator<Item = u32> + '_ {
+        self.wanted.keys().map(|(process, _)| *process)
+    }
+
+    /// Whether a process wants it.
+    pub(super) fn is_wanted_by(&self, process: u32) -> bool {
+        let wants = (process, Handle(0))..=(process, Handle(u64::MAX));
+        self.wanted.range(wants).next().is_some()
+    }
+
+    /// The process that it counts against.
+    pub(super) fn payer(&self) -> u32 {
+        let demands =
+            |process: &&u32| self.locks.contains_key(process) || self.is_wanted_by(**process);
+        // At least one process has it.
+        self.opened.iter().find(demands).or(self.opened.first()).copied().unwrap_or_default()
+    }
 }

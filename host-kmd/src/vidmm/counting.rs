@@ -88,4 +88,11 @@ impl VidMm {
         }
         Ok(())
     }
+
+    /// Marks an allocation as used now.
+    pub(crate) fn touch(&mut self, id: AllocationId) -> Result<(), VidMmError> {
+        self.clock += 1;
+        let now = self.clock;
+        self.change(id, |allocation| allocation.used = now)
+    }
 }

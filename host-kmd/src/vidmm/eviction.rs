@@ -22,7 +22,6 @@ use super::pool::PageRange;
 use super::segment::{EvictionOrder, Group, LocalMemory, LocalSegment, Place};
 use crate::ddi::paging::AllocationId;
 use crate::hardware::GpuOrdinal;
-use std::ops::Bound::{Excluded, Unbounded};
 
 /// How urgently an allocation needs room in a local segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,26 +256,6 @@ impl VidMm {
         {
             last = Some(order);
         }
-    }
-
-    /// Returns allocations that were taken away to their processes, as far as there is room.
-    pub(super) fn restore(&mut self) {
-        let lacking = self.processes.iter().filter(|(_, process)| !process.missing.is_empty());
-        let lacking: Vec<_> = lacking.map(|(id, _)| *id).collect();
-        for process in lacking {
-            let begin = self.clock + 1;
-            let mut last = AllocationId(0);
-            while let Some(id) = self.missing_after(process, last)
-                && self.make_present(id, begin).is_ok()
-            {
-                last = id;
-            }
-        }
-    }
-
-    fn missing_after(&self, process: u32, last: AllocationId) -> Option<AllocationId> {
-        let process = self.processes.get(&process)?;
-        process.missing.range((Excluded(last), Unbounded)).next().copied()
     }
 
     /// Takes room in the BAR that never moves, for rings and for drivers of fixed allocations.

@@ -15,6 +15,7 @@ use super::allocation::Allocation;
 use super::error::VidMmError;
 use super::eviction::Need;
 use super::segment::{LocalSegment, Place};
+use super::standing::Looks;
 use super::step::Mapping;
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::PAGE_SIZE;
@@ -31,31 +32,6 @@ const CHUNK: u64 = 16 << 20;
 const MOST_MOVED: u64 = 32 << 20;
 /// Maximum allocations that a pass remembers to bring back.
 const MOST_FOUND: usize = 256;
-
-/// The progress of a pass.
-#[derive(Debug)]
-pub(super) struct Looks {
-    /// The current allocation, its current mapping by key, and an offset in that mapping.
-    allocation: AllocationId,
-    mapping: (u64, u64),
-    offset: u64,
-    /// Whether the part of the current allocation checked so far was used.
-    used: bool,
-    /// The use count when this pass began.
-    begin: u64,
-    /// The use count when the previous pass began, if there was one.
-    before: u64,
-    /// Allocations that were used in both passes and should be local.
-    found: Vec<AllocationId>,
-}
-
-impl Default for Looks {
-    fn default() -> Self {
-        let (allocation, mapping) = (AllocationId(0), (0, 0));
-        let (offset, used, begin, found) = (0, false, 0, Vec::new());
-        Self { allocation, mapping, offset, used, begin, before: u64::MAX, found }
-    }
-}
 
 impl Allocation {
     /// Whether it is resident in system memory and should be in a local segment.

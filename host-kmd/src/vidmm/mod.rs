@@ -14,7 +14,7 @@
 //!   not is *taken away*, and only from a process over its budget for a process within its own. The contexts of the
 //!   process that loses it are suspended until all its allocations are resident again.
 //! - An allocation that its owner has evicted stays in place, unmapped, until another needs the room.
-//! - Several processes may share an allocation. See `sharing`. The GPUs of a chain may have a copy each. See `mirrored`.
+//! - Several processes may share an allocation. See `residency`. The GPUs of a chain may have a copy each. See `mirrored`.
 //!
 //! Source: "Memory Manager" of the Windows KMD overview; "Allocation notification".
 
@@ -27,106 +27,38 @@ mod locks;
 mod mappings;
 mod migration;
 mod mirrored;
+mod moves;
 pub(crate) mod operations;
 mod placement;
 pub(crate) mod pool;
 mod residency;
 pub(crate) mod segment;
-mod sharing;
 mod standing;
+mod state;
 pub(crate) mod step;
 #[cfg(test)]
 mod tests;
 mod withdrawal;
+
+pub(crate) use state::{PrivateMemory, VidMm};
 
 use crate::ddi::paging::AllocationId;
 use crate::hardware::{GpuOrdinal, Segment};
 use allocation::{Allocation, Description};
 use bellhop_protocol::control::allocation::Extent;
 use error::VidMmError;
-use migration::Looks;
-use pool::{PagePool, PageRange};
+use pool::PageRange;
 use segment::{LocalMemory, LocalSegment, Memory, Place};
 use standing::Process;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use step::{Plan, Step};
-
-/// The private memory of a guest.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PrivateMemory {
-    /// Bytes on each GPU. The parts of the GPUs are one behind another, the master's last.
-    pub(crate) size: u64,
-    /// Bytes at the end of the master's part that hold values of fences.
-    pub(crate) reserved: u64,
-    /// Number of GPUs, at least 1.
-    pub(crate) gpus: u8,
-}
-
-/// The memory of one guest.
-#[derive(Debug)]
-pub(crate) struct VidMm {
-    /// By the index of [`LocalSegment`].
-    local: Vec<LocalMemory>,
-    backing: PagePool,
-    allocations: BTreeMap<AllocationId, Allocation>,
-    /// The copies of mirrored allocations on slaves, by the master's.
-    copies: BTreeMap<AllocationId, Vec<AllocationId>>,
-    processes: BTreeMap<u32, Process>,
-    last_id: u64,
-    /// Counts uses.
-    clock: u64,
-    /// Whether there may be room for allocations that were taken away.
-    may_restore: bool,
-    /// Progress of the checks for what engines use.
-    looks: Looks,
-    plan: Plan,
-}
+use step::Plan;
 
 impl VidMm {
-    /// Creates unused memory of these sizes in bytes, with the private memory of one GPU.
-    #[cfg(test)]
-    pub(crate) fn new(visible: u64, private: u64, backing: u64) -> Self {
-        Self::of_chain(visible, PrivateMemory { size: private, reserved: 0, gpus: 1 }, backing)
-    }
-
-    /// Creates unused memory of these sizes in bytes.
-    pub(crate) fn of_chain(visible: u64, private: PrivateMemory, backing: u64) -> Self {
-        let PrivateMemory { size, reserved, gpus } = private;
-        let of_gpu = |gpu: u8| match gpu {
-            0 => LocalMemory::new(size * u64::from(gpus.saturating_sub(1)), size - reserved),
-            gpu => LocalMemory::new(size * u64::from(gpus - 1 - gpu), size),
-        };
-        let visible = std::iter::once(LocalMemory::new(0, visible));
-        Self {
-            local: visible.chain((0..gpus.max(1)).map(of_gpu)).collect(),
-            backing: PagePool::new(0, backing),
-            allocations: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            processes: BTreeMap::new(),
-            last_id: 0,
-            clock: 0,
-            may_restore: false,
-            looks: Looks::default(),
-            plan: Plan::default(),
-        }
-    }
-
     /// The guest has put its CPU-visible local memory into its own memory. None of it may be used yet.
     pub(crate) fn donate(&mut self, length: u64, extents: Arc<[Extent]>) {
         let donated = Some(Memory { segment: Segment::System, extents });
         self.local[0] = LocalMemory { donated, ..LocalMemory::new(0, length) };
-    }
-
-    /// All local segments.
-    fn segments(&self) -> impl Iterator<Item = LocalSegment> + use<> {
-        std::iter::once(LocalSegment::Visible).chain(self.gpus().map(LocalSegment::Private))
-    }
-
-    /// The GPUs that have private memory, the master first.
-    pub(crate) fn gpus(&self) -> impl Iterator<Item = GpuOrdinal> + use<> {
-        let count = self.local.len().saturating_sub(1);
-        (0..).take(count).map(GpuOrdinal)
     }
 
     /// Whether several GPUs have private memory.
@@ -232,36 +164,14 @@ impl VidMm {
         Ok(())
     }
 
-    /// Tells the driver that the content of a local range is not needed: "evict an allocation from local memory
-    /// (without transfer to a backing store)". Later uses of the range come after this step in the plan.
-    fn discard(&mut self, segment: LocalSegment, range: PageRange) {
-        let address = segment.physical_address(range);
-        self.plan.steps.push(Step::Discard { address, length: range.length });
-    }
-
     /// Frees host memory that a plan freed, once its steps are done.
     pub(crate) fn give_back(&mut self, range: PageRange) {
         self.backing.give_back(range);
-    }
-
-    /// Marks an allocation as used now.
-    pub(crate) fn touch(&mut self, id: AllocationId) -> Result<(), VidMmError> {
-        self.clock += 1;
-        let now = self.clock;
-        self.change(id, |allocation| allocation.used = now)
     }
 
     /// Suspends a process while the next plan is carried out, because the plan removes mappings and then restores
     /// them.
     pub(crate) fn hold(&mut self, process: u32) {
         self.plan.held.insert(process);
-    }
-
-    fn get(&self, id: AllocationId) -> Result<&Allocation, VidMmError> {
-        self.allocations.get(&id).ok_or(VidMmError::Unknown)
-    }
-
-    fn get_mut(&mut self, id: AllocationId) -> Result<&mut Allocation, VidMmError> {
-        self.allocations.get_mut(&id).ok_or(VidMmError::Unknown)
     }
 }

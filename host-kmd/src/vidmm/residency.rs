@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Residency: how many times devices want allocations resident.
+//!
+//! An allocation that several processes share has one place. It is resident while a process wants it, does not move
+//! while a process has it locked, and is destroyed with the last process. It counts once, against its *payer*: the
+//! first process to open it of those that want it or have it locked. Host memory that VidMm reserves for it counts against the first process
+//! that has it. If it is taken away for lack of room, all processes that want it are suspended.
 
 use super::VidMm;
 use super::error::VidMmError;
@@ -126,5 +131,38 @@ impl VidMm {
     /// Whether a process lacks an allocation that it wants resident.
     pub(crate) fn is_suspended(&self, process: u32) -> bool {
         self.processes.get(&process).is_some_and(|process| !process.missing.is_empty())
+    }
+
+    /// Another process opens an allocation.
+    pub(crate) fn open(&mut self, process: u32, id: AllocationId) -> Result<(), VidMmError> {
+        self.change(id, |allocation| {
+            if !allocation.opened.contains(&process) {
+                allocation.opened.push(process);
+            }
+        })
+    }
+
+    /// A process closes an allocation that others have, with its wants and locks. Its mappings are already removed.
+    pub(crate) fn leave_to_others(
+        &mut self,
+        process: u32,
+        id: AllocationId,
+    ) -> Result<(), VidMmError> {
+        let keeper = self.get(id)?.opened.first().copied();
+        self.change(id, |allocation| {
+            allocation.wanted.retain(|(of, _), _| *of != process);
+            allocation.locks.remove(&process);
+            allocation.opened.retain(|other| *other != process);
+        })?;
+        let allocation = self.get(id)?;
+        let kept = allocation.backing.map_or(0, |range| range.length);
+        let next = allocation.opened.first().copied();
+        if let Some(state) = keeper.and_then(|process| self.processes.get_mut(&process)) {
+            state.backing -= kept;
+        }
+        if let Some(state) = next.and_then(|process| self.processes.get_mut(&process)) {
+            state.backing += kept;
+        }
+        self.let_go(id)
     }
 }

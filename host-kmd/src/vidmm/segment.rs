@@ -6,7 +6,7 @@ use super::pool::{PagePool, PageRange};
 use crate::ddi::paging::{AllocationId, LOCAL_START, PRIVATE_START};
 use crate::hardware::{GpuOrdinal, MAX_GPUS, PhysicalPage, Segment};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST};
+use bellhop_protocol::control::allocation::{Extent, MAX_RESIDENCY_LIST, SegmentSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
@@ -27,6 +27,14 @@ impl LocalSegment {
     /// The local segments in which an allocation of this GPU can be.
     pub(crate) const fn of(gpu: GpuOrdinal) -> [Self; 2] {
         [Self::Visible, Self::Private(gpu)]
+    }
+
+    /// Its bit in a set.
+    pub(super) const fn bit(self) -> SegmentSet {
+        match self {
+            Self::Visible => SegmentSet::LOCAL,
+            Self::Private(_) => SegmentSet::PRIVATE,
+        }
     }
 
     /// Its index in an array with an entry for each segment.

@@ -41,3 +41,28 @@ pub(super) struct Process {
     /// Allocations that it wants resident and that were taken away.
     pub(super) missing: BTreeSet<AllocationId>,
 }
+
+/// The progress of a pass over what engines use: see `migration`.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// The current allocation, its current mapping by key, and an offset in that mapping.
+    pub(super) allocation: AllocationId,
+    pub(super) mapping: (u64, u64),
+    pub(super) offset: u64,
+    /// Whether the part of the current allocation checked so far was used.
+    pub(super) used: bool,
+    /// The use count when this pass began.
+    pub(super) begin: u64,
+    /// The use count when the previous pass began, if there was one.
+    pub(super) before: u64,
+    /// Allocations that were used in both passes and should be local.
+    pub(super) found: Vec<AllocationId>,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        let (allocation, mapping) = (AllocationId(0), (0, 0));
+        let (offset, used, begin, found) = (0, false, 0, Vec::new());
+        Self { allocation, mapping, offset, used, begin, before: u64::MAX, found }
+    }
+}

@@ -89,9 +89,4 @@ impl VidMm {
         }
         self.may_restore = true;
     }
-
-    /// Whether a GPU's private memory is taken away.
-    pub(super) fn is_withdrawn(&self, segment: LocalSegment) -> bool {
-        self.local.get(segment.index()).is_some_and(|local| local.is_withdrawn)
-    }
 }

@@ -6,7 +6,8 @@
 //! Source: Windows KMD overview, "EEU".
 
 use crate::dxgkrnl::object::error::RequestError;
-use crate::port::{CommandToken, RequestToken};
+use crate::dxgkrnl::object::promises::Promise;
+use crate::port::CommandToken;
 use bellhop_protocol::control::agent::{
     AGENT_VERSION, ALL_WISHES, AgentInfo, AgentResult, AgentWish, DevicePresence, PowerPolicy,
 };
@@ -21,16 +22,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_PENDING: usize = 4;
 
 /// Who asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// The host's operator.
     Operator(CommandToken),
     /// A program of the guest.
-    Program(RequestToken),
+    Program(Promise),
 }
 
 /// A request that is not answered.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Pending {
     asker: Asker,
     deadline: Duration,
@@ -108,23 +109,29 @@ impl Agency {
         std::mem::take(&mut self.pending).into_values().map(|pending| pending.asker).collect()
     }
 
-    /// Asks the agent for something. Returns the request's number, which its answer names.
+    /// Whether the agent can be asked for something now.
     ///
     /// # Errors
     /// Why it is not asked.
+    pub(crate) fn check_ask(&self, wish: AgentWish) -> Result<(), AgentResult> {
+        let agent = self.agent.ok_or(AgentResult::NO_AGENT)?;
+        if agent.wishes & 1u32.checked_shl(wish.0).unwrap_or(0) == 0 {
+            return Err(AgentResult::NOT_SUPPORTED);
+        }
+        if self.pending.len() >= MOST_PENDING { Err(AgentResult::BUSY) } else { Ok(()) }
+    }
+
+    /// Asks the agent for something. Returns the request's number, which its answer names.
+    ///
+    /// # Errors
+    /// As [`Self::check_ask`].
     pub(crate) fn ask(
         &mut self,
         asker: Asker,
         wish: AgentWish,
         now: Duration,
     ) -> Result<u64, AgentResult> {
-        let agent = self.agent.ok_or(AgentResult::NO_AGENT)?;
-        if agent.wishes & 1u32.checked_shl(wish.0).unwrap_or(0) == 0 {
-            return Err(AgentResult::NOT_SUPPORTED);
-        }
-        if self.pending.len() >= MOST_PENDING {
-            return Err(AgentResult::BUSY);
-        }
+        self.check_ask(wish)?;
         self.asked += 1;
         let deadline = now.saturating_add(PATIENCE);
         self.pending.insert(self.asked, Pending { asker, deadline });
@@ -200,7 +207,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn asker(number: u64) -> Asker {
-        Asker::Program(RequestToken(number))
+        Asker::Program(Promise::numbered(number))
     }
 
     fn registered() -> Agency {

@@ -4,13 +4,13 @@
 //!
 //! A kernel has no handle before it is compiled, so nobody can name half a kernel. It is charged for from the beginning.
 
+use crate::dxgkrnl::object::promises::Promise;
 use crate::hardware::{AddressSpaceId, GuestId, KernelNumber};
-use crate::port::RequestToken;
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeMap;
 
 /// A kernel that the hardware compiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Compilation {
     /// The guest.
     pub(crate) guest: GuestId,
@@ -19,7 +19,7 @@ pub(crate) struct Compilation {
     /// The device that will own the kernel.
     pub(crate) device: Handle,
     /// The request that is answered at the end.
-    pub(crate) token: RequestToken,
+    pub(crate) promise: Promise,
 }
 
 /// All kernels that the hardware compiles, for all guests.
@@ -66,9 +66,9 @@ impl Compilations {
 mod tests {
     use super::*;
 
-    fn compilation(device: u64, token: u64) -> Compilation {
-        let (guest, device, token) = (GuestId(1), Handle(device), RequestToken(token));
-        Compilation { guest, process: 2, device, token }
+    fn compilation(device: u64, number: u64) -> Compilation {
+        let (guest, device, promise) = (GuestId(1), Handle(device), Promise::numbered(number));
+        Compilation { guest, process: 2, device, promise }
     }
 
     #[test]

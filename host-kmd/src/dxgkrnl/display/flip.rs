@@ -4,8 +4,8 @@
 
 use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::fence::waits::WaitId;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::hardware::{PhysicalAddress, SourceAddress};
-use crate::port::RequestToken;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::FlipOutcome;
 
@@ -63,7 +63,7 @@ pub(crate) struct Flip {
     /// Whether it can never happen: a fence was closed, or paging failed.
     pub(crate) hopeless: bool,
     /// The request to answer when it ends.
-    pub(crate) token: Option<RequestToken>,
+    pub(crate) promise: Option<Promise>,
 }
 
 impl Flip {

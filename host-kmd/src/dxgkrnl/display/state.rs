@@ -10,8 +10,8 @@ use crate::dxgkrnl::display::counts::FlipCounts;
 use crate::dxgkrnl::display::flip::{Ended, Flip, FlipId, Outcomes, Surface};
 use crate::dxgkrnl::display::paths::Paths;
 use crate::dxgkrnl::display::source::{Shown, Source, UnexpectedFlip};
+use crate::dxgkrnl::object::promises::Promise;
 use crate::hardware::{DisplayPath, DisplayTicket, GpuOrdinal, GuestId};
-use crate::port::RequestToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) struct Display {
     /// Surfaces that the hardware may read until it has passed a ticket, in ticket order.
     letting_go: VecDeque<(DisplayTicket, Vec<Surface>)>,
     /// Requests that are answered when the hardware has passed a ticket.
-    waiting: VecDeque<(DisplayTicket, RequestToken)>,
+    waiting: VecDeque<(DisplayTicket, Promise)>,
     /// Processes that end: they show nothing more.
     closed: BTreeSet<u32>,
     /// How often the display was reset.
@@ -260,8 +260,8 @@ impl Display {
     }
 
     /// A request is answered when the hardware has passed a ticket.
-    pub(crate) fn wait(&mut self, ticket: DisplayTicket, token: RequestToken) {
-        self.waiting.push_back((ticket, token));
+    pub(crate) fn wait(&mut self, ticket: DisplayTicket, promise: Promise) {
+        self.waiting.push_back((ticket, promise));
     }
 
     /// The hardware has passed a ticket. Returns the requests to answer.
@@ -269,14 +269,14 @@ impl Display {
         &mut self,
         ticket: DisplayTicket,
         outcomes: &mut Outcomes,
-    ) -> Vec<RequestToken> {
+    ) -> Vec<Promise> {
         while let Some((_, surfaces)) = self.letting_go.pop_front_if(|(drawn, _)| *drawn <= ticket)
         {
             outcomes.released.extend(surfaces);
         }
         let mut answered = Vec::new();
-        while let Some((_, token)) = self.waiting.pop_front_if(|(drawn, _)| *drawn <= ticket) {
-            answered.push(token);
+        while let Some((_, promise)) = self.waiting.pop_front_if(|(drawn, _)| *drawn <= ticket) {
+            answered.push(promise);
         }
         answered
     }

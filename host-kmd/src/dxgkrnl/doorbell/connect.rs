@@ -4,15 +4,15 @@
 
 use crate::ddi::ConnectedStatus;
 use crate::dxgkrnl::object::error::RequestError;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::hardware::GuestId;
-use crate::port::RequestToken;
 use bellhop_protocol::control::Handle;
 
 /// An unanswered request to connect.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Connecting {
     /// The request.
-    pub(crate) token: RequestToken,
+    pub(crate) promise: Promise,
     /// The guest's handle for the HW queue.
     pub(crate) hw_queue: Handle,
 }

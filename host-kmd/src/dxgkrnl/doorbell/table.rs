@@ -180,9 +180,9 @@ impl Doorbells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dxgkrnl::object::promises::Promise;
     use crate::hardware::PhysicalDoorbell;
     use crate::model::{Call, Model};
-    use crate::port::RequestToken;
     use bellhop_protocol::control::Handle;
     use bellhop_protocol::doorbell::ConnectionStatus;
 
@@ -208,8 +208,8 @@ mod tests {
     fn connecting() -> (Arc<Model>, Doorbells) {
         let (model, mut doorbells) = new();
         doorbells.begin_connect(QUEUE, ConnectedStatus::Connected);
-        for token in [3, 4] {
-            let request = Connecting { token: RequestToken(token), hw_queue: Handle(9) };
+        for number in [3, 4] {
+            let request = Connecting { promise: Promise::numbered(number), hw_queue: Handle(9) };
             doorbells.wait_for_connect(QUEUE, request);
         }
         (model, doorbells)
@@ -217,7 +217,7 @@ mod tests {
 
     fn ended(doorbells: &mut Doorbells) -> Vec<(u64, ConnectOutcome)> {
         let ended = doorbells.take_ended_connects().into_iter();
-        ended.map(|end| (end.request.token.0, end.outcome)).collect()
+        ended.map(|end| (end.request.promise.number(), end.outcome)).collect()
     }
 
     #[test]

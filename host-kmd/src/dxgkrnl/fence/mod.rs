@@ -7,6 +7,7 @@ pub(crate) mod features;
 pub(crate) mod log;
 pub(crate) mod pages;
 pub(crate) mod scan;
+pub(crate) mod signals;
 pub(crate) mod state;
 pub(crate) mod storage;
 pub(crate) mod table;

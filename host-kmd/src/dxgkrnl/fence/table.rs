@@ -9,7 +9,7 @@ use crate::dxgkrnl::fence::state::FenceState;
 use crate::dxgkrnl::fence::storage::ValueStorage;
 use crate::dxgkrnl::fence::waits::Waits;
 use crate::dxgkrnl::object::names::Namer;
-use crate::hardware::PhysicalPage;
+use crate::hardware::{GuestId, Hardware, PhysicalPage, Reported as _};
 use crate::port::CrossFenceId;
 use crate::vidmm::pool::PageRange;
 use bellhop_protocol::PAGE_SIZE;
@@ -34,8 +34,8 @@ pub(crate) struct Fences {
     namer: Namer,
     /// Number of fences created so far.
     made: u64,
-    /// Waits of CPUs and of software queues.
-    pub(crate) waits: Waits,
+    /// Waits of CPUs, software queues and flips. `signals` alone uses them.
+    pub(super) waits: Waits,
 }
 
 impl Fences {
@@ -82,6 +82,15 @@ impl Fences {
     /// The global fence in a slot, mutable.
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut FenceState> {
         self.globals.get_mut(&slot)
+    }
+
+    /// The value of the fence in a slot: the greatest if it is permanently signaled.
+    pub(crate) fn current_value(&self, hardware: &dyn Hardware, guest: GuestId, slot: u32) -> u64 {
+        if self.get(slot).is_some_and(FenceState::is_always_signaled) {
+            u64::MAX
+        } else {
+            hardware.fence_value(guest, slot).reported()
+        }
     }
 
     /// The slots of all global fences.

@@ -9,12 +9,13 @@ use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::objects::KernelObject;
+use crate::dxgkrnl::kernel::outbox::Outbox;
 use crate::dxgkrnl::kernel::process::Process;
-use crate::dxgkrnl::kernel::request::reply;
 use crate::dxgkrnl::kernel::work::WorkList;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::handles::Object;
 use crate::dxgkrnl::object::process_ids::ProcessIds;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::recorder::Recorder;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::power::gpus::GpuPower;
@@ -22,16 +23,14 @@ use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
 use crate::hardware::{GuestId, Hardware, HwQueueId};
-use crate::port::{Effect, RequestToken};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
-use bellhop_protocol::status::Status;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the kernel does on behalf of one process of one guest, as borrows of everything that it may access. The files
-/// in `requests` and `rules` add the actions. No other guest can be reached from here, except when the driver takes
-/// another guest's doorbell.
+/// in `actions` and the handlers in `requests` add what is done. No other guest can be reached from here, except when the
+/// driver takes another guest's doorbell.
 ///
 /// Each subsystem behind a borrow keeps its own rules, so the fields are open to all of `kernel`.
 pub(crate) struct ProcessAccess<'k> {
@@ -68,7 +67,8 @@ pub(crate) struct ProcessAccess<'k> {
     /// Records for a tool that traces.
     pub(super) recorder: &'k Recorder,
     process_ids: &'k mut ProcessIds,
-    effects: &'k mut Vec<Effect>,
+    /// What leaves the kernel.
+    pub(super) outbox: &'k mut Outbox,
     /// See [`Self::give_up`].
     given_up: Vec<Resource>,
 }
@@ -80,7 +80,6 @@ impl Kernel {
         &'k mut self,
         guest_id: GuestId,
         process_id: u32,
-        effects: &'k mut Vec<Effect>,
     ) -> Option<ProcessAccess<'k>> {
         Some(ProcessAccess {
             guest_id,
@@ -100,7 +99,7 @@ impl Kernel {
             work: &mut self.work,
             recorder: &self.recorder,
             process_ids: &mut self.process_ids,
-            effects,
+            outbox: &mut self.outbox,
             given_up: Vec::new(),
         })
     }
@@ -150,24 +149,12 @@ impl ProcessAccess<'_> {
         if self.guest.is_detaching() {
             return;
         }
-        self.effects.push(Effect::Event { guest: self.guest_id, event });
+        self.outbox.event(self.guest_id, event);
     }
 
-    /// Adds an effect that concerns no guest.
-    pub(crate) fn effect(&mut self, effect: Effect) {
-        self.effects.push(effect);
-    }
-
-    /// Answers a request that was not answered before, unless the guest is detaching.
-    pub(crate) fn answer(&mut self, token: RequestToken, answer: Result<Vec<u8>, RequestError>) {
-        if self.guest.is_detaching() {
-            return;
-        }
-        let reply = match answer {
-            Ok(body) => reply(Status::SUCCESS, 0, &body),
-            Err(error) => reply(error.status(), error.detail(), &[]),
-        };
-        self.effects.push(Effect::Reply { guest: self.guest_id, token, reply });
+    /// Answers a request that was not answered before.
+    pub(crate) fn answer(&mut self, promise: Promise, answer: Result<Vec<u8>, RequestError>) {
+        self.outbox.answer(promise, answer);
     }
 
     /// Returns an id for a new process.

@@ -2,97 +2,97 @@
 
 //! Commands of the host's operator.
 
-use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::connect::disconnect_doorbells;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::faults::{FAILED_BY_OPERATOR, GPU_REMOVED};
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::queue::context::Suspension;
-use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::hardware::{GpuOrdinal, GuestId};
 use crate::port::{Command, CommandError, CommandToken, Effect, GuestLimit};
-use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
+use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::snapshot::Change;
 
 impl Kernel {
     /// Carries out a command of the host's operator.
-    pub(crate) fn command(
-        &mut self,
-        token: CommandToken,
-        command: Command,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn command(&mut self, token: CommandToken, command: Command) {
         let completion = Completion::Command(token);
-        let refuse = |why: &str, effects: &mut Vec<Effect>| {
-            effects.push(Effect::CommandDone { token, result: Err(CommandError(why.to_owned())) });
-        };
         let about = command.guest();
         if let Some(guest) = about
             && self.guests.get(&guest).is_none_or(|guest| guest.is_detaching())
         {
-            return refuse("there is no such guest", effects);
+            return self.refuse(token, "there is no such guest");
         }
         match command {
             Command::SetDevicePower(state) => {
                 return match state {
                     DevicePowerState::D0 | DevicePowerState::D3 => {
-                        self.set_device_power(state, (GuestId(0), completion), effects);
+                        self.set_device_power(state, (GuestId(0), completion));
                     }
-                    _ => refuse("a device can be in D0 or D3 only", effects),
+                    _ => self.refuse(token, "a device can be in D0 or D3 only"),
                 };
             }
             Command::SetEnginePower { node, state } => {
                 if node >= self.miniport.node_count() {
-                    return refuse("there is no such node", effects);
+                    return self.refuse(token, "there is no such node");
                 }
-                self.set_engine_power(node, state, effects);
+                self.set_engine_power(node, state);
             }
             Command::SuspendGuest(guest) => {
                 self.mark_suspended(guest, true);
-                self.each_context_of_guest(guest, effects, |access, context| {
+                self.each_context_of_guest(guest, |access, context| {
                     access.suspend_context(context, Suspension::HOST)
                 })
             }
             Command::ResumeGuest(guest) => {
                 self.mark_suspended(guest, false);
-                self.each_context_of_guest(guest, effects, |access, context| {
+                self.each_context_of_guest(guest, |access, context| {
                     access.resume_context(context, Suspension::HOST)
                 });
                 // Engines execute what was queued meanwhile, as after the guest's own resume.
-                self.ensure_power(effects);
+                self.ensure_power();
             }
             Command::DisconnectGuest(guest) => {
-                self.disconnect_doorbells(|owner| owner.guest == guest, effects);
+                disconnect_doorbells(
+                    &mut self.callbacks,
+                    self.miniport.as_mut(),
+                    &self.queues,
+                    |owner| owner.guest == guest,
+                );
             }
             Command::SetLoggingLevel(level) => {
                 if level.name().is_none() {
-                    return refuse("there is no such level of logging", effects);
+                    return self.refuse(token, "there is no such level of logging");
                 }
-                self.set_logging_level(level, effects);
+                self.set_logging_level(level);
             }
             Command::FailGuest(guest) => {
-                self.fail_guest(guest, FAILED_BY_OPERATOR, effects);
+                self.fail_guest(guest, FAILED_BY_OPERATOR);
             }
             Command::TakeGpu(_, gpu) | Command::GiveGpu(_, gpu)
                 if gpu.0 >= self.hardware.gpu_count() =>
             {
-                return refuse("the adapter has no such GPU", effects);
+                return self.refuse(token, "the adapter has no such GPU");
             }
             Command::TakeGpu(guest, gpu) | Command::GiveGpu(guest, gpu) => {
                 let monitors = self.monitors(guest);
                 match command {
-                    Command::TakeGpu(..) => self.take_gpu(guest, gpu, effects),
-                    _ => self.give_gpu(guest, gpu, effects),
+                    Command::TakeGpu(..) => self.take_gpu(guest, gpu),
+                    _ => self.give_gpu(guest, gpu),
                 }
                 // The GPU's monitors come and go with it.
                 for child in monitors.symmetric_difference(&self.monitors(guest)) {
-                    self.child_status_changed(guest, *child, effects);
+                    self.child_status_changed(guest, *child);
                 }
             }
             Command::SetLimit { guest, limit, most } => self.set_limit(guest, limit, most.into()),
         }
         // Its engines and its workers have left what the command takes from a guest.
         self.retire(about.unwrap_or(GuestId(0)), Vec::new(), completion);
+    }
+
+    fn refuse(&mut self, token: CommandToken, why: &str) {
+        self.outbox.tell(Effect::CommandDone { token, result: Err(CommandError(why.to_owned())) });
     }
 
     /// Remembers a change of the operator's.
@@ -132,80 +132,35 @@ impl Kernel {
     }
 
     /// A GPU of the guest's is taken away: a surprise removal.
-    fn take_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, effects: &mut Vec<Effect>) {
+    fn take_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal) {
         let Some(of) = self.guests.get_mut(&guest) else { return };
         if !of.presence.set_removed(gpu, true) {
             return;
         }
         if gpu == GpuOrdinal::MASTER {
-            self.fail_guest(guest, GPU_REMOVED, effects);
+            self.fail_guest(guest, GPU_REMOVED);
         } else {
             // First, so that no context waits for memory that it no longer needs.
-            self.lose_contexts_of_guest_on(guest, gpu, GPU_REMOVED, effects);
+            self.lose_contexts_of_guest_on(guest, gpu, GPU_REMOVED);
             if let Some(of) = self.guests.get_mut(&guest) {
                 of.vidmm.withdraw(gpu);
             }
-            self.begin_paging(guest, 0, None, effects);
+            self.begin_paging(guest, 0, None);
         }
-        self.darken((guest, gpu), effects);
-        self.tell_gpu(guest, gpu, false, effects);
+        self.darken((guest, gpu));
+        self.tell_gpu(guest, gpu, false);
     }
 
     /// A GPU of the guest's is back.
-    fn give_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, effects: &mut Vec<Effect>) {
+    fn give_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal) {
         let Some(of) = self.guests.get_mut(&guest) else { return };
         if !of.presence.set_removed(gpu, false) {
             return;
         }
         if gpu != GpuOrdinal::MASTER {
             of.vidmm.reinstate(gpu);
-            self.begin_paging(guest, 0, None, effects);
+            self.begin_paging(guest, 0, None);
         }
-        self.tell_gpu(guest, gpu, true, effects);
-    }
-
-    /// Changes the device's state, then reports `completion`.
-    pub(crate) fn set_device_power(
-        &mut self,
-        state: DevicePowerState,
-        (guest, completion): (GuestId, Completion),
-        effects: &mut Vec<Effect>,
-    ) {
-        if state == DevicePowerState::D3 {
-            return self.power_down(guest, completion, effects);
-        }
-        self.ensure_power(effects);
-        self.complete(guest, completion, Ok(()), effects);
-    }
-
-    /// Changes an engine's state.
-    pub(crate) fn set_engine_power(
-        &mut self,
-        node: u32,
-        state: EnginePowerState,
-        effects: &mut Vec<Effect>,
-    ) {
-        match state {
-            EnginePowerState::F1 => self.power_down_engine(node, effects),
-            // An engine has no power without its GPU.
-            _ if !self.may_wake(node) => {}
-            _ => self.power.wake_engine(node, self.miniport.as_mut()),
-        }
-    }
-
-    /// Disconnects the doorbells of the queues that `is_wanted` selects. Their guests may connect them again.
-    pub(crate) fn disconnect_doorbells(
-        &mut self,
-        is_wanted: impl Fn(&QueueOwner) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let queues: Vec<_> = self.queues.iter().map(|(id, owner)| (*id, *owner)).collect();
-        for (id, owner) in queues.into_iter().filter(|(_, owner)| is_wanted(owner)) {
-            if self.callbacks.doorbells.state(id).is_some_and(|state| state.is_connected())
-                && let Some(mut access) = self.access(owner.guest, owner.process, effects)
-            {
-                access.disconnect(id, DisconnectReason::Retry);
-            }
-        }
+        self.tell_gpu(guest, gpu, true);
     }
 }

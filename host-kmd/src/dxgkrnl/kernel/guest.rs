@@ -34,6 +34,8 @@ use std::collections::BTreeMap;
 /// An attached guest. Each subsystem's state keeps its own rules, so the fields are open to all of `kernel`.
 #[derive(Debug)]
 pub(crate) struct Guest {
+    /// Names it.
+    pub(crate) id: GuestId,
     /// The resources that it got when it attached. They never change.
     pub(crate) resources: GuestResources,
     system: Result<SystemContext, HardwareError>,
@@ -106,6 +108,7 @@ impl Guest {
         let reserved = local_storage_size(fences, segments.private, native);
         let private = PrivateMemory { size: segments.private, reserved, gpus };
         Self {
+            id,
             resources,
             system,
             open: false,
@@ -165,6 +168,11 @@ impl Guest {
     /// The features that it negotiated.
     pub(crate) fn features(&self) -> Features {
         self.features
+    }
+
+    /// Whether it has negotiated native fences.
+    pub(crate) fn has_native_fences(&self) -> bool {
+        self.features.contains(Features::NATIVE_FENCES)
     }
 
     /// Its version or features were refused. Returns whether that was the first time.

@@ -11,8 +11,7 @@ use crate::hardware::{AddressSpaceId, DisplayTicket, HwQueueId, KernelNumber};
 use bellhop_protocol::control::agent::{AskAgent, DevicePresence};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestHeader};
-use bellhop_protocol::status::Status;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable};
 
 /// How a handler answered.
 #[derive(Debug)]
@@ -148,14 +147,4 @@ pub(crate) fn zero(field: &'static str, value: impl Into<u64>) -> Result<(), Req
         0 => Ok(()),
         value => Err(RequestError::parameter(field, value)),
     }
-}
-
-/// The bytes of a reply.
-pub(crate) fn reply(status: Status, detail: u64, body: &[u8]) -> Vec<u8> {
-    let length = size_of::<ReplyHeader>() + body.len();
-    let header = ReplyHeader { status, length: length as u32, detail };
-    let mut bytes = Vec::with_capacity(length);
-    bytes.extend_from_slice(header.as_bytes());
-    bytes.extend_from_slice(body);
-    bytes
 }

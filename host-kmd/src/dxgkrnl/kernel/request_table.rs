@@ -7,6 +7,7 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{
     Answer, Body, Handled, check_header, fixed, split_header, with_list, zero,
 };
+use crate::dxgkrnl::kernel::requests::{adapter, display, donation, external, power};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     DonateArea, GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration,
@@ -109,18 +110,32 @@ impl Declaration {
     }
 }
 
-/// Makes the table. A line names a request's body, its handler and its rules. `Body[count]` has a list behind it, of
-/// the length in that field of the body; `Body[..]` has more than one list, and its handler parses them.
+/// Makes the table. A line names a request's body, its handler and its rules. A handler is a function of a file of
+/// `requests` with what it is lent, or a method of [`ProcessAccess`]. `Body[count]` has a list behind it, of the length
+/// in that field of the body; `Body[..]` has more than one list, and its handler parses them.
 macro_rules! declare {
     ($($about:ident {
-        $($body:ident $([$($list:tt)+])? => $handler:ident $(, $($rule:ident)|+)?;)+
+        $(
+            $body:ident $([$($list:tt)+])? =>
+                $($handler:ident)? $(|$access:ident| $room:ident::$function:ident($($lent:expr),+))?
+                $(, $($rule:ident)|+)?;
+        )+
     })+) => {
         &[$($(Declaration {
             code: <$body as Request>::CODE,
             about: About::$about,
             rules: Rules::empty()$($(.union(Rules::$rule))+)?,
-            serve: declare!(@serve $body $([$($list)+])?, $handler),
+            serve: declare!(@serve $body $([$($list)+])?, $($handler)? $(|$access| $room::$function($($lent),+))?),
         },)+)+]
+    };
+    (@serve $body:ident, |$access:ident| $room:ident::$function:ident($($lent:expr),+)) => {
+        |$access, body| into_bytes($room::$function($($lent,)+ fixed::<$body>(body)?))
+    };
+    (@serve $body:ident[$count:ident], |$access:ident| $room:ident::$function:ident($($lent:expr),+)) => {
+        |$access, body| {
+            let (request, list) = with_list(body, |request: &$body| request.$count)?;
+            into_bytes($room::$function($($lent,)+ request, list))
+        }
     };
     (@serve $body:ident, $handler:ident) => {
         |access, body| into_bytes(access.$handler(fixed::<$body>(body)?))
@@ -139,28 +154,28 @@ macro_rules! declare {
 /// Every request.
 const REQUESTS: &[Declaration] = declare! {
     Adapter {
-        OpenAdapter => open_adapter, BEFORE_OPEN;
-        GetNodeMetadata => get_node_metadata;
-        QueryUserModeSubmissionCaps => query_user_mode_submission_caps;
-        QueryNativeFenceCaps => query_native_fence_caps;
-        QueryClockCalibration => query_clock_calibration;
-        QueryStatistics => query_statistics;
-        QueryBarLayout => query_bar_layout;
-        DonateArea[extent_count] => donate_area;
-        QueryPower => query_power;
-        QueryGpuPower => query_gpu_power;
-        SetDevicePower => set_device_power;
-        SetEnginePower => set_engine_power;
+        OpenAdapter => |a| adapter::open_adapter(a.guest, a.miniport), BEFORE_OPEN;
+        GetNodeMetadata => |a| adapter::get_node_metadata(a.guest, a.miniport);
+        QueryUserModeSubmissionCaps => |a| adapter::query_user_mode_submission_caps(a.miniport);
+        QueryNativeFenceCaps => |a| adapter::query_native_fence_caps(a.guest);
+        QueryClockCalibration => |a| adapter::query_clock_calibration(a.hardware);
+        QueryStatistics => |a| adapter::query_statistics(a.guest, a.callbacks, a.hardware);
+        QueryBarLayout => |a| donation::query_bar_layout(a.guest);
+        DonateArea[extent_count] => |a| donation::donate_area(a.guest, a.hardware);
+        QueryPower => |a| power::query_power(a.power);
+        QueryGpuPower => |a| power::query_gpu_power(a.gpu_power, a.hardware, a.now);
+        SetDevicePower => |a| power::set_device_power(a.guest);
+        SetEnginePower => |a| power::set_engine_power(a.guest, a.miniport);
         Escape => escape;
         QueryKernelCaps => query_kernel_caps;
         QueryVideoCaps => query_video_caps;
-        QuerySecurityCaps => query_security_caps;
-        QueryChildRelations => query_child_relations;
-        QueryChildStatus => query_child_status;
-        QueryDeviceDescriptor => query_device_descriptor;
-        RecommendMonitorModes => recommend_monitor_modes;
+        QuerySecurityCaps => |a| adapter::query_security_caps(a.hardware);
+        QueryChildRelations => |a| display::query_child_relations(a.miniport);
+        QueryChildStatus => |a| display::query_child_status(a.guest, a.miniport);
+        QueryDeviceDescriptor => |a| display::query_device_descriptor(a.guest, a.miniport);
+        RecommendMonitorModes => |a| display::recommend_monitor_modes(a.guest, a.miniport);
         GetScanLine => get_scan_line;
-        QueryAgent => query_agent;
+        QueryAgent => |a| external::query_agent(a.guest);
         CreateProcess => create_process, NEW_WORK;
     }
     Process {
@@ -220,8 +235,8 @@ const REQUESTS: &[Declaration] = declare! {
         CreateVideoSession => create_video_session, NEW_WORK;
         DestroyVideoSession => destroy_video_session;
 
-        IsSupportedVidPn[paths] => is_supported_vidpn;
-        EnumVidPnCofuncModality[paths] => enum_vidpn_cofunc_modality;
+        IsSupportedVidPn[paths] => |a| display::is_supported_vidpn(a.guest, a.miniport, a.process_id);
+        EnumVidPnCofuncModality[paths] => |a| display::enum_vidpn_cofunc_modality(a.guest, a.miniport, a.process_id);
         CommitVidPn[paths] => commit_vidpn, NEEDS_POWER | NEW_WORK;
         SetVidPnSourceVisibility => set_vidpn_source_visibility, NEEDS_POWER;
         SetVidPnSourceAddress[fences] => set_vidpn_source_address, NEEDS_POWER | NEW_WORK;
@@ -230,12 +245,12 @@ const REQUESTS: &[Declaration] = declare! {
         SetPointerPosition => set_pointer_position;
         SetVidPnSourceOwner => set_vidpn_source_owner;
 
-        RegisterAgent => register_agent;
-        UnregisterAgent => unregister_agent;
-        AskAgent => ask_agent;
-        AnswerAgentRequest => answer_agent_request;
-        SetPowerPolicy => set_power_policy;
-        SetDevicePresence => set_device_presence;
+        RegisterAgent => |a| external::register_agent(a.guest, a.process_id);
+        UnregisterAgent => |a| external::unregister_agent(a.guest, a.outbox, a.process_id);
+        AskAgent => |a| external::ask_agent(a.guest);
+        AnswerAgentRequest => |a| external::answer_agent_request(a.guest, a.outbox, a.process_id);
+        SetPowerPolicy => |a| external::set_power_policy(a.guest, a.process_id);
+        SetDevicePresence => |a| external::set_device_presence(a.guest, a.process_id);
     }
 };
 

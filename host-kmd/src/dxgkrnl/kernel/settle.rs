@@ -6,23 +6,24 @@
 //! subsystem is woken by the rule that changes that subsystem.
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::rules::connect::answer_connects;
+use crate::dxgkrnl::kernel::rules::migration::continue_migration;
 use crate::dxgkrnl::kernel::work::{Rule, Work};
 use crate::dxgkrnl::recovery::quiesced::Quiesced;
-use crate::port::Effect;
 
 impl Kernel {
     /// Does all remaining work.
-    pub(crate) fn settle(&mut self, effects: &mut Vec<Effect>) {
-        self.wake_what_waits(effects);
+    pub(crate) fn settle(&mut self) {
+        self.wake_what_waits();
         loop {
             while let Some(work) = self.next_work() {
                 match work {
-                    Work::Release(released) => self.continue_software_queue_of(released, effects),
-                    Work::Look(rule) => self.look(rule, effects),
+                    Work::Release(released) => self.continue_software_queue_of(released),
+                    Work::Look(rule) => self.look(rule),
                 }
             }
             // Last: what it looks at is settled.
-            if !self.have_engines_passed_tickets(effects) && !self.continue_gpu_power() {
+            if !self.have_engines_passed_tickets() && !self.continue_gpu_power() {
                 break;
             }
         }
@@ -30,7 +31,7 @@ impl Kernel {
     }
 
     /// Wakes the rules that wait for something outside the kernel.
-    fn wake_what_waits(&mut self, effects: &mut Vec<Effect>) {
+    fn wake_what_waits(&mut self) {
         let is_due = |deadline: Option<_>| deadline.is_some_and(|deadline| deadline <= self.now);
         if is_due(self.tdr.deadline()) {
             self.work.wake(Rule::Recoveries);
@@ -47,7 +48,7 @@ impl Kernel {
         self.wake_late_displays();
         self.wake_late_agents();
         self.wake_paging();
-        self.have_engines_passed_tickets(effects);
+        self.have_engines_passed_tickets();
     }
 
     /// Wakes the paging of each guest that has paging under way.
@@ -62,13 +63,13 @@ impl Kernel {
     ///
     /// Takes the interrupts first that engines raised before they passed the tickets: an interrupt says nothing about a
     /// queue that is destroyed when it is taken, so a hang would be forgotten.
-    fn have_engines_passed_tickets(&mut self, effects: &mut Vec<Effect>) -> bool {
+    fn have_engines_passed_tickets(&mut self) -> bool {
         let quiesced = Quiesced::read(self.hardware.as_ref());
         if quiesced == self.quiesced {
             return false;
         }
         self.quiesced = quiesced;
-        self.interrupt(effects);
+        self.interrupt();
         self.wake_paging();
         self.work.wake(Rule::PowerDown);
         self.work.wake(Rule::Terminations);
@@ -83,20 +84,24 @@ impl Kernel {
         self.work.pop()
     }
 
-    fn look(&mut self, rule: Rule, effects: &mut Vec<Effect>) {
+    fn look(&mut self, rule: Rule) {
         match rule {
-            Rule::PowerUp => self.resume_after_power_up(effects),
-            Rule::Recoveries => self.continue_recoveries(effects),
-            Rule::Migration => self.continue_migration(),
-            Rule::Connects => self.answer_connects(effects),
-            Rule::Paging(guest) => self.continue_paging(guest, effects),
-            Rule::Display(guest) => self.continue_display(guest, effects),
-            Rule::Agents => self.give_up_late_agents(effects),
+            Rule::PowerUp => self.resume_after_power_up(),
+            Rule::Recoveries => self.continue_recoveries(),
+            Rule::Migration => {
+                let Self { migration, guests, miniport, hardware, work, now, .. } = self;
+                let gpu = (miniport.as_ref(), hardware.as_ref());
+                continue_migration(migration, guests, gpu, work, *now);
+            }
+            Rule::Connects => answer_connects(&mut self.callbacks, &mut self.outbox),
+            Rule::Paging(guest) => self.continue_paging(guest),
+            Rule::Display(guest) => self.continue_display(guest),
+            Rule::Agents => self.give_up_late_agents(),
             // The list hands out the queues themselves.
             Rule::SoftwareQueues => {}
-            Rule::PowerDown => self.continue_power_down(effects),
-            Rule::Terminations => self.continue_terminations(effects),
-            Rule::Retirements => self.release_retired(effects),
+            Rule::PowerDown => self.continue_power_down(),
+            Rule::Terminations => self.continue_terminations(),
+            Rule::Retirements => self.release_retired(),
         }
     }
 

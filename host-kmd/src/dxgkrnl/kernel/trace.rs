@@ -20,16 +20,11 @@ use bellhop_protocol::trace::{Record, What};
 
 impl Kernel {
     /// Begins, continues or ends a recording for a tool.
-    pub(crate) fn trace(
-        &mut self,
-        token: CommandToken,
-        action: TraceAction,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn trace(&mut self, token: CommandToken, action: TraceAction) {
         if let TraceAction::Begin { entries } = action
-            && let Err(refused) = self.begin_trace(entries, effects)
+            && let Err(refused) = self.begin_trace(entries)
         {
-            effects.push(Effect::Traced { token, result: Err(refused) });
+            self.outbox.tell(Effect::Traced { token, result: Err(refused) });
             return;
         }
         let mut page = self.recorder.take(|node, entry| self.record(node, entry));
@@ -41,19 +36,19 @@ impl Kernel {
             }
             page.more = false;
             self.hardware.end_trace();
-            self.set_logging_level(LoggingLevel::DEFAULT, effects);
+            self.set_logging_level(LoggingLevel::DEFAULT);
         }
-        effects.push(Effect::Traced { token, result: Ok(page) });
+        self.outbox.tell(Effect::Traced { token, result: Ok(page) });
     }
 
-    fn begin_trace(&mut self, entries: u32, effects: &mut Vec<Effect>) -> Result<(), TraceError> {
+    fn begin_trace(&mut self, entries: u32) -> Result<(), TraceError> {
         if self.recorder.is_recording() {
             return Err(TraceError::Busy);
         }
         self.hardware.begin_trace(entries).map_err(|full| TraceError::Full(full.0))?;
         self.recorder.begin(self.miniport.node_count());
         self.note_what_there_is();
-        self.set_logging_level(LoggingLevel::VERBOSE, effects);
+        self.set_logging_level(LoggingLevel::VERBOSE);
         Ok(())
     }
 

@@ -3,16 +3,16 @@
 //! Requests that are answered when paging is done.
 
 use crate::dxgkrnl::display::flip::FlipId;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::queue::submission::Deferred;
 use crate::hardware::KernelSource;
-use crate::port::RequestToken;
 use bellhop_protocol::control::Handle;
 
 /// A request that is answered when paging is done.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// The request.
-    pub(crate) token: RequestToken,
+    pub(crate) promise: Promise,
     /// What happens when paging is done.
     pub(crate) outcome: Outcome,
 }

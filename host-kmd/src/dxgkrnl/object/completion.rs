@@ -2,15 +2,16 @@
 
 //! The action that follows when an operation is done.
 
-use crate::port::{CommandToken, RequestToken};
+use crate::dxgkrnl::object::promises::Promise;
+use crate::port::CommandToken;
 
 /// The action when the ticket has passed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) enum Completion {
     /// Nothing more.
     Nothing,
     /// A request is answered.
-    Reply(RequestToken),
+    Reply(Promise),
     /// A command of the host is answered.
     Command(CommandToken),
     /// The guest is detached.

@@ -13,6 +13,7 @@ pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod presence;
 pub(crate) mod process_ids;
+pub(crate) mod promises;
 pub(crate) mod quotas;
 pub(crate) mod recorder;
 pub(crate) mod resource;

@@ -275,9 +275,9 @@ impl Power {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dxgkrnl::object::promises::Promise;
     use crate::miniport::BellhopMiniport;
     use crate::model::{Call, Model};
-    use crate::port::RequestToken;
     use std::sync::Arc;
 
     const F0: EnginePowerState = EnginePowerState::F0;
@@ -365,7 +365,7 @@ mod tests {
         let mut rig = Rig::new();
         let power = &mut rig.power;
         assert_eq!(power.next_step(Ticket(9), false), None);
-        power.await_d3(GUEST, Completion::Reply(RequestToken(7)));
+        power.await_d3(GUEST, Completion::Reply(Promise::numbered(7)));
         power.begin_suspending(Ticket(3));
         assert!(!power.has_power() && !power.is_off());
         assert_eq!(power.next_step(Ticket(2), false), None);
@@ -375,7 +375,9 @@ mod tests {
         assert_eq!(power.next_step(Ticket(5), true), None);
         assert_eq!(power.next_step(Ticket(5), false), Some(PowerDownStep::PowerOff));
         let waited = power.power_off(&mut rig.miniport);
-        assert!(matches!(waited[..], [(GUEST, Completion::Reply(RequestToken(7)))]));
+        assert!(
+            matches!(&waited[..], [(GUEST, Completion::Reply(promise))] if promise.number() == 7)
+        );
         assert!(rig.power.is_off());
         assert_eq!(rig.asked(), [(0, F1), (1, F1)]);
         assert_eq!(rig.power.describe_device(), ("D3", 1));

@@ -56,21 +56,22 @@ pub(crate) struct Ending {
     pub(crate) process: u32,
     /// The target in that process.
     pub(crate) target: Target,
-    /// The action when the target has ended.
-    pub(crate) completion: Completion,
 }
 
 #[derive(Debug)]
 struct Termination {
     ending: Ending,
+    /// The action when the target has ended.
+    completion: Completion,
     phase: Phase,
 }
 
 /// The result of checking a termination.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// No engine needs the target any more; the termination was taken off the list.
-    Ended(Ending),
+    /// No engine needs the target any more; the termination was taken off the list, and its
+    /// completion follows.
+    Ended(Ending, Completion),
     /// The target's queues have finished their work; engines may still be inside them.
     Drained(Ending),
     /// The target's queues have not finished their work in time.
@@ -84,9 +85,9 @@ pub(crate) enum Progress {
 pub(crate) struct Terminations(Vec<Termination>);
 
 impl Terminations {
-    /// Adds a termination.
-    pub(crate) fn begin(&mut self, ending: Ending, phase: Phase) {
-        self.0.push(Termination { ending, phase });
+    /// Adds a termination; `completion` follows when the target has ended.
+    pub(crate) fn begin(&mut self, ending: Ending, completion: Completion, phase: Phase) {
+        self.0.push(Termination { ending, completion, phase });
     }
 
     /// Checks the termination at an index. `is_drained` tells whether a queue has finished its work, `is_shown` whether a
@@ -98,7 +99,7 @@ impl Terminations {
         is_drained: impl Fn(&Ending, Drain) -> bool,
         is_shown: impl Fn(&Ending) -> bool,
     ) -> Option<Progress> {
-        let Termination { ending, phase } = self.0.get_mut(index)?;
+        let Termination { ending, phase, .. } = self.0.get_mut(index)?;
         let has_ended = match phase {
             Phase::Preempting(ticket) => *ticket <= quiesced.of(ending.guest),
             Phase::Draining { waits, .. } => {
@@ -114,7 +115,10 @@ impl Terminations {
             return Some(Progress::Waiting);
         }
         Some(match phase {
-            _ if has_ended => Progress::Ended(self.0.remove(index).ending),
+            _ if has_ended => {
+                let Termination { ending, completion, .. } = self.0.remove(index);
+                Progress::Ended(ending, completion)
+            }
             Phase::Draining { waits, deadline } if *deadline <= now => {
                 Progress::Late(*ending, waits.clone())
             }
@@ -131,7 +135,7 @@ impl Terminations {
 
     /// Whether the ticket of a termination has passed.
     pub(crate) fn has_passed(&self, quiesced: &Quiesced) -> bool {
-        self.0.iter().any(|Termination { ending, phase }| {
+        self.0.iter().any(|Termination { ending, phase, .. }| {
             matches!(phase, Phase::Preempting(ticket) if *ticket <= quiesced.of(ending.guest))
         })
     }
@@ -171,8 +175,7 @@ mod tests {
     const GUEST: GuestId = GuestId(4);
 
     fn ending(process: u32) -> Ending {
-        let (target, completion) = (Target::Process, Completion::Nothing);
-        Ending { guest: GUEST, process, target, completion }
+        Ending { guest: GUEST, process, target: Target::Process }
     }
 
     fn draining(value: u64) -> Phase {
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn what_drains_ends_when_all_is_done_and_is_late_at_its_deadline() {
         let mut all = Terminations::default();
-        all.begin(ending(1), draining(7));
+        all.begin(ending(1), Completion::Nothing, draining(7));
         let none = Quiesced::default();
         let mut look =
             |now, done| all.look(0, (&none, now), |_, wait| wait.value <= done, |_| false);
@@ -194,40 +197,40 @@ mod tests {
         assert!(matches!(look(SECOND, 7), Some(Progress::Drained(_))));
         all.set_phase(0, Phase::Preempting(Ticket(0)));
         let mut look = |now| all.look(0, (&none, now), |_, _| false, |_| false);
-        assert!(matches!(look(SECOND), Some(Progress::Ended(_))));
+        assert!(matches!(look(SECOND), Some(Progress::Ended(..))));
         assert!(look(SECOND).is_none() && all.is_empty());
     }
 
     #[test]
     fn what_is_preempted_ends_when_its_ticket_has_passed_and_has_no_deadline() {
         let mut all = Terminations::default();
-        all.begin(ending(1), draining(7));
+        all.begin(ending(1), Completion::Nothing, draining(7));
         assert_eq!(all.deadline(), Some(SECOND));
         all.set_phase(0, Phase::Preempting(Ticket(5)));
         assert_eq!(all.deadline(), None);
         let mut look =
             |ticket| all.look(0, (&Ticket(ticket).into(), 9 * SECOND), |_, _| false, |_| false);
         assert!(matches!(look(4), Some(Progress::Waiting)));
-        assert!(matches!(look(5), Some(Progress::Ended(_))));
+        assert!(matches!(look(5), Some(Progress::Ended(..))));
     }
 
     #[test]
     fn what_a_display_still_reads_ends_when_it_no_longer_does_and_has_no_deadline() {
         let mut all = Terminations::default();
-        all.begin(ending(1), Phase::Preempting(Ticket(0)));
+        all.begin(ending(1), Completion::Nothing, Phase::Preempting(Ticket(0)));
         let none = Quiesced::default();
         let mut look = |seen| all.look(0, (&none, 9 * SECOND), |_, _| true, |_| seen);
         assert!(matches!(look(true), Some(Progress::Waiting)));
         assert!(matches!(look(true), Some(Progress::Waiting)));
         assert_eq!(all.deadline(), None);
         let mut look = |seen| all.look(0, (&none, 9 * SECOND), |_, _| false, |_| seen);
-        assert!(matches!(look(false), Some(Progress::Ended(_))));
+        assert!(matches!(look(false), Some(Progress::Ended(..))));
     }
 
     #[test]
     fn a_guest_takes_what_is_about_to_end_with_it() {
         let mut all = Terminations::default();
-        all.begin(ending(1), draining(1));
+        all.begin(ending(1), Completion::Nothing, draining(1));
         assert!(
             all.contains(GUEST, 1, Target::Process) && !all.contains(GUEST, 2, Target::Process)
         );

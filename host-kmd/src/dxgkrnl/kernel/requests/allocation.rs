@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Allocations: memory that a device's queues can use.
+//! Requests about allocations: memory that a device's queues can use.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::memory::allocations::is_accessed_physically;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::{Allocation, Content, total_length};
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
-use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
-use crate::dxgkrnl::queue::context::Context;
-use crate::hardware::{DriverProtection, GpuOrdinal, Segment};
+use crate::hardware::{GpuOrdinal, Segment};
 use crate::vidmm::allocation::Description;
 use crate::vidmm::pool::is_whole_pages;
 use crate::vidmm::segment::Memory;
@@ -51,31 +51,6 @@ impl ProcessAccess<'_> {
         };
         self.get_mut::<Device>(request.device)?.add_allocation(allocation);
         Ok(Answer::AfterPaging(CreateAllocationReply { allocation, bar_offset }))
-    }
-
-    pub(crate) fn local_allocation(
-        &mut self,
-        request: &CreateAllocation,
-    ) -> Result<(Handle, u64), RequestError> {
-        if request.extent_count != 0 {
-            let count = request.extent_count.into();
-            return Err(RequestError::parameter("extent_count", count));
-        }
-        let process = self.process_id;
-        let range = self
-            .guest
-            .vidmm
-            .take_pinned(process, request.size)?
-            .ok_or(RequestError::NoVideoMemory(request.size))?;
-        // Another process of the guest may have had this memory.
-        let memory = self.guest.vidmm.zero_pinned(process, range);
-        let content = Content::Fixed(memory, Some(range));
-        let allocation = self.insert_allocation(request, content, 0);
-        if allocation.is_err() {
-            self.guest.vidmm.give_back_pinned(process, range);
-        }
-        let local_memory = self.guest.resources.bar.local_memory();
-        Ok((allocation?, local_memory.saturating_add(range.start)))
     }
 
     fn system_allocation(
@@ -130,7 +105,8 @@ impl ProcessAccess<'_> {
         // place in the aperture, which differs between processes.
         let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
         let (own, ordinal) = split_flags(request.flags);
-        let gpu = self.gpu("flags", ordinal).map_err(|_| wrong("flags", request.flags))?;
+        let gpu = nodes::gpu(self.hardware, "flags", ordinal)
+            .map_err(|_| wrong("flags", request.flags))?;
         self.guest.presence.check_gpu(gpu)?;
         let flags = AllocationFlags::from_bits(own)
             .filter(|flags| !flags.contains(alone))
@@ -161,7 +137,7 @@ impl ProcessAccess<'_> {
         }
         let is_primary = flags.contains(AllocationFlags::PRIMARY);
         if is_primary {
-            self.display_ddi()?;
+            nodes::display_ddi(self.miniport)?;
             // Scan-out reads raw pixels.
             zero("private_data", request.private_data)?;
         }
@@ -201,17 +177,6 @@ impl ProcessAccess<'_> {
         })
     }
 
-    /// The GPU with this ordinal, if the adapter has it.
-    pub(crate) fn gpu(
-        &self,
-        field: &'static str,
-        ordinal: u32,
-    ) -> Result<GpuOrdinal, RequestError> {
-        let known = 0..self.hardware.gpu_count();
-        let gpu = u8::try_from(ordinal).ok().filter(|gpu| known.contains(gpu));
-        gpu.map(GpuOrdinal).ok_or(RequestError::parameter(field, ordinal.into()))
-    }
-
     /// Returns memory that the guest supplies, and the number of extents charged to its quota.
     fn own_memory(
         &mut self,
@@ -224,51 +189,6 @@ impl ProcessAccess<'_> {
         let count = extents.len() as u64;
         self.guest.quotas.charge(Limited::Extents, count)?;
         Ok((Memory { segment: Segment::System, extents: extents.into() }, count))
-    }
-
-    fn insert_allocation(
-        &mut self,
-        request: &CreateAllocation,
-        content: Content,
-        extents: u64,
-    ) -> Result<Handle, RequestError> {
-        let stays_in_aperture = is_accessed_physically(request)
-            && request.supported_segments & SegmentSet::SYSTEM.bits() != 0;
-        let driver = self.miniport.driver_protection(request.private_data);
-        let protected = request.flags & AllocationFlags::PROTECTED.bits() != 0;
-        let driver = DriverProtection { protected, ..driver };
-        let allocation = Allocation::new(request.device, request.size, content, driver);
-        let is_primary = request.flags & AllocationFlags::PRIMARY.bits() != 0;
-        let allocation = allocation.with_pages(stays_in_aperture, extents);
-        self.insert(allocation.for_displays(is_primary))
-    }
-
-    /// The memory of a fixed, locked or resident allocation.
-    pub(crate) fn memory(&self, handle: Handle) -> Result<Memory, RequestError> {
-        match self.get::<Allocation>(handle)?.content() {
-            Content::Fixed(memory, _) => Ok(memory.clone()),
-            Content::Paged(id) => Ok(self.guest.vidmm.memory(*id)?),
-        }
-    }
-
-    /// Refuses an allocation in use, which its owner may neither evict nor destroy.
-    pub(crate) fn check_not_in_use(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let allocation = self.get::<Allocation>(handle)?;
-        if allocation.has_users() {
-            // The guest may know of a finished submission before its interrupt arrives.
-            let devices = allocation.devices().filter_map(|device| self.get(device).ok());
-            let contexts = devices.flat_map(|device: &Device| device.contexts().iter().copied());
-            for context in contexts.collect::<Vec<_>>() {
-                if let Some(submission) = self.get::<Context>(context)?.node_submission() {
-                    self.reap_submissions(submission.hw_queue())?;
-                }
-            }
-        }
-        if self.get::<Allocation>(handle)?.is_in_use() {
-            Err(RequestError::AllocationBusy(handle))
-        } else {
-            Ok(())
-        }
     }
 
     /// `D3DKMTDestroyAllocation2`.
@@ -284,12 +204,7 @@ impl ProcessAccess<'_> {
 
     /// `D3DKMTOpenResource`.
     pub(crate) fn open_allocation(&mut self, request: OpenAllocation) -> Handled<()> {
-        self.get::<Device>(request.device)?;
-        let allocation = self.get_mut::<Allocation>(request.allocation)?;
-        if !allocation.open_on(request.device) {
-            return Err(RequestError::parameter("device", request.device.0));
-        }
-        self.get_mut::<Device>(request.device)?.add_allocation(request.allocation);
+        self.open_on(request.device, request.allocation)?;
         Ok(Answer::Done(()))
     }
 
@@ -310,59 +225,9 @@ impl ProcessAccess<'_> {
         self.get_mut::<Device>(request.device)?.remove_allocation(request.allocation);
         Ok(Answer::AfterQuiesce)
     }
-
-    /// Closes an allocation on a device. Closing it on its last device destroys it.
-    pub(crate) fn close(&mut self, device: Handle, handle: Handle) -> Result<(), RequestError> {
-        let allocation = self.get_mut::<Allocation>(handle)?;
-        let (is_last, paged) = (allocation.close_on(device), allocation.paged());
-        match paged {
-            _ if is_last => self.remove_allocation(handle),
-            Some(id) => Ok(self.guest.vidmm.close(self.process_id, device, id)?),
-            None => Ok(()),
-        }
-    }
-
-    /// Destroys an allocation and its mappings, even if a queue uses it. If other processes have the allocation, only
-    /// this process's part goes.
-    pub(crate) fn remove_allocation(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let process = self.process_id;
-        let allocation = self.remove::<Allocation>(handle)?;
-        let is_paged = allocation.paged().is_some();
-        if let Some(id) = allocation.paged() {
-            if self.guest.shared_allocations.leave(id, process) {
-                self.leave_shared_allocation(id, &allocation)?
-            } else {
-                self.guest.vidmm.destroy(id)?
-            }
-        }
-        for start in allocation.mappings() {
-            let (range, refund) = self.process()?.gpu_va.remove_mapping(start);
-            self.guest.quotas.refund(Limited::Mappings, refund);
-            if let Some(range) = range {
-                self.give_up(Resource::GpuVa { process, range, paged: is_paged });
-            }
-        }
-        self.give_up_all(allocation.aperture().map(Resource::Aperture));
-        if let Content::Fixed(_, Some(range)) = *allocation.content() {
-            self.give_up(Resource::LocalMemory { process, range });
-        }
-        self.guest.quotas.refund(Limited::Extents, allocation.extent_count());
-        for device in allocation.devices() {
-            // A device that is destroyed with its allocations is already gone.
-            if let Ok(device) = self.get_mut::<Device>(device) {
-                device.remove_allocation(handle);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The flags of a request and the ordinal of its GPU.
 fn split_flags(flags: u32) -> (u32, u32) {
     (flags & !(u32::MAX << ALLOCATION_GPU_SHIFT), flags >> ALLOCATION_GPU_SHIFT)
-}
-
-/// Whether a request has the flag `ACCESSED_PHYSICALLY`. Only paged allocations have flags.
-fn is_accessed_physically(request: &CreateAllocation) -> bool {
-    request.flags & AllocationFlags::ACCESSED_PHYSICALLY.bits() != 0
 }

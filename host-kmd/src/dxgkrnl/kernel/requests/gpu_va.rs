@@ -6,11 +6,10 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::gpu_va::{GuestMapping, Taken};
-use crate::dxgkrnl::memory::page_tables::write_entries;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
-use crate::hardware::{GpuSet, Pte};
+use crate::hardware::GpuSet;
 use crate::vidmm::pool::{PageRange, is_whole_pages};
 use crate::vidmm::step;
 use bellhop_protocol::PAGE_SIZE;
@@ -204,24 +203,6 @@ impl ProcessAccess<'_> {
             self.insert_mapping(start, mapping)?;
         }
         Ok(())
-    }
-
-    /// Writes the entries that map `range` to an allocation, from `offset` within it, if the allocation is resident.
-    pub(crate) fn write_mapping(
-        &mut self,
-        allocation: Handle,
-        range: PageRange,
-        offset: u64,
-        protection: Protection,
-    ) -> Result<(), RequestError> {
-        let space = self.process()?.space();
-        if !self.get::<Allocation>(allocation)?.is_resident() {
-            return Ok(());
-        }
-        let memory = self.memory(allocation)?;
-        let writable = protection.contains(Protection::WRITE);
-        let entries = memory.pages(offset, range.length).map(|page| Pte::new(page, writable));
-        Ok(write_entries(self.miniport, space, range.start, entries)?)
     }
 
     /// `D3DKMTFreeGpuVirtualAddress`.

@@ -2,7 +2,6 @@
 
 //! Requests about kernels.
 
-use crate::dxgkrnl::compute::guest_kernel::GuestKernel;
 use crate::dxgkrnl::compute::source;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
@@ -10,8 +9,6 @@ use crate::dxgkrnl::kernel::waiter::DeferredKernel;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
-use crate::hardware::Reported as _;
-use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::kernel::{
     CreateKernel, DestroyKernel, KernelCaps, KernelCreated, QueryKernelCaps, SpecialisationConstant,
 };
@@ -51,17 +48,5 @@ impl ProcessAccess<'_> {
     pub(crate) fn destroy_kernel(&mut self, request: DestroyKernel) -> Handled<()> {
         self.remove_kernel(request.kernel)?;
         Ok(Answer::Done(()))
-    }
-
-    /// Destroys a kernel.
-    pub(crate) fn remove_kernel(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let space = self.process()?.space();
-        let kernel = self.remove::<GuestKernel>(handle)?;
-        // Gone already if the kernel ends with it.
-        if let Ok(device) = self.get_mut::<Device>(kernel.device()) {
-            device.remove_kernel(handle);
-        }
-        self.hardware.destroy_kernel(space, kernel.number()).reported();
-        Ok(())
     }
 }

@@ -11,9 +11,7 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::{Allocation, HostMapping};
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::resource::{Hold, Resource};
 use crate::dxgkrnl::queue::context::Context;
-use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::queue::node::{Model, NodeSubmission};
 use crate::dxgkrnl::queue::submission::CommandBuffer;
 use bellhop_protocol::bar::AreaKind;
@@ -60,7 +58,7 @@ impl ProcessAccess<'_> {
         // Physical addresses are addresses of the system context, which belongs to no process.
         let address_space =
             if physical { self.guest.system()?.address_space } else { self.process()?.space() };
-        let flags = if self.has_native_fences() {
+        let flags = if self.guest.has_native_fences() {
             HwQueueFlags::NATIVE_PROGRESS_FENCE
         } else {
             HwQueueFlags::empty()
@@ -126,27 +124,6 @@ impl ProcessAccess<'_> {
         }
     }
 
-    /// Takes back the command buffer of a destroyed context.
-    pub(crate) fn remove_command_buffer(
-        &mut self,
-        submission: NodeSubmission,
-    ) -> Result<(), RequestError> {
-        let Model::Virtual(buffer) = submission.model() else { return Ok(()) };
-        let (process, range) = (self.process_id, buffer.range);
-        self.give_up(Resource::GpuVa { process, range, paged: false });
-        self.remove_allocation(buffer.allocation)
-    }
-
-    /// A context that submits to its node and is not lost.
-    pub(crate) fn node_submission(&self, handle: Handle) -> Result<NodeSubmission, RequestError> {
-        let context = self.get::<Context>(handle)?;
-        let submission = context
-            .node_submission()
-            .ok_or(RequestError::NotSupported("the context submits to its HW queues"))?;
-        let alive = self.get::<HwQueue>(submission.hw_queue())?.check_alive(handle);
-        alive.map(|()| submission)
-    }
-
     /// `D3DKMTSubmitCommand`.
     pub(crate) fn submit_command_virtual(
         &mut self,
@@ -166,20 +143,5 @@ impl ProcessAccess<'_> {
             return Err(RequestError::parameter("size", request.size.into()));
         }
         self.submit_to_node(request.context, commands, &mut Vec::new()).map(Answer::Done)
-    }
-
-    /// Submits packets to a context's node. See [`ProcessAccess::submit`].
-    pub(crate) fn submit_to_node(
-        &mut self,
-        context: Handle,
-        commands: CommandBuffer,
-        holds: &mut Vec<Hold>,
-    ) -> Result<SubmissionReply, RequestError> {
-        let node = self.node_submission(context)?;
-        let progress_fence_value = node.next_value();
-        let submission_fence =
-            self.submit(node.hw_queue(), commands, progress_fence_value, holds)?;
-        self.get_mut::<Context>(context)?.count_submission();
-        Ok(SubmissionReply { submission_fence, progress_fence_value })
     }
 }

@@ -5,7 +5,7 @@
 //! Each process has its own object, with its own handle, devices and mappings. The processes share VidMm's
 //! allocation: the bytes, wherever they are. The last process to close it destroys it.
 
-use crate::ddi::paging::{APERTURE_START, AllocationId};
+use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled};
 use crate::dxgkrnl::memory::allocation::Allocation;
@@ -13,7 +13,7 @@ use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::allocation::{
-    OpenAllocation, OpenSharedAllocation, OpenedAllocation, ShareAllocation,
+    OpenSharedAllocation, OpenedAllocation, ShareAllocation,
 };
 use bellhop_protocol::control::fence::NtHandle;
 
@@ -38,7 +38,7 @@ impl ProcessAccess<'_> {
         let id = shared.with_name(name).ok_or(unknown.clone())?;
         let allocation = match shared.handle_of(id, self.process_id) {
             Some(allocation) => {
-                self.open_allocation(OpenAllocation { device, allocation })?;
+                self.open_on(device, allocation)?;
                 allocation
             }
             None => {
@@ -65,22 +65,5 @@ impl ProcessAccess<'_> {
         self.guest.shared_allocations.insert(id, process, handle);
         self.get_mut::<Device>(device)?.add_allocation(handle);
         Ok(handle)
-    }
-
-    /// The process closes an allocation that others have: its own mappings go, the bytes stay.
-    pub(crate) fn leave_shared_allocation(
-        &mut self,
-        id: AllocationId,
-        allocation: &Allocation,
-    ) -> Result<(), RequestError> {
-        let space = self.process()?.space();
-        for start in allocation.mappings() {
-            self.guest.vidmm.unmap(id, space, start)?;
-        }
-        if let Some(range) = allocation.aperture() {
-            let system = self.guest.system()?.address_space;
-            self.guest.vidmm.unmap(id, system, APERTURE_START + range.start)?;
-        }
-        Ok(self.guest.vidmm.leave_to_others(self.process_id, id)?)
     }
 }

@@ -7,33 +7,22 @@
 
 use crate::dxgkrnl::agent::state::Asker;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::requests::external::check_wish;
+use crate::dxgkrnl::kernel::actions::agents::{
+    check_wish, end_agent, give_answer, tell_agent, without,
+};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{GpuOrdinal, GuestId};
-use crate::port::{CommandToken, Effect, RequestToken};
+use crate::port::{CommandToken, Effect};
 use bellhop_protocol::control::agent::{
-    AGENT_CODES, AgentAnswer, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence,
-    PowerPolicy, RecoveryKind, answer,
+    AGENT_CODES, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence, RecoveryKind,
 };
 use bellhop_protocol::event::{Event, EventKind};
 use std::time::Duration;
-use zerocopy::{FromZeros, IntoBytes};
-
-/// What the kernel says in place of an agent.
-fn without(result: AgentResult) -> AgentAnswer {
-    let why = match result {
-        AgentResult::NO_AGENT => "no agent is running in the guest",
-        AgentResult::TIMED_OUT => "the agent in the guest did not answer within 10 seconds",
-        AgentResult::AGENT_ENDED => "the agent in the guest ended before it answered",
-        AgentResult::BUSY => "the agent in the guest has four requests to answer already",
-        _ => "the agent in the guest does not do this",
-    };
-    answer(result, why)
-}
+use zerocopy::FromZeros;
 
 impl Kernel {
     /// The host's operator asks a guest's agent.
@@ -42,41 +31,29 @@ impl Kernel {
         token: CommandToken,
         guest: GuestId,
         request: &AskAgent,
-        effects: &mut Vec<Effect>,
     ) {
         let is_there = self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching());
         if !is_there || check_wish(request).is_err() {
             let answer =
                 without(if is_there { AgentResult::NOT_SUPPORTED } else { AgentResult::NO_AGENT });
-            effects.push(Effect::AgentAnswered { token, answer });
+            self.outbox.tell(Effect::AgentAnswered { token, answer });
             return;
         }
-        self.ask_agent(guest, Asker::Operator(token), request, effects);
+        self.ask_agent(guest, Asker::Operator(token), request);
     }
 
     /// A program of the guest asks its agent.
-    pub(crate) fn program_asks(
-        &mut self,
-        guest: GuestId,
-        token: RequestToken,
-        request: &AskAgent,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.ask_agent(guest, Asker::Program(token), request, effects);
+    pub(crate) fn program_asks(&mut self, guest: GuestId, promise: Promise, request: &AskAgent) {
+        self.ask_agent(guest, Asker::Program(promise), request);
     }
 
-    fn ask_agent(
-        &mut self,
-        guest: GuestId,
-        asker: Asker,
-        request: &AskAgent,
-        effects: &mut Vec<Effect>,
-    ) {
-        let now = self.now;
-        let Some(mut access) = self.access(guest, 0, effects) else { return };
-        match access.guest.agency.ask(asker, request.wish, now) {
-            Ok(number) => access.tell_agent(wanted(request, number)),
-            Err(result) => access.give_answer(asker, without(result)),
+    fn ask_agent(&mut self, guest: GuestId, asker: Asker, request: &AskAgent) {
+        let Self { guests, outbox, now, .. } = self;
+        let Some(guest) = guests.get_mut(&guest) else { return };
+        if let Err(result) = guest.agency.check_ask(request.wish) {
+            give_answer(outbox, asker, without(result));
+        } else if let Ok(number) = guest.agency.ask(asker, request.wish, *now) {
+            tell_agent(guest, outbox, wanted(request, number));
         }
     }
 
@@ -103,116 +80,63 @@ impl Kernel {
     }
 
     /// Answers those who have waited for an agent for long enough.
-    pub(crate) fn give_up_late_agents(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        for id in self.guests.keys().copied().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(id, 0, effects) else { continue };
-            for asker in access.guest.agency.expire(now) {
-                access.give_answer(asker, without(AgentResult::TIMED_OUT));
+    pub(crate) fn give_up_late_agents(&mut self) {
+        for guest in self.guests.values_mut() {
+            for asker in guest.agency.expire(self.now) {
+                give_answer(&mut self.outbox, asker, without(AgentResult::TIMED_OUT));
             }
         }
     }
 
     /// A target begins to end: its agent, if it takes one with it.
-    pub(crate) fn take_agent(
-        &mut self,
-        (id, process): (GuestId, u32),
-        target: Target,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, process, effects) else { return };
-        let agent = access.guest.agency.process();
+    pub(crate) fn take_agent(&mut self, (id, process): (GuestId, u32), target: Target) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let agent = guest.agency.process();
         let ends = match target {
             Target::Guest => agent.is_some(),
             Target::Process => agent == Some(process),
             _ => false,
         };
         if ends {
-            access.end_agent();
+            end_agent(guest, &mut self.outbox);
         }
     }
 
     /// The agent of a guest stops the device, or starts it.
-    pub(crate) fn set_presence(
-        &mut self,
-        id: GuestId,
-        presence: DevicePresence,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn set_presence(&mut self, id: GuestId, presence: DevicePresence) {
         let is_stopped = presence == DevicePresence::STOPPED;
         let Some(guest) = self.guests.get_mut(&id) else { return };
         if guest.presence.set_stopped(is_stopped) && is_stopped {
-            self.fail_guest(id, DEVICE_STOPPED, effects);
-            self.darken((id, GpuOrdinal::MASTER), effects);
+            self.fail_guest(id, DEVICE_STOPPED);
+            self.darken((id, GpuOrdinal::MASTER));
         }
     }
 
     /// Tells a guest's agent that a GPU is there, or no longer.
-    pub(crate) fn tell_gpu(
-        &mut self,
-        guest: GuestId,
-        gpu: GpuOrdinal,
-        is_there: bool,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn tell_gpu(&mut self, guest: GuestId, gpu: GpuOrdinal, is_there: bool) {
         let kind = if is_there { EventKind::GPU_ARRIVED } else { EventKind::GPU_LEFT };
-        if let Some(mut access) = self.access(guest, 0, effects) {
-            access.tell_agent(Event { kind, object: gpu.0.into(), ..Event::new_zeroed() });
+        if let Some(guest) = self.guests.get(&guest) {
+            tell_agent(
+                guest,
+                &mut self.outbox,
+                Event { kind, object: gpu.0.into(), ..Event::new_zeroed() },
+            );
         }
     }
 
     /// Tells a guest's agent of a recovery from a hang. Without a node it was the adapter's.
-    pub(crate) fn tell_recovery(
-        &mut self,
-        guest: GuestId,
-        kind: RecoveryKind,
-        node: Option<u32>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if let Some(mut access) = self.access(guest, 0, effects) {
-            access.tell_agent(Event {
-                kind: EventKind::RECOVERED,
-                object: node.map_or(u64::MAX, u64::from),
-                value: kind.0.into(),
-                ..Event::new_zeroed()
-            });
-        }
-    }
-
-    /// When the device goes to D3 if no engine wakes, as all guests' power policies have it.
-    pub(crate) fn idle_deadline(&self) -> Option<Duration> {
-        let usual = self.power.deadline()?;
-        let open = self.guests.values().filter(|guest| guest.is_open() && !guest.is_detaching());
-        let policies: Vec<_> = open.map(|guest| guest.agency.policy()).collect();
-        if policies.contains(&PowerPolicy::PERFORMANCE) {
-            return None;
-        }
-        let is_saving = policies.iter().all(|policy| *policy == PowerPolicy::SAVING);
-        if is_saving && !policies.is_empty() { self.power.idle_since() } else { Some(usual) }
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// The agent ends, or is one no longer: who waits for it is told, and the device is started.
-    pub(crate) fn end_agent(&mut self) {
-        self.guest.presence.set_stopped(false);
-        for asker in self.guest.agency.unregister() {
-            self.give_answer(asker, without(AgentResult::AGENT_ENDED));
-        }
-    }
-
-    /// Answers one who asked the agent.
-    pub(crate) fn give_answer(&mut self, asker: Asker, answer: AgentAnswer) {
-        match asker {
-            Asker::Operator(token) => self.effect(Effect::AgentAnswered { token, answer }),
-            Asker::Program(token) => self.answer(token, Ok(answer.as_bytes().to_vec())),
-        }
-    }
-
-    /// Sends the agent an event, if there is an agent.
-    fn tell_agent(&mut self, event: Event) {
-        if let Some(process) = self.guest.agency.process() {
-            self.event(Event { process, ..event });
+    pub(crate) fn tell_recovery(&mut self, guest: GuestId, kind: RecoveryKind, node: Option<u32>) {
+        if let Some(guest) = self.guests.get(&guest) {
+            tell_agent(
+                guest,
+                &mut self.outbox,
+                Event {
+                    kind: EventKind::RECOVERED,
+                    object: node.map_or(u64::MAX, u64::from),
+                    value: kind.0.into(),
+                    ..Event::new_zeroed()
+                },
+            );
         }
     }
 }

@@ -3,34 +3,11 @@
 //! A kernel is compiled aside, by the hardware: nobody else waits, and its request is answered at the end. A device that
 //! ends before takes the kernel with it, and the request is answered `DEVICE_REMOVED`.
 
-use crate::dxgkrnl::compute::compilations::Compilation;
-use crate::dxgkrnl::compute::guest_kernel::GuestKernel;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::Compiling;
 use crate::dxgkrnl::kernel::waiter::DeferredKernel;
-use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::handles::ObjectKind;
-use crate::hardware::{
-    AddressSpaceId, GuestId, HardwareError, KernelNumber, KernelOutcome, KernelSource, UnknownId,
-};
-use crate::port::Effect;
-use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::kernel::{KernelCreated, KernelResult, padded, unpadded};
-use zerocopy::IntoBytes;
-
-/// The reply about a kernel, with what the compiler said.
-fn created(
-    kernel: Handle,
-    KernelNumber(number): KernelNumber,
-    result: KernelResult,
-    text: &str,
-) -> KernelCreated {
-    let text = padded(text);
-    let text_length = unpadded(&text).len() as u32;
-    KernelCreated { kernel, number, result, text_length, reserved: 0, text }
-}
+use crate::hardware::{AddressSpaceId, GuestId, KernelNumber, KernelOutcome};
 
 impl Kernel {
     /// Paging is done that a kernel waited for: the hardware begins to compile it, unless paging failed.
@@ -39,14 +16,12 @@ impl Kernel {
         guest: GuestId,
         deferred: DeferredKernel,
         failed: bool,
-        effects: &mut Vec<Effect>,
     ) -> Result<(Compiling, u32), RequestError> {
         let DeferredKernel { process, device, source } = deferred;
         if failed {
             return Err(RequestError::PagingFailed);
         }
-        let mut access =
-            self.access(guest, process, effects).ok_or(RequestError::DeviceRemoved(device))?;
+        let mut access = self.access(guest, process).ok_or(RequestError::DeviceRemoved(device))?;
         Ok((access.compile(device, source)?, process))
     }
 
@@ -56,80 +31,14 @@ impl Kernel {
         space: AddressSpaceId,
         kernel: KernelNumber,
         outcome: KernelOutcome,
-        effects: &mut Vec<Effect>,
     ) {
         let Some(compilation) = self.compilations.end(space, kernel) else {
             tracing::debug!(?space, ?kernel, "its device ended before it was compiled");
             return;
         };
-        let Compilation { guest, process, .. } = compilation;
-        if let Some(mut access) = self.access(guest, process, effects) {
+        let (guest, process) = (compilation.guest, compilation.process);
+        if let Some(mut access) = self.access(guest, process) {
             access.end_compilation(kernel, compilation, outcome);
         }
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// Has the hardware compile a kernel for a device that is not in error. The guest is charged for it from now on.
-    pub(crate) fn compile(
-        &mut self,
-        device: Handle,
-        source: KernelSource,
-    ) -> Result<Compiling, RequestError> {
-        let space = self.process()?.space();
-        let is_alive = self.get::<Device>(device).is_ok_and(|device| !device.is_in_error());
-        if !is_alive {
-            return Err(RequestError::DeviceRemoved(device));
-        }
-        self.guest.quotas.charge_object(ObjectKind::GuestKernel)?;
-        match self.hardware.create_kernel(space, source, None) {
-            Ok(kernel) => Ok(Compiling { space, kernel, device }),
-            Err(refusal) => {
-                self.guest.quotas.refund_object(ObjectKind::GuestKernel);
-                Err(refusal.into())
-            }
-        }
-    }
-
-    /// The hardware is done with a kernel of the process, whose request is answered.
-    fn end_compilation(
-        &mut self,
-        number: KernelNumber,
-        compilation: Compilation,
-        outcome: KernelOutcome,
-    ) {
-        let Compilation { device, token, .. } = compilation;
-        let reply = match outcome {
-            KernelOutcome::Compiled => {
-                // The guest was charged for it when this began.
-                let kernel = GuestKernel::new(device, number);
-                let kernel = self.guest.handles.insert(self.process_id, kernel);
-                match self.get_mut::<Device>(device) {
-                    Ok(device) => device.add_kernel(kernel),
-                    Err(error) => tracing::error!(%error, "a kernel outlived its device"),
-                }
-                created(kernel, number, KernelResult::COMPILED, "")
-            }
-            KernelOutcome::Failed(result, text) => {
-                self.guest.quotas.refund_object(ObjectKind::GuestKernel);
-                created(Handle(0), KernelNumber(0), result, &text)
-            }
-        };
-        self.answer(token, Ok(reply.as_bytes().to_vec()));
-    }
-
-    /// A device ends: nobody waits for its kernels any more.
-    pub(crate) fn abandon_compilations(&mut self, device: Handle) -> Result<(), RequestError> {
-        let space = self.process()?.space();
-        for (kernel, compilation) in self.compilations.take_of(space, device) {
-            match self.hardware.destroy_kernel(space, kernel) {
-                // It may have failed, and its interrupt be on its way.
-                Ok(()) | Err(UnknownId::Kernel { .. }) => {}
-                Err(unknown) => HardwareError::from(unknown).report(),
-            }
-            self.guest.quotas.refund_object(ObjectKind::GuestKernel);
-            self.answer(compilation.token, Err(RequestError::DeviceRemoved(device)));
-        }
-        Ok(())
     }
 }

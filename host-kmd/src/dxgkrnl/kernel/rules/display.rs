@@ -5,78 +5,26 @@
 //!
 //! Source: Windows KMD overview, "Flip/Present", "Interrupt" and "TDR".
 
-use crate::ddi::display::DisplayDdi;
-use crate::dxgkrnl::display::flip::{Ended, FlipId, Outcomes, Surface};
+use crate::dxgkrnl::display::flip::{FlipId, Outcomes, Surface};
 use crate::dxgkrnl::display::source::{Shown, UnexpectedFlip};
-use crate::dxgkrnl::fence::waits::WaitId;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::objects::KernelObject;
+use crate::dxgkrnl::kernel::actions::flips::{ends_with, flip_slack, has_monitor};
+use crate::dxgkrnl::kernel::actions::nodes::display_ddi;
 use crate::dxgkrnl::kernel::work::Rule;
-use crate::dxgkrnl::memory::allocation::Allocation;
-use crate::dxgkrnl::object::handles::Handles;
+use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::target::Target;
-use crate::dxgkrnl::recovery::termination::Ending;
 use crate::hardware::{DisplayPath, DisplayTicket, GpuOrdinal, GuestId};
-use crate::port::{Effect, RequestToken};
-use bellhop_protocol::control::Handle;
-use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use zerocopy::FromZeros;
-
-/// Whether a target takes a surface with it when it ends.
-fn ends_with(
-    handles: &Handles<KernelObject>,
-    process: u32,
-    target: Target,
-    surface: &Surface,
-) -> bool {
-    let is_of_process = surface.process == process;
-    match target {
-        Target::Guest => true,
-        Target::Process => is_of_process,
-        Target::Allocation(allocation) => is_of_process && surface.allocation == allocation,
-        Target::Device(device) => {
-            let allocation = handles.get::<Allocation>(process, surface.allocation);
-            is_of_process && allocation.is_ok_and(|of| of.devices().all(|on| on == device))
-        }
-        Target::Doorbell(_) | Target::HwQueue(_) | Target::Context(_) => false,
-    }
-}
-
-/// Whether a display may still read what a target takes with it.
-pub(crate) fn is_shown(guest: &Guest, ending: &Ending) -> bool {
-    let Ending { process, target, .. } = *ending;
-    guest.display.needs(|surface| ends_with(&guest.handles, process, target, surface))
-}
-
-/// Whether a guest has a child's monitor: it has none of a GPU that was taken away.
-pub(crate) fn has_monitor(
-    guest: &Guest,
-    ddi: &dyn DisplayDdi,
-    (id, child): (GuestId, u32),
-) -> bool {
-    guest.presence.has(ddi.gpu_of_child(child)) && ddi.query_child_status(id, child)
-}
-
-/// How much longer than some intervals of its monitor a flip may take: a host may be busy.
-pub(crate) fn flip_slack(timeout: Duration) -> Duration {
-    timeout / 4
-}
 
 impl Kernel {
     /// When the first flip is too late.
     pub(crate) fn flip_deadline(&self) -> Option<Duration> {
         let deadlines = self.guests.values().filter_map(|guest| guest.display.deadline());
         deadlines.min().filter(|_| self.power.has_power())
-    }
-
-    /// Whether a guest's monitor shows something: the device does not power down by itself.
-    pub(crate) fn is_lit(&self) -> bool {
-        self.guests.values().any(|guest| guest.display.is_lit())
     }
 
     /// Wakes the displays with a flip that is too late.
@@ -90,20 +38,11 @@ impl Kernel {
         }
     }
 
-    /// Displays have power again.
-    pub(crate) fn power_displays(&mut self) {
-        let (now, slack) = (self.now, flip_slack(self.timeout));
-        self.set_power_of_gpus(DevicePowerState::D0);
-        for guest in self.guests.values_mut() {
-            guest.display.restart_deadlines(now, slack);
-        }
-    }
-
     /// Gives the hardware the flips of a guest that are ready, and resets its display if one did not happen.
-    pub(crate) fn continue_display(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_display(&mut self, id: GuestId) {
         let Some(guest) = self.guests.get(&id) else { return };
         if guest.display.has_ready_flip() {
-            self.ensure_power(effects);
+            self.ensure_power();
         }
         let (now, slack) = (self.now, flip_slack(self.timeout));
         // A reset loses the GPU's flips: none of them is late after it.
@@ -114,9 +53,9 @@ impl Kernel {
                 resets = self.guests.get(&id).map(|guest| guest.display.resets()),
                 "a flip did not happen in time; resetting the guest's display"
             );
-            self.reset_display((id, gpu), effects);
+            self.reset_display((id, gpu));
         }
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         if let Some(ddi) = miniport.display() {
@@ -132,12 +71,8 @@ impl Kernel {
     }
 
     /// Resets a guest's display on a GPU: its flips are lost, what it shows comes back.
-    pub(crate) fn reset_display(
-        &mut self,
-        (id, gpu): (GuestId, GpuOrdinal),
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn reset_display(&mut self, (id, gpu): (GuestId, GpuOrdinal)) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         if let Some(ddi) = miniport.display() {
@@ -148,9 +83,9 @@ impl Kernel {
 
     /// A guest's monitors on a GPU show nothing any more, until one of its processes commits a topology. Without the
     /// master none shows anything.
-    pub(crate) fn darken(&mut self, (id, gpu): (GuestId, GpuOrdinal), effects: &mut Vec<Effect>) {
+    pub(crate) fn darken(&mut self, (id, gpu): (GuestId, GpuOrdinal)) {
         let times = (self.now, flip_slack(self.timeout));
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         let Some(ddi) = miniport.display() else { return };
@@ -165,13 +100,8 @@ impl Kernel {
     }
 
     /// A target begins to end: displays no longer show what it takes with it.
-    pub(crate) fn take_display(
-        &mut self,
-        (id, process): (GuestId, u32),
-        target: Target,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, process, effects) else { return };
+    pub(crate) fn take_display(&mut self, (id, process): (GuestId, u32), target: Target) {
+        let Some(mut access) = self.access(id, process) else { return };
         let mut outcomes = Outcomes::default();
         let ProcessAccess { guest, miniport, .. } = &mut access;
         let Some(ddi) = miniport.display() else { return };
@@ -192,33 +122,28 @@ impl Kernel {
         access.finish_display(outcomes);
     }
 
-    /// Paging is done that a flip waited for. Returns whether its request is answered now.
+    /// Paging is done that a flip waited for. Its request is answered now, unless the flip is immediate.
     pub(crate) fn flip_paged(
         &mut self,
         id: GuestId,
-        (flip, token): (FlipId, RequestToken),
+        (flip, promise): (FlipId, Promise),
         failed: bool,
-    ) -> bool {
+    ) {
         self.work.wake(Rule::Display(id));
         let waiting = self.guests.get_mut(&id).and_then(|guest| guest.display.waiting_flip(flip));
         // A flip that was lost meanwhile was told of.
-        let Some(waiting) = waiting else { return true };
+        let Some(waiting) = waiting else { return self.outbox.answer(promise, Ok(Vec::new())) };
         (waiting.paging, waiting.hopeless) = (false, waiting.hopeless || failed);
         if waiting.immediate {
-            waiting.token = Some(token);
+            waiting.promise = Some(promise);
+        } else {
+            self.outbox.answer(promise, Ok(Vec::new()));
         }
-        !waiting.immediate
     }
 
     /// `DXGK_INTERRUPT_CRTC_VSYNC`. An interrupt from another target than the preferred one does not count, unless that
     /// was the preferred one when the flip was on its way.
-    pub(crate) fn crtc_vsync(
-        &mut self,
-        id: GuestId,
-        (source, target): (u32, u32),
-        shown: Shown,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn crtc_vsync(&mut self, id: GuestId, (source, target): (u32, u32), shown: Shown) {
         let Some(guest) = self.guests.get(&id) else { return };
         let Some(state) = guest.display.source(source) else { return };
         if !state.counts(target, shown.flip) {
@@ -226,18 +151,12 @@ impl Kernel {
             tracing::warn!(guest = id.0, source, target, expected, "a VSYNC of another target");
             return;
         }
-        self.flip_shown(id, source, shown, effects);
+        self.flip_shown(id, source, shown);
     }
 
     /// The hardware shows a flip.
-    pub(crate) fn flip_shown(
-        &mut self,
-        id: GuestId,
-        source: u32,
-        shown: Shown,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn flip_shown(&mut self, id: GuestId, source: u32, shown: Shown) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
         if let Some(Err(error)) = access.guest.display.show(source, shown, &mut outcomes) {
             let UnexpectedFlip(flip) = error;
@@ -257,14 +176,9 @@ impl Kernel {
     }
 
     /// A monitor was plugged in or unplugged.
-    pub(crate) fn child_status_changed(
-        &mut self,
-        id: GuestId,
-        child: u32,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
-        let Ok(ddi) = access.display_ddi() else { return };
+    pub(crate) fn child_status_changed(&mut self, id: GuestId, child: u32) {
+        let Some(mut access) = self.access(id, 0) else { return };
+        let Ok(ddi) = display_ddi(access.miniport) else { return };
         let connected = has_monitor(access.guest, ddi, (id, child));
         let generation = access.guest.display.count_plug(child);
         if access.guest.is_open() {
@@ -284,9 +198,8 @@ impl Kernel {
         id: GuestId,
         source: u32,
         (kind, value): (InputKind, u64),
-        effects: &mut Vec<Effect>,
     ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+        let Some(mut access) = self.access(id, 0) else { return };
         // Nobody shows what the viewer saw.
         let Some(process) = access.guest.display.source(source).map(|of| of.owner()) else {
             return;
@@ -302,94 +215,12 @@ impl Kernel {
     }
 
     /// The hardware has let go of what was taken from it before a ticket.
-    pub(crate) fn display_quiesced(
-        &mut self,
-        id: GuestId,
-        ticket: DisplayTicket,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(mut access) = self.access(id, 0, effects) else { return };
+    pub(crate) fn display_quiesced(&mut self, id: GuestId, ticket: DisplayTicket) {
+        let Some(mut access) = self.access(id, 0) else { return };
         let mut outcomes = Outcomes::default();
-        for token in access.guest.display.quiesced(ticket, &mut outcomes) {
-            access.answer(token, Ok(Vec::new()));
+        for promise in access.guest.display.quiesced(ticket, &mut outcomes) {
+            access.answer(promise, Ok(Vec::new()));
         }
         access.finish_display(outcomes);
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// Tells of flips that ended, and lets surfaces go. Returns the ticket for those that the hardware may still read.
-    pub(crate) fn finish_display(&mut self, mut outcomes: Outcomes) -> Option<DisplayTicket> {
-        let Self { guest, miniport, .. } = self;
-        let ddi = miniport.display()?;
-        let ticket = guest.display.let_go(ddi, &mut outcomes);
-        let Outcomes { ended, released, .. } = outcomes;
-        for ended in ended {
-            self.end_flip(ended);
-        }
-        if !released.is_empty() {
-            // VidMm may move them again, and destroy them.
-            self.work.wake(Rule::Paging(self.guest_id));
-            self.work.wake(Rule::Terminations);
-        }
-        for surface in released {
-            self.release_surface(surface);
-        }
-        ticket
-    }
-
-    fn end_flip(&mut self, ended: Ended) {
-        self.guest.display.count(&ended);
-        let Ended { source, flip, outcome, count, time } = ended;
-        self.forget_flip_wait(flip.wait);
-        self.event(Event {
-            kind: EventKind::FLIPPED,
-            process: flip.primary.surface.process,
-            object: source.into(),
-            value: flip.primary.number,
-            cookie: count,
-            time,
-            outcome,
-            ..Event::new_zeroed()
-        });
-        if let Some(token) = flip.token {
-            self.answer(token, Ok(Vec::new()));
-        }
-    }
-
-    /// Ends the wait of a flip that no longer waits.
-    pub(crate) fn forget_flip_wait(&mut self, wait: Option<WaitId>) {
-        let Some(id) = wait else { return };
-        let Some(wait) = self.guest.fences.waits.remove(id) else { return };
-        let fences = self.forget_wait(id, wait);
-        if let Err(error) = self.satisfy_waits(fences, None) {
-            tracing::error!(guest = self.guest_id.0, %error, "a fence is missing");
-        }
-    }
-
-    /// A surface's allocation may move and be evicted again.
-    pub(crate) fn release_surface(&mut self, surface: Surface) {
-        let Surface { process, allocation, paged } = surface;
-        let Some(id) = paged else { return };
-        let vidmm = &mut self.guest.vidmm;
-        if let Err(error) = vidmm.unpin(id).and_then(|()| vidmm.evict(process, allocation, id)) {
-            tracing::error!(guest = self.guest_id.0, %allocation, %error, "a primary is missing");
-        }
-    }
-
-    /// A flip's fences have had their values, or never will.
-    pub(crate) fn flip_waited(&mut self, flip: u64, hopeless: bool) {
-        if let Some(flip) = self.guest.display.waiting_flip(FlipId(flip)) {
-            (flip.wait, flip.hopeless) = (None, flip.hopeless || hopeless);
-        }
-        self.work.wake(Rule::Display(self.guest_id));
-    }
-
-    /// Whether a display may read an allocation of the process.
-    pub(crate) fn is_displayed(&self, allocation: Handle) -> bool {
-        let process = self.process_id;
-        let is_it =
-            |surface: &Surface| surface.process == process && surface.allocation == allocation;
-        self.guest.display.needs(is_it)
     }
 }

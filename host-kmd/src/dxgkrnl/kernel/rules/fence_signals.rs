@@ -8,18 +8,13 @@ use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::hardware::{GlobalFence, GuestId};
-use crate::port::{CrossFenceId, Effect};
+use crate::port::CrossFenceId;
 use std::collections::BTreeMap;
 
 impl Kernel {
     /// Fences passed their MonitoredValues: the signaled ones, and any that `scan` covers. A fence may be gone by
     /// now, and another may have its slot: checking that one is harmless.
-    pub(crate) fn fences_signaled(
-        &mut self,
-        signaled: Vec<GlobalFence>,
-        scan: Scan,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn fences_signaled(&mut self, signaled: Vec<GlobalFence>, scan: Scan) {
         let mut fences: BTreeMap<_, Vec<_>> = BTreeMap::new();
         if scan.native || scan.monitored {
             let concerned = |guest: &Guest| guest.fences.concerned(scan);
@@ -29,11 +24,14 @@ impl Kernel {
             fences.entry(guest).or_default().push(slot);
         }
         for (guest, fences) in fences {
-            let Some(mut access) = self.access(guest, 0, effects) else { continue };
-            for fence in &fences {
-                access.tell_other_guests(*fence, false);
-            }
-            if let Err(error) = access.satisfy_waits(fences, None) {
+            let Some(mut access) = self.access(guest, 0) else { continue };
+            let checked = access.with_signals(|signals| {
+                for fence in &fences {
+                    signals.tell_other_guests(*fence, false);
+                }
+                signals.check(fences)
+            });
+            if let Err(error) = checked {
                 tracing::error!(guest = guest.0, %error, "a fence is missing");
             }
             if !access.guest.fences.has_optimized_interrupt() {
@@ -49,14 +47,13 @@ impl Kernel {
         guest: GuestId,
         fence: CrossFenceId,
         always: bool,
-        effects: &mut Vec<Effect>,
     ) {
-        let Some(mut access) = self.access(guest, 0, effects) else { return };
+        let Some(mut access) = self.access(guest, 0) else { return };
         let Some(slot) = access.guest.fences.view(fence) else { return };
-        if let Err(error) = access.notify_fence(slot, always) {
+        if let Err(error) = access.with_signals(|signals| signals.notify(slot, always)) {
             tracing::error!(guest = guest.0, %error, "a fence is missing");
         }
-        self.ensure_power(effects);
+        self.ensure_power();
         self.watch_engines();
     }
 }

@@ -2,19 +2,21 @@
 
 //! One file for each rule that spans several subsystems.
 
-pub(crate) mod agent;
+mod agent;
 mod compilation;
 pub(crate) mod connect;
-pub(crate) mod display;
-pub(crate) mod fence_log;
-pub(crate) mod fence_signals;
-pub(crate) mod gpu_power;
+mod contexts;
+mod display;
+mod fence_log;
+mod fence_signals;
+mod gpu_power;
 pub(crate) mod migration;
-pub(crate) mod paging;
-pub(crate) mod power;
-pub(crate) mod queue_loss;
-pub(crate) mod recovery;
-pub(crate) mod retirement;
-pub(crate) mod software_queue;
-pub(crate) mod submission;
-pub(crate) mod termination;
+mod paging;
+mod power;
+mod queue_loss;
+mod recovery;
+mod release;
+mod retirement;
+mod software_queue;
+mod submission;
+mod termination;

@@ -5,50 +5,37 @@
 //!
 //! Source: "BuildPagingBuffer" of the Windows KMD overview; "Allocation notification".
 
-use crate::ddi::paging::PAGING_VA_START;
 use crate::dxgkrnl::compute::compilations::Compilation;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::request::{Compiling, reply};
+use crate::dxgkrnl::kernel::request::Compiling;
 use crate::dxgkrnl::kernel::waiter::{Outcome, Waiter};
 use crate::dxgkrnl::kernel::work::Rule;
-use crate::dxgkrnl::memory::page_tables::make_page_tables;
 use crate::dxgkrnl::memory::paging::{Batch, PagingNode};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::IN_ERROR;
 use crate::dxgkrnl::queue::context::Suspension;
-use crate::hardware::{AddressSpaceId, GuestId, Reported as _, Segment};
-use crate::port::Effect;
-use crate::vidmm::pool::PageRange;
+use crate::hardware::{GuestId, Reported as _, Segment};
 use crate::vidmm::step::{Notice, Plan};
 use bellhop_protocol::event::{Event, EventKind};
-use bellhop_protocol::status::Status;
 use zerocopy::FromZeros;
 
 impl Kernel {
     /// Takes what VidMm has decided for a guest since the last call, and begins to carry it out. Answers the waiter
     /// when that is done.
-    pub(crate) fn begin_paging(
-        &mut self,
-        id: GuestId,
-        requester: u32,
-        waiter: Option<Waiter>,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn begin_paging(&mut self, id: GuestId, requester: u32, waiter: Option<Waiter>) {
         let Some(guest) = self.guests.get_mut(&id) else { return };
         let Plan { steps, mut held, mut concerned, freed, notices } = guest.vidmm.take_plan();
         for notice in notices {
             match notice {
-                Notice::Trim { process, bytes } => effects.push(Effect::Event {
-                    guest: id,
-                    event: Event {
+                Notice::Trim { process, bytes } => self.outbox.event(
+                    id,
+                    Event {
                         kind: EventKind::TRIM_RESIDENCY,
                         process,
                         value: bytes,
                         ..Event::new_zeroed()
                     },
-                }),
+                ),
                 // When the work is done, the kernel decides whether the process resumes.
                 Notice::Suspend(process) | Notice::Resume(process) => {
                     held.insert(process);
@@ -62,7 +49,7 @@ impl Kernel {
             concerned.insert(requester);
         }
         for process in &held {
-            self.hold(id, *process, effects);
+            self.hold(id, *process);
         }
         // After the contexts have left the run list.
         let ticket = (!held.is_empty()).then(|| self.hardware.quiesce(Some(id)));
@@ -74,37 +61,37 @@ impl Kernel {
     }
 
     /// Suspends a process's contexts until [`Self::unhold`].
-    fn hold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
-        let Some(mut access) = self.access(guest, process, effects) else { return };
+    fn hold(&mut self, guest: GuestId, process: u32) {
+        let Some(mut access) = self.access(guest, process) else { return };
         let Ok(state) = access.process() else { return };
         state.hold();
-        self.each_context_of(guest, process, effects, |access, context| {
+        self.each_context_of(guest, process, |access, context| {
             access.suspend_context(context, Suspension::MEMORY)
         });
     }
 
-    fn unhold(&mut self, guest: GuestId, process: u32, effects: &mut Vec<Effect>) {
-        let Some(mut access) = self.access(guest, process, effects) else { return };
+    fn unhold(&mut self, guest: GuestId, process: u32) {
+        let Some(mut access) = self.access(guest, process) else { return };
         let Ok(state) = access.process() else { return };
         state.unhold();
         if !access.is_held() {
-            self.each_context_of(guest, process, effects, |access, context| {
+            self.each_context_of(guest, process, |access, context| {
                 access.resume_context(context, Suspension::MEMORY)
             });
         }
     }
 
     /// Begins what VidMm has newly decided for a guest, and continues the guest's paging as far as engines have come.
-    pub(crate) fn continue_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_paging(&mut self, id: GuestId) {
         loop {
             if self.guests.get(&id).is_none_or(|guest| guest.is_detaching()) {
                 break;
             }
-            self.begin_paging(id, 0, None, effects);
-            self.submit_paging(id, effects);
+            self.begin_paging(id, 0, None);
+            self.submit_paging(id);
             let Some(guest) = self.guests.get_mut(&id) else { break };
             let Some(work) = guest.paging.take_ended() else { break };
-            self.finish_paging(id, work, effects);
+            self.finish_paging(id, work);
             // Retirements and D3 may wait for this work.
             self.work.wake(Rule::Retirements);
             self.work.wake(Rule::PowerDown);
@@ -116,10 +103,10 @@ impl Kernel {
     }
 
     /// A batch of paging is done.
-    fn finish_paging(&mut self, id: GuestId, work: Batch<Waiter>, effects: &mut Vec<Effect>) {
+    fn finish_paging(&mut self, id: GuestId, work: Batch<Waiter>) {
         if work.failed {
             for process in &work.concerned {
-                self.each_context_of(id, *process, effects, |access, context| {
+                self.each_context_of(id, *process, |access, context| {
                     access.lose_context(context, IN_ERROR);
                     Ok(())
                 });
@@ -133,48 +120,39 @@ impl Kernel {
             }
         }
         for process in work.held {
-            self.unhold(id, process, effects);
+            self.unhold(id, process);
         }
-        if let Some(Waiter { token, outcome }) = work.waiter {
-            let result = match (outcome, work.failed) {
-                (Outcome::Reply(body), false) => Ok(body),
-                (Outcome::Reply(_), true) => Err(RequestError::PagingFailed),
-                (Outcome::Compile(deferred), failed) => {
-                    match self.compile_deferred(id, *deferred, failed, effects) {
-                        Ok((compiling, process)) => {
-                            let Compiling { space, kernel, device } = compiling;
-                            let compilation = Compilation { guest: id, process, device, token };
-                            self.compilations.begin(space, kernel, compilation);
-                            return;
-                        }
-                        Err(error) => Err(error),
-                    }
-                }
-                (Outcome::Flip(flip), failed) => {
-                    if !self.flip_paged(id, (flip, token), failed) {
-                        return;
-                    }
-                    Ok(Vec::new())
-                }
-                (Outcome::Submit(deferred), failed) => {
-                    self.submit_deferred(id, deferred, failed, effects)
-                }
-            };
-            let reply = match result {
-                Ok(body) => reply(Status::SUCCESS, 0, &body),
-                Err(error) => reply(error.status(), error.detail(), &[]),
-            };
-            effects.push(Effect::Reply { guest: id, token, reply });
+        if let Some(waiter) = work.waiter {
+            self.go_on_after_paging(id, waiter, work.failed);
         }
     }
 
+    /// Answers a request that waited for paging, or begins what it waited for.
+    fn go_on_after_paging(&mut self, id: GuestId, waiter: Waiter, failed: bool) {
+        let Waiter { promise, outcome } = waiter;
+        let answer = match outcome {
+            Outcome::Reply(_) if failed => Err(RequestError::PagingFailed),
+            Outcome::Reply(body) => Ok(body),
+            Outcome::Compile(deferred) => match self.compile_deferred(id, *deferred, failed) {
+                Ok((Compiling { space, kernel, device }, process)) => {
+                    let compilation = Compilation { guest: id, process, device, promise };
+                    return self.compilations.begin(space, kernel, compilation);
+                }
+                Err(error) => Err(error),
+            },
+            Outcome::Flip(flip) => return self.flip_paged(id, (flip, promise), failed),
+            Outcome::Submit(deferred) => self.submit_deferred(id, deferred, failed),
+        };
+        self.outbox.answer(promise, answer);
+    }
+
     /// Builds and submits paging buffers, as far as engines and hardware allow.
-    fn submit_paging(&mut self, id: GuestId, effects: &mut Vec<Effect>) {
+    fn submit_paging(&mut self, id: GuestId) {
         if self.guests.get(&id).is_none_or(|guest| !guest.paging.is_pending()) {
             return;
         }
         if self.is_without_power() {
-            self.ensure_power(effects);
+            self.ensure_power();
         }
         // Memory of a GPU in D3 may be paged in.
         self.power_needed_gpus();
@@ -190,36 +168,5 @@ impl Kernel {
                 wake: &mut |node, miniport| power.wake_engine(node, miniport),
             },
         );
-    }
-
-    /// Whether the paging of any guest is under way. Detaching guests do not count.
-    pub(crate) fn is_paging(&self) -> bool {
-        let is_busy = |guest: &Guest| guest.paging.is_busy() && !guest.is_detaching();
-        self.paging.iter().any(|guest| self.guests.get(guest).is_some_and(is_busy))
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// Creates the page tables for a range of an address space of the guest.
-    pub(crate) fn make_page_tables(
-        &mut self,
-        space: AddressSpaceId,
-        range: PageRange,
-    ) -> Result<(), RequestError> {
-        Ok(make_page_tables(self.miniport, self.guest_id, space, range)?)
-    }
-
-    /// Creates the page tables of the paging process's GPU VA space, which has `length` bytes.
-    pub(crate) fn make_window_tables(&mut self, length: u64) -> Result<(), RequestError> {
-        let system = self.guest.system()?;
-        let range = PageRange { start: PAGING_VA_START, length };
-        self.make_page_tables(system.address_space, range)
-    }
-
-    /// Whether the process's contexts are suspended because of its memory.
-    pub(crate) fn is_held(&mut self) -> bool {
-        let process = self.process_id;
-        self.process().is_ok_and(|process| process.is_held())
-            || self.guest.vidmm.is_suspended(process)
     }
 }

@@ -1,88 +1,68 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A fault loses a queue: its doorbell is aborted, its held work is dropped, and its progress fence is permanently
-//! signaled.
+//! A fault loses a queue; a hang loses a context, or all contexts on a GPU; what is done to a guest puts its devices in
+//! error.
 //!
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"; native
 //! GPU fence object, "AlwaysSignaled".
 
-use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::queue_span::queue_span;
-use crate::dxgkrnl::kernel::work::Rule;
-use crate::dxgkrnl::queue::context::{Context, Suspension};
-use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
-use crate::hardware::{Fault, HwQueueId, Reported};
-use crate::port::Effect;
-use bellhop_protocol::control::Handle;
-use bellhop_protocol::event::{Event, EventKind};
-use zerocopy::FromZeros;
+use crate::dxgkrnl::object::device::Failing;
+use crate::dxgkrnl::queue::context::Context;
+use crate::dxgkrnl::queue::hw_queue::HwQueue;
+use crate::hardware::{Fault, GpuOrdinal, GuestId, HwQueueId};
 
 impl Kernel {
     /// A queue faulted: aborts its doorbell and tells the guest. Other queues are not affected. Source: user-mode
     /// work submission, "Residency model of doorbell memory and ring buffer allocations", device-lost scenarios.
-    pub(crate) fn hw_queue_fault(
-        &mut self,
-        id: HwQueueId,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn hw_queue_fault(&mut self, id: HwQueueId, fault: Fault) {
         // The queue may be gone by now.
         let Some(owner) = self.queues.get(&id).copied() else { return };
-        if let Some(mut access) = self.access(owner.guest, owner.process, effects) {
+        self.for_process(owner.guest, owner.process, |access| {
             access.lose_queue(owner.handle, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(owner.guest, given_up);
-        }
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// Suspends a context permanently, and puts all its queues in error.
-    pub(crate) fn lose_context(&mut self, handle: Handle, fault: Fault) {
-        if let Err(error) = self.suspend_context(handle, Suspension::ERROR) {
-            tracing::error!(guest = self.guest_id.0, context = %handle, %error, "a context is missing");
-        }
-        let Ok(context) = self.get::<Context>(handle) else { return };
-        for queue in context.hw_queues().clone() {
-            self.lose_queue(queue, fault);
-        }
-    }
-
-    /// Puts a queue in error: aborts its doorbell and tells the guest, once. Makes its progress fence permanently
-    /// signaled, so that no CPU and no engine waits for it.
-    ///
-    /// Source: native GPU fence object, "AlwaysSignaled".
-    pub(crate) fn lose_queue(&mut self, handle: Handle, fault: Fault) {
-        let (guest, process) = (self.guest_id, self.process_id);
-        let Ok(queue) = self.get_mut::<HwQueue>(handle) else { return };
-        let QueueIdentity { id, context, progress_fence, .. } = queue.identity();
-        let Some((in_flight, mut software)) = queue.lose() else { return };
-        self.hardware.lose_hw_queue(id).reported();
-        // Terminations no longer wait for this queue.
-        self.work.wake(Rule::Terminations);
-        self.abandon_software_queue(&mut software);
-        self.submissions.forget(id);
-        self.give_up_in_flight(in_flight);
-        // The guest knows the queue of a node context by its context.
-        let submits_to_node =
-            self.get::<Context>(context).is_ok_and(|context| context.node_submission().is_some());
-        let object = if submits_to_node { context } else { handle };
-        // At level debug, because a guest can trigger this at will.
-        tracing::debug!(parent: &queue_span(process, handle), guest = guest.0, ?fault, "HW queue lost");
-        self.disconnect(id, DisconnectReason::Abort);
-        self.event(Event {
-            kind: EventKind::HW_QUEUE_ERROR,
-            process,
-            object: object.0,
-            value: fault.address,
-            cookie: fault.read_pointer,
-            reason: fault.reason,
-            opcode: fault.opcode,
-            context: context.0,
-            ..Event::new_zeroed()
         });
-        self.signal_always(progress_fence);
+    }
+
+    /// All guests lose their contexts on a GPU.
+    pub(crate) fn lose_contexts_on(&mut self, gpu: GpuOrdinal, fault: Fault) {
+        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
+            self.lose_contexts_of_guest_on(guest, gpu, fault);
+        }
+    }
+
+    /// A guest loses its contexts on a GPU.
+    pub(crate) fn lose_contexts_of_guest_on(
+        &mut self,
+        guest: GuestId,
+        gpu: GpuOrdinal,
+        fault: Fault,
+    ) {
+        let nodes = self.tdr.engines_of(gpu);
+        self.each_context_of_guest(guest, |access, context| {
+            if nodes.contains(&access.get::<Context>(context)?.node()) {
+                access.lose_context(context, fault);
+            }
+            Ok(())
+        });
+    }
+
+    /// Loses the context of a hung queue, with all its queues.
+    pub(crate) fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault) {
+        let Some(owner) = self.queues.get(&queue).copied() else { return };
+        self.for_process(owner.guest, owner.process, |access| {
+            if let Ok(queue) = access.get::<HwQueue>(owner.handle) {
+                access.lose_context(queue.context(), fault);
+            }
+        });
+    }
+
+    /// Puts all current devices of a guest in error.
+    pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault) {
+        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
+        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
+            self.for_process(guest, process, |access| {
+                access.fail_process(fault, Failing::WithItsGuest);
+            });
+        }
     }
 }

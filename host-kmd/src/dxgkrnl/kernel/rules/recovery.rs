@@ -8,16 +8,14 @@
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
-use crate::dxgkrnl::object::device::Failing;
 use crate::dxgkrnl::object::faults::{ADAPTER_RESET, IN_ERROR};
 use crate::dxgkrnl::queue::context::Context;
-use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueOwner};
 use crate::dxgkrnl::recovery::tdr::{Escalation, Guilty, Hang, Recovered};
 use crate::hardware::{EngineProgress, Fault, GpuOrdinal, GuestId, HwQueueId};
-use crate::port::Effect;
 use bellhop_protocol::control::agent::RecoveryKind;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
+use tracing::Span;
 
 impl Kernel {
     /// An input may wake an engine: schedules a check of the engines. Checks continue while an engine is awake, or in
@@ -27,9 +25,9 @@ impl Kernel {
     }
 
     /// Checks the engines and takes the next steps of recoveries, if they are due.
-    pub(crate) fn continue_recoveries(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_recoveries(&mut self) {
         if self.tdr.is_look_due(self.now) {
-            self.look_at_engines(effects);
+            self.look_at_engines();
         }
         for node in 0..self.miniport.node_count() {
             if self.tdr.is_step_late(node, self.now) {
@@ -43,21 +41,21 @@ impl Kernel {
                     self.miniport.reset_engine(node);
                 }
                 Some(Escalation::ResetAdapter(gpu, hang)) => {
-                    self.reset_adapter((node, gpu), hang, effects);
+                    self.reset_adapter((node, gpu), hang);
                 }
-                Some(Escalation::CutOff(hang)) => self.cut_off(node, hang, effects),
+                Some(Escalation::CutOff(hang)) => self.cut_off(node, hang),
                 None => {}
             }
         }
     }
 
     /// Finds turns that do not end, and engines that have had no work for as long as a turn may take.
-    fn look_at_engines(&mut self, effects: &mut Vec<Effect>) {
+    fn look_at_engines(&mut self) {
         let mut looks_again = false;
         for node in 0..self.miniport.node_count() {
             let progress = self.see_standing(node);
             self.look_for_hang(node, progress);
-            looks_again |= self.look_for_idleness(node, progress, effects);
+            looks_again |= self.look_for_idleness(node, progress);
         }
         let next = looks_again.then(|| self.now.saturating_add(self.timeout / 2));
         self.tdr.look_next(next);
@@ -82,7 +80,7 @@ impl Kernel {
 
     /// An engine does not reset because it stands in memory of the guest that hung: its VMM keeps that from it. That
     /// guest loses its devices, and nobody else anything. The recovery ends when the engine is back.
-    fn cut_off(&mut self, node: u32, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+    fn cut_off(&mut self, node: u32, Hang { guilty, fault }: Hang) {
         let (guest, span) = self.hang_span(guilty);
         let Some(guest) = guest else { return };
         tracing::error!(
@@ -93,9 +91,9 @@ impl Kernel {
              the engine goes on when the VMM lets it"
         );
         if let Guilty::Queue(queue) = guilty {
-            self.lose_context_of(queue, fault, effects);
+            self.lose_context_of(queue, fault);
         }
-        self.fail_guest(guest, IN_ERROR, effects);
+        self.fail_guest(guest, IN_ERROR);
     }
 
     fn look_for_hang(&mut self, node: u32, progress: EngineProgress) {
@@ -121,12 +119,7 @@ impl Kernel {
     /// or an awake engine signals.
     ///
     /// Source: user-mode work submission, "Engine F-state transitions".
-    fn look_for_idleness(
-        &mut self,
-        node: u32,
-        progress: EngineProgress,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
+    fn look_for_idleness(&mut self, node: u32, progress: EngineProgress) -> bool {
         let runs = |context: &Context| context.state().is_running();
         let mut queues = self.queues.iter().filter(|(_, owner)| owner.node == node);
         let sleeps = progress.is_asleep && self.power.is_in_f0(node);
@@ -134,7 +127,7 @@ impl Kernel {
         let turns = is_idle.then_some(progress.turns);
         if self.tdr.see_idleness(node, turns, self.now, self.timeout) {
             tracing::debug!(node, "an engine that has had nothing to do goes to F1");
-            self.power_down_engine(node, effects);
+            self.power_down_engine(node);
         }
         if is_idle { self.power.is_in_f0(node) } else { !progress.is_asleep }
     }
@@ -171,77 +164,43 @@ impl Kernel {
 
     /// Resets the GPU of a node: all guests lose all work in flight there. Without a chain that is all their work, and
     /// their devices are in error. In a chain they lose the contexts on that GPU. Its displays begin anew.
-    fn reset_adapter(
-        &mut self,
-        (node, gpu): (u32, GpuOrdinal),
-        Hang { guilty, fault }: Hang,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn reset_adapter(&mut self, (node, gpu): (u32, GpuOrdinal), Hang { guilty, fault }: Hang) {
         let (guest, span) = self.hang_span(guilty);
         let guest = guest.map(|guest| guest.0);
         tracing::error!(parent: &span, guest, "hang: the engine did not reset; resetting the adapter");
         self.miniport.reset_from_timeout(node);
         // The guilty queue first, so that its guest learns of the hang; the other queues report the reset.
         if let Guilty::Queue(queue) = guilty {
-            self.lose_context_of(queue, fault, effects);
+            self.lose_context_of(queue, fault);
         }
         if self.tdr.is_chain() {
-            self.lose_contexts_on(gpu, ADAPTER_RESET, effects);
+            self.lose_contexts_on(gpu, ADAPTER_RESET);
         }
         for guest in self.guests.keys().copied().collect::<Vec<_>>() {
             if !self.tdr.is_chain() {
-                self.fail_guest(guest, ADAPTER_RESET, effects);
+                self.fail_guest(guest, ADAPTER_RESET);
             }
-            self.reset_display((guest, gpu), effects);
+            self.reset_display((guest, gpu));
             let of_a_chain = self.tdr.is_chain().then_some(node);
-            self.tell_recovery(guest, RecoveryKind::ADAPTER, of_a_chain, effects);
+            self.tell_recovery(guest, RecoveryKind::ADAPTER, of_a_chain);
         }
-    }
-
-    /// All guests lose their contexts on a GPU.
-    pub(crate) fn lose_contexts_on(
-        &mut self,
-        gpu: GpuOrdinal,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
-        for guest in self.guests.keys().copied().collect::<Vec<_>>() {
-            self.lose_contexts_of_guest_on(guest, gpu, fault, effects);
-        }
-    }
-
-    /// A guest loses its contexts on a GPU.
-    pub(crate) fn lose_contexts_of_guest_on(
-        &mut self,
-        guest: GuestId,
-        gpu: GpuOrdinal,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) {
-        let nodes = self.tdr.engines_of(gpu);
-        self.each_context_of_guest(guest, effects, |access, context| {
-            if nodes.contains(&access.get::<Context>(context)?.node()) {
-                access.lose_context(context, fault);
-            }
-            Ok(())
-        });
     }
 
     /// `DXGK_INTERRUPT_DMA_PREEMPTED`.
-    pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64, effects: &mut Vec<Effect>) {
+    pub(crate) fn dma_preempted(&mut self, node: u32, fence: u64) {
         if let Some(hang) = self.tdr.preempted(node, fence) {
-            self.tell_guilty(hang.guilty, RecoveryKind::QUEUE, node, effects);
-            self.punish(hang, effects);
+            self.tell_guilty(hang.guilty, RecoveryKind::QUEUE, node);
+            self.punish(hang);
         }
     }
 
     /// An engine was reset.
-    pub(crate) fn engine_was_reset(&mut self, node: u32, effects: &mut Vec<Effect>) {
+    pub(crate) fn engine_was_reset(&mut self, node: u32) {
         match self.tdr.engine_was_reset(node) {
             Recovered::Nothing => {}
             Recovered::Engine(hang) => {
-                self.tell_guilty(hang.guilty, RecoveryKind::ENGINE, node, effects);
-                self.punish(hang, effects);
+                self.tell_guilty(hang.guilty, RecoveryKind::ENGINE, node);
+                self.punish(hang);
             }
             Recovered::Adapter(guilty, ended) => {
                 tracing::warn!("the adapter was reset");
@@ -252,35 +211,29 @@ impl Kernel {
                     }
                 }
                 if let Guilty::Queue(queue) = guilty {
-                    self.blame(queue, effects);
+                    self.blame(queue);
                 }
             }
         }
     }
 
     /// Tells the agent of the guest that hung.
-    fn tell_guilty(
-        &mut self,
-        guilty: Guilty,
-        kind: RecoveryKind,
-        node: u32,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn tell_guilty(&mut self, guilty: Guilty, kind: RecoveryKind, node: u32) {
         let guest = match guilty {
             Guilty::Queue(queue) => self.queues.get(&queue).map(|owner| owner.guest),
             Guilty::Paging(guest, _) => Some(guest),
         };
         if let Some(guest) = guest {
-            self.tell_recovery(guest, kind, Some(node), effects);
+            self.tell_recovery(guest, kind, Some(node));
         }
     }
 
     /// A hung engine is back: the guilty context is lost, or the paging buffer abandoned.
-    fn punish(&mut self, Hang { guilty, fault }: Hang, effects: &mut Vec<Effect>) {
+    fn punish(&mut self, Hang { guilty, fault }: Hang) {
         match guilty {
             Guilty::Queue(queue) => {
-                self.lose_context_of(queue, fault, effects);
-                self.blame(queue, effects);
+                self.lose_context_of(queue, fault);
+                self.blame(queue);
             }
             Guilty::Paging(guest, fence) => self.abandon_paging(guest, fence),
         }
@@ -293,21 +246,8 @@ impl Kernel {
         }
     }
 
-    /// Loses the context of a hung queue, with all its queues.
-    fn lose_context_of(&mut self, queue: HwQueueId, fault: Fault, effects: &mut Vec<Effect>) {
-        if let Some(QueueOwner { guest, process, handle, .. }) = self.queues.get(&queue).copied()
-            && let Some(mut access) = self.access(guest, process, effects)
-            && let Ok(queue) = access.get::<HwQueue>(handle)
-        {
-            let context = queue.context();
-            access.lose_context(context, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
-        }
-    }
-
     /// Counts a hang against the guest that owns the queue. One hang too many puts the guest's devices in error.
-    fn blame(&mut self, guilty: HwQueueId, effects: &mut Vec<Effect>) {
+    fn blame(&mut self, guilty: HwQueueId) {
         let Some(owner) = self.queues.get(&guilty).map(|owner| owner.guest) else { return };
         let (now, policy) = (self.now, self.tdr.policy());
         let Some(guest) = self.guests.get_mut(&owner) else { return };
@@ -318,18 +258,18 @@ impl Kernel {
                 policy.limit_count,
                 policy.limit_time
             );
-            self.fail_guest(owner, IN_ERROR, effects);
+            self.fail_guest(owner, IN_ERROR);
         }
     }
 
-    /// Puts all current devices of a guest in error.
-    pub(crate) fn fail_guest(&mut self, guest: GuestId, fault: Fault, effects: &mut Vec<Effect>) {
-        let processes = self.guests.get(&guest).map(|guest| guest.processes.keys().copied());
-        for process in processes.into_iter().flatten().collect::<Vec<_>>() {
-            let Some(mut access) = self.access(guest, process, effects) else { continue };
-            access.fail_process(fault, Failing::WithItsGuest);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
+    /// The guest that caused a hang, and the span of the queue that hung. Paging has no queue of the guest, so no
+    /// span.
+    fn hang_span(&self, guilty: Guilty) -> (Option<GuestId>, Span) {
+        match guilty {
+            Guilty::Queue(queue) => self.queues.get(&queue).map_or((None, Span::none()), |owner| {
+                (Some(owner.guest), queue_span(owner.process, owner.handle))
+            }),
+            Guilty::Paging(guest, _) => (Some(guest), Span::none()),
         }
     }
 }

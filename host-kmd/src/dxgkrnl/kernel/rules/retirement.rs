@@ -8,28 +8,17 @@
 //! is answered. All destruction goes through here.
 
 use crate::ddi::paging::APERTURE_START;
-use crate::dxgkrnl::fence::cross::current_value;
-use crate::dxgkrnl::fence::scan::Scan;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::guest::Guest;
-use crate::dxgkrnl::kernel::request::reply;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::work::Rule;
-use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::memory::page_tables::invalidate_entries;
 use crate::dxgkrnl::object::completion::Completion;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
-use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::recovery::retirement::Retirement;
-use crate::hardware::{FENCE_LOGS_SIZE, GlobalFence, GuestId, PhysicalAddress, Reported as _};
+use crate::hardware::GuestId;
 use crate::port::{CommandError, Effect};
 use crate::vidmm::pool::PageRange;
-use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::control::gpu_va::GPU_VA_END;
-use bellhop_protocol::fence_log::FenceLogType;
-use bellhop_protocol::status::Status;
-use std::collections::BTreeMap;
 
 impl Kernel {
     /// Makes engines forget `resources`. Afterwards it frees the resources and reports `completion`.
@@ -68,53 +57,21 @@ impl Kernel {
         }
     }
 
-    /// Frees the resources that every engine has forgotten.
-    pub(crate) fn release_retired(&mut self, effects: &mut Vec<Effect>) {
-        let has_finished = |guests: &BTreeMap<GuestId, Guest>, id: GuestId, works: u64| {
-            guests.get(&id).is_none_or(|guest| guest.paging.has_finished(works))
-        };
-        while let Some(retirement) = self
-            .retirements
-            .take_passed(&self.quiesced, |guest, works| has_finished(&self.guests, guest, works))
-        {
-            let guest = retirement.guest;
-            let mut fences = Vec::new();
-            for resource in retirement.resources {
-                match resource {
-                    Resource::FenceName(slot) => fences.push(GlobalFence { guest, slot }),
-                    resource => self.release(guest, resource),
-                }
-            }
-            if !fences.is_empty() {
-                self.fences_signaled(fences, Scan::default(), effects);
-            }
-            self.work.wake(Rule::Paging(guest));
-            self.complete(guest, retirement.completion, Ok(()), effects);
-        }
-    }
-
     /// Tells the requester how its request ended.
     pub(crate) fn complete(
         &mut self,
         guest: GuestId,
         completion: Completion,
         result: Result<(), RequestError>,
-        effects: &mut Vec<Effect>,
     ) {
         match completion {
             Completion::Nothing => {}
-            Completion::Reply(token) => {
-                if self.guests.get(&guest).is_some_and(|guest| !guest.is_detaching()) {
-                    let reply = match result {
-                        Ok(()) => reply(Status::SUCCESS, 0, &[]),
-                        Err(error) => reply(error.status(), error.detail(), &[]),
-                    };
-                    effects.push(Effect::Reply { guest, token, reply });
-                }
+            Completion::Reply(promise) => {
+                self.outbox.answer(promise, result.map(|()| Vec::new()));
             }
             Completion::Command(token) => {
                 let result = result.map_err(|error| CommandError(error.to_string()));
-                effects.push(Effect::CommandDone { token, result });
+                self.outbox.tell(Effect::CommandDone { token, result });
             }
             Completion::Detached => {
                 if let Some(state) = self.guests.remove(&guest)
@@ -124,74 +81,24 @@ impl Kernel {
                     debug_assert!(false, "a guest left something behind");
                 }
                 self.callbacks.doorbells.forget_guest(guest);
-                effects.push(Effect::Detached { guest });
+                self.outbox.tell(Effect::Detached { guest });
             }
         }
     }
 
-    fn release(&mut self, guest_id: GuestId, resource: Resource) {
-        // The last retirement of a guest removes the guest.
-        let Some(guest) = self.guests.get_mut(&guest_id) else { return };
-        match resource {
-            Resource::LocalMemory { process, range } => {
-                guest.vidmm.give_back_pinned(process, range);
-            }
-            Resource::GpuVa { process, range, .. } => {
-                if range.start < GPU_VA_END {
-                    guest.quotas.refund(Limited::Mappings, 1);
-                    guest.quotas.refund(Limited::MappedBytes, range.length);
-                }
-                if let Some(process) = guest.processes.get_mut(&process) {
-                    process.gpu_va.give_back(range);
-                }
-            }
-            Resource::Aperture(range) => guest.aperture.give_back(range),
-            // The caller checks the fence.
-            Resource::FenceName(_) => {}
-            Resource::FenceLogs(slot) => {
-                // All memory of a detaching guest is freed anyway.
-                if !guest.is_detaching() {
-                    let start = guest.fences.storage().log(slot, FenceLogType::WAITS);
-                    let (segment, offset) = (start.segment, start.address);
-                    self.hardware
-                        .zero_memory(guest_id, segment, offset, FENCE_LOGS_SIZE)
-                        .reported();
-                }
-            }
-            Resource::FenceSlot(slot) => {
-                // The next process must not see these values.
-                for page in guest.fences.free_slot(slot) {
-                    self.hardware
-                        .zero_memory(guest_id, page.segment, page.address, PAGE_SIZE)
-                        .reported();
-                }
-            }
-            Resource::CrossFence(id) => {
-                guest.quotas.refund(Limited::CrossAdapterFences, 1);
-                if self.cross_fences.forget(id) {
-                    let PhysicalAddress { segment, address } = current_value(id);
-                    self.hardware.zero_memory(guest_id, segment, address, PAGE_SIZE).reported();
-                }
-            }
-            Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),
-            Resource::DoorbellReferences { process, hw_queue, allocations } => {
-                // Any of the three may already be gone with its context or device.
-                if let Ok(queue) = guest.handles.get_mut::<HwQueue>(process, hw_queue) {
-                    queue.set_doorbell(None);
-                }
-                for handle in allocations {
-                    if let Ok(allocation) = guest.handles.get_mut::<Allocation>(process, handle) {
-                        allocation.drop_doorbell();
-                    }
-                }
-            }
-            Resource::Submissions { process, holds } => guest.release_holds(process, &holds),
-            Resource::SystemContext(space) => self.miniport.destroy_process(space),
-            Resource::Process { process, space } => {
-                self.miniport.destroy_process(space);
-                self.process_ids.give_back(process);
-                guest.quotas.refund(Limited::Processes, 1);
-            }
+    /// Does something for a process, and retires what that gives up. `None` if there is no such guest.
+    pub(crate) fn for_process<T>(
+        &mut self,
+        guest: GuestId,
+        process: u32,
+        act: impl FnOnce(&mut ProcessAccess<'_>) -> T,
+    ) -> Option<T> {
+        let mut access = self.access(guest, process)?;
+        let result = act(&mut access);
+        let given_up = access.into_given_up();
+        if !given_up.is_empty() {
+            self.retire(guest, given_up, Completion::Nothing);
         }
+        Some(result)
     }
 }

@@ -14,42 +14,22 @@
 //!
 //! Source: user-mode work submission, "Normal and abnormal process termination".
 
-use crate::dxgkrnl::doorbell::state::DisconnectReason;
 use crate::dxgkrnl::kernel::Kernel;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
-use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::actions::flips::is_shown;
+use crate::dxgkrnl::kernel::actions::targets::is_drained;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
-use crate::dxgkrnl::kernel::rules::display::is_shown;
 use crate::dxgkrnl::kernel::waiter::Outcome;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
-use crate::dxgkrnl::object::device::{Device, Failing};
-use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::IN_ERROR;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::context::{Context, Suspension};
-use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
+use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::recovery::termination::{Drain, Ending, Phase, Progress};
-use crate::hardware::{Fault, GuestId, Hardware, Reported as _, Ticket};
-use crate::port::Effect;
-use bellhop_protocol::control::Handle;
+use crate::hardware::{Fault, GuestId, Reported as _, Ticket};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
-
-/// Whether a queue has done all its work, or is lost. A kernel-mode submission is work until the hardware has done it,
-/// whatever value its progress fence has by then; so is what its software queue holds.
-fn is_drained(
-    guest: &Guest,
-    hardware: &dyn Hardware,
-    (id, process): (GuestId, u32),
-    wait: Drain,
-) -> bool {
-    let Ok(queue) = guest.handles.get::<HwQueue>(process, wait.queue) else { return true };
-    let has_done_it =
-        hardware.fence_value(id, wait.slot).reported() >= wait.value && queue.is_idle();
-    queue.is_in_error() || has_done_it && !queue.held().has_work()
-}
 
 impl Kernel {
     /// Begins a termination.
@@ -59,43 +39,34 @@ impl Kernel {
         target: Target,
         manner: Manner,
         completion: Completion,
-        effects: &mut Vec<Effect>,
     ) {
-        self.take_display((guest, process), target, effects);
-        self.take_agent((guest, process), target, effects);
-        if let Some(mut access) = self.access(guest, process, effects) {
+        self.take_display((guest, process), target);
+        self.take_agent((guest, process), target);
+        if let Some(mut access) = self.access(guest, process) {
             access.begin_termination(target);
         }
         let phase = match manner {
             Manner::Normal => {
-                let Some(mut access) = self.access(guest, process, effects) else { return };
+                let Some(mut access) = self.access(guest, process) else { return };
                 let waits = access.begin_drain(target);
-                self.have_engines_look(guest, process, &waits, effects);
+                self.have_engines_look(guest, process, &waits);
                 Phase::Draining { waits, deadline: self.now.saturating_add(self.timeout) }
             }
-            Manner::Abnormal => {
-                Phase::Preempting(self.lose(guest, process, target, IN_ERROR, effects))
-            }
+            Manner::Abnormal => Phase::Preempting(self.lose(guest, process, target, IN_ERROR)),
         };
         tracing::debug!(guest = guest.0, process, ?target, ?manner, ?phase, "ending");
-        self.terminations.begin(Ending { guest, process, target, completion }, phase);
+        self.terminations.begin(Ending { guest, process, target }, completion, phase);
         self.work.wake(Rule::Terminations);
     }
 
     /// Powers engines and makes them look at queues. They have not seen what a guest wrote into a ring after its
     /// doorbell was disconnected, and the guest cannot reconnect that doorbell.
-    fn have_engines_look(
-        &mut self,
-        guest: GuestId,
-        process: u32,
-        waits: &[Drain],
-        effects: &mut Vec<Effect>,
-    ) {
+    fn have_engines_look(&mut self, guest: GuestId, process: u32, waits: &[Drain]) {
         if waits.is_empty() {
             return;
         }
-        self.ensure_power(effects);
-        let Some(mut access) = self.access(guest, process, effects) else { return };
+        self.ensure_power();
+        let Some(mut access) = self.access(guest, process) else { return };
         for wait in waits {
             if let Err(error) = access.have_engine_look(wait.queue) {
                 let span = queue_span(process, wait.queue);
@@ -106,38 +77,29 @@ impl Kernel {
 
     /// Takes the target off the run list, and reports its queues as lost. Engines have left them when the ticket has
     /// passed.
-    fn lose(
-        &mut self,
-        guest: GuestId,
-        process: u32,
-        target: Target,
-        fault: Fault,
-        effects: &mut Vec<Effect>,
-    ) -> Ticket {
+    fn lose(&mut self, guest: GuestId, process: u32, target: Target, fault: Fault) -> Ticket {
         if target == Target::Guest {
-            self.fail_guest(guest, fault, effects);
+            self.fail_guest(guest, fault);
             if let Some(Ok(system)) = self.guests.get(&guest).map(|guest| guest.system()) {
                 self.miniport.suspend_context(&[system.hw_queue]).reported();
             }
-        } else if let Some(mut access) = self.access(guest, process, effects) {
-            access.lose_target(target, fault);
-            let given_up = access.into_given_up();
-            self.retire_given_up(guest, given_up);
+        } else {
+            self.for_process(guest, process, |access| access.lose_target(target, fault));
         }
         self.hardware.quiesce(Some(guest))
     }
 
     /// Checks all terminations.
-    pub(crate) fn continue_terminations(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn continue_terminations(&mut self) {
         let mut index = 0;
         while let Some(progress) = self.look_at_termination(index) {
             match progress {
-                Progress::Ended(ending) => {
-                    self.finish(ending, effects);
+                Progress::Ended(ending, completion) => {
+                    self.finish(ending, completion);
                     continue;
                 }
                 Progress::Drained(ending) => {
-                    let ticket = self.leave(ending, effects);
+                    let ticket = self.leave(ending);
                     self.terminations.set_phase(index, Phase::Preempting(ticket));
                     continue;
                 }
@@ -153,7 +115,7 @@ impl Kernel {
                         Phase::Draining { waits, deadline }
                     } else {
                         self.work.wake(Rule::Terminations);
-                        Phase::Preempting(self.end_of_time(ending, effects))
+                        Phase::Preempting(self.end_of_time(ending))
                     };
                     self.terminations.set_phase(index, phase);
                 }
@@ -204,18 +166,18 @@ impl Kernel {
 
     /// The target has not finished its work in time, and loses it. Returns the ticket after which engines have left
     /// it.
-    fn end_of_time(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
+    fn end_of_time(&mut self, ending: Ending) -> Ticket {
         let Ending { guest, process, target, .. } = ending;
         tracing::debug!(guest = guest.0, process, ?target, "it did not end in time");
         let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
-        self.lose(guest, process, target, fault, effects)
+        self.lose(guest, process, target, fault)
     }
 
     /// Takes a target off the run list that has done all its work. Returns the ticket after which engines have left it.
-    fn leave(&mut self, ending: Ending, effects: &mut Vec<Effect>) -> Ticket {
+    fn leave(&mut self, ending: Ending) -> Ticket {
         let Ending { guest, process, target, .. } = ending;
-        let access = self.access(guest, process, effects);
+        let access = self.access(guest, process);
         if access.is_some_and(|mut access| access.leave_run_list(target)) {
             self.hardware.quiesce(Some(guest))
         } else {
@@ -225,8 +187,8 @@ impl Kernel {
     }
 
     /// Destroys a target that no engine needs any more.
-    fn finish(&mut self, ending: Ending, effects: &mut Vec<Effect>) {
-        let Ending { guest, process, target, completion } = ending;
+    fn finish(&mut self, ending: Ending, completion: Completion) {
+        let Ending { guest, process, target } = ending;
         let processes = match (target, self.guests.get(&guest)) {
             (_, None) => return,
             (Target::Guest, Some(guest)) => guest.processes.keys().copied().collect(),
@@ -234,7 +196,7 @@ impl Kernel {
         };
         let mut given_up = Vec::new();
         for process in processes {
-            let Some(mut access) = self.access(guest, process, effects) else { continue };
+            let Some(mut access) = self.access(guest, process) else { continue };
             // The target may have been destroyed with the object that contains it.
             if let Err(error) = access.remove_target(target) {
                 tracing::debug!(guest = guest.0, process, ?target, %error, "gone already");
@@ -262,155 +224,7 @@ impl Kernel {
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
         // Before the retirement, so that resources are freed only after the paging that uses them.
-        self.begin_paging(guest, process, None, effects);
+        self.begin_paging(guest, process, None);
         self.retire(guest, given_up, completion);
-    }
-}
-
-impl ProcessAccess<'_> {
-    /// The contexts of a target.
-    fn contexts_of(&mut self, target: Target) -> Vec<Handle> {
-        match target {
-            Target::Context(context) => vec![context],
-            Target::Device(device) => match self.get::<Device>(device) {
-                Ok(device) => device.contexts().iter().copied().collect(),
-                Err(_) => Vec::new(),
-            },
-            Target::Doorbell(_) | Target::HwQueue(_) | Target::Allocation(_) => Vec::new(),
-            Target::Process | Target::Guest => self.contexts(),
-        }
-    }
-
-    /// The queues of a target.
-    fn queues_of(&mut self, target: Target) -> Vec<Handle> {
-        match target {
-            Target::Doorbell(doorbell) => {
-                return self.queue_of_doorbell(doorbell).into_iter().collect();
-            }
-            Target::HwQueue(queue) => return vec![queue],
-            _ => {}
-        }
-        let contexts = self.contexts_of(target);
-        let queues = |context: &Handle| match self.get::<Context>(*context) {
-            Ok(context) => context.hw_queues().iter().copied().collect(),
-            Err(_) => Vec::new(),
-        };
-        contexts.iter().flat_map(queues).collect()
-    }
-
-    /// From now on nothing is created in a target that could take work: its end does not look there again.
-    fn begin_termination(&mut self, target: Target) {
-        let devices: Vec<Handle> = match target {
-            Target::Process => match self.process() {
-                Ok(process) => {
-                    process.begin_termination();
-                    process.devices().iter().copied().collect()
-                }
-                Err(_) => Vec::new(),
-            },
-            Target::Device(device) => vec![device],
-            _ => Vec::new(),
-        };
-        for device in devices {
-            if let Ok(device) = self.get_mut::<Device>(device) {
-                device.begin_termination();
-            }
-        }
-        for context in self.contexts_of(target) {
-            if let Ok(context) = self.get_mut::<Context>(context) {
-                context.begin_termination();
-            }
-        }
-    }
-
-    /// Disconnects the doorbells of a target. Returns the drains to wait for.
-    fn begin_drain(&mut self, target: Target) -> Vec<Drain> {
-        let queues = self.queues_of(target);
-        queues
-            .into_iter()
-            .filter_map(|queue| self.begin_queue_drain(queue, target).ok().flatten())
-            .collect()
-    }
-
-    fn begin_queue_drain(
-        &mut self,
-        handle: Handle,
-        target: Target,
-    ) -> Result<Option<Drain>, RequestError> {
-        let queue = self.get_mut::<HwQueue>(handle)?;
-        if !matches!(target, Target::Doorbell(_)) {
-            queue.begin_termination();
-        }
-        let QueueIdentity { id, progress_fence, .. } = queue.identity();
-        let (in_error, submitted) = (queue.is_in_error(), queue.last_submitted());
-        // The status is aborted, so that a guest thread that still rings the doorbell does not reconnect it.
-        self.disconnect(id, DisconnectReason::Abort);
-        if in_error {
-            return Ok(None);
-        }
-        // The guest can write any last queued value; the time-out bounds the wait.
-        let value = self.hardware.last_queued_value(id).reported().max(submitted);
-        let slot = self.monitor_drain(progress_fence, value)?;
-        let (drain, owner) =
-            (Drain { queue: handle, slot, value }, (self.guest_id, self.process_id));
-        Ok((!is_drained(self.guest, self.hardware, owner, drain)).then_some(drain))
-    }
-
-    /// Makes a queue's engine look at its work. If the context is suspended, the engine looks when it resumes.
-    fn have_engine_look(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let QueueIdentity { id, context, .. } = self.get::<HwQueue>(handle)?.identity();
-        let node = self.get::<Context>(context)?.node();
-        self.power.wake_engine(node, self.miniport);
-        self.miniport.notify_work_submission(id)?;
-        Ok(())
-    }
-
-    /// Takes the queues of a target off the run list that have done all their work. Returns whether there are any.
-    fn leave_run_list(&mut self, target: Target) -> bool {
-        if matches!(target, Target::Doorbell(_)) {
-            // Its queue stays.
-            return false;
-        }
-        let mut ids = Vec::new();
-        for handle in self.queues_of(target) {
-            if let Ok(queue) = self.get_mut::<HwQueue>(handle) {
-                queue.leave();
-                ids.push(queue.id());
-            }
-        }
-        if !ids.is_empty() {
-            self.miniport.suspend_context(&ids).reported();
-        }
-        !ids.is_empty()
-    }
-
-    /// Takes the target off the run list; its queues are lost, and its devices in error.
-    fn lose_target(&mut self, target: Target, fault: Fault) {
-        match target {
-            Target::Doorbell(_) | Target::HwQueue(_) => {
-                for handle in self.queues_of(target) {
-                    if let Ok(queue) = self.get::<HwQueue>(handle) {
-                        let id = queue.id();
-                        self.miniport.suspend_context(&[id]).reported();
-                    }
-                    self.lose_queue(handle, fault);
-                }
-            }
-            Target::Context(context) => self.lose_context(context, fault),
-            Target::Device(device) => self.fail_device(device, fault, Failing::Alone),
-            Target::Allocation(_) => {}
-            Target::Process | Target::Guest => self.fail_process(fault, Failing::Alone),
-        }
-    }
-
-    fn remove_target(&mut self, target: Target) -> Result<(), RequestError> {
-        match target {
-            Target::Doorbell(doorbell) => self.remove_doorbell(doorbell),
-            Target::HwQueue(queue) => self.remove_hw_queue(queue),
-            Target::Context(context) => self.remove_context(context),
-            Target::Device(device) => self.remove_device(device),
-            Target::Allocation(allocation) => self.remove_allocation(allocation),
-            Target::Process | Target::Guest => self.remove_process(),
-        }
     }
 }

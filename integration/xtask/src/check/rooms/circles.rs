@@ -2,7 +2,7 @@
 
 //! Circles of files, and the cheapest edges to cut.
 
-use crate::check::rooms::edges::Graph;
+use crate::check::rooms::edges::Edges;
 use crate::check::rooms::modules::FileId;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
@@ -23,8 +23,8 @@ pub struct Circle {
 }
 
 /// The circles of more than one file, largest first.
-pub fn find(graph: &Graph) -> Vec<Circle> {
-    let edges: Vec<_> = graph.edges.keys().copied().collect();
+pub fn find(graph: &Edges) -> Vec<Circle> {
+    let edges: Vec<_> = graph.keys().copied().collect();
     let circles = components(&edges).into_iter().map(|files| {
         let inner = |edge: &&Edge| files.contains(&edge.0) && files.contains(&edge.1);
         let inner = edges.iter().filter(inner).copied().collect();
@@ -44,7 +44,7 @@ fn components(edges: &[Edge]) -> Vec<Vec<FileId>> {
 }
 
 /// Removes one edge after another, each time the one that leaves the smallest circles.
-fn cuts(graph: &Graph, mut edges: Vec<Edge>) -> Vec<Edge> {
+fn cuts(graph: &Edges, mut edges: Vec<Edge>) -> Vec<Edge> {
     let mut cuts = Vec::new();
     loop {
         let left = components(&edges);
@@ -58,7 +58,7 @@ fn cuts(graph: &Graph, mut edges: Vec<Edge>) -> Vec<Edge> {
             let cut = without.swap_remove(place);
             let left = components(&without);
             let size: usize = left.iter().map(|files| files.len().pow(2)).sum();
-            (size, graph.edges[&cut].len())
+            (size, graph[&cut].len())
         };
         let inner = |place: &usize| {
             let (from, to) = edges[*place];

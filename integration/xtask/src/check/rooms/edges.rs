@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The graph of files: which file names which definition of another.
+//! The graph of files: which file names which definition of another, and which calls its methods.
 
+use crate::check::rooms::methods::Methods;
 use crate::check::rooms::modules::{Binding, FileId, Module, ModuleId, Modules};
 use crate::check::rooms::scan::Named;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +13,19 @@ use std::path::{Path, PathBuf};
 pub struct Graph {
     /// The files.
     pub files: Vec<PathBuf>,
-    /// For each pair of files, the paths that the first names of the second.
-    pub edges: BTreeMap<(FileId, FileId), BTreeSet<String>>,
+    /// The paths that files name of others.
+    pub imports: Edges,
+    /// The same, and the methods of spread types that files call: see `methods`.
+    pub calls: Edges,
 }
+
+/// For each pair of files, what the first names of the second.
+pub type Edges = BTreeMap<(FileId, FileId), BTreeSet<String>>;
 
 /// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Target<'a> {
+pub enum Target<'a> {
+    /// A module.
     Module(ModuleId),
     /// A definition, by its module and its name there.
     Item(ModuleId, &'a str),
@@ -35,8 +42,11 @@ impl Graph {
     pub fn read(roots: &[PathBuf]) -> Result<Self, String> {
         let mut modules = Modules::default();
         roots.iter().try_for_each(|root| modules.add_root(root))?;
-        let edges = Resolver::new(&modules).edges();
-        Ok(Self { files: modules.files, edges })
+        let resolver = Resolver::new(&modules);
+        let imports = resolver.edges();
+        let mut calls = imports.clone();
+        resolver.add_calls(&mut calls);
+        Ok(Self { files: modules.files, imports, calls })
     }
 
     /// Makes the paths of files in a folder relative to it.
@@ -49,11 +59,15 @@ impl Graph {
     }
 }
 
-struct Resolver<'a> {
+/// Finds what paths mean.
+pub struct Resolver<'a> {
     modules: &'a Modules,
     /// The files with the methods and constants of each type.
-    associated: BTreeMap<(Target<'a>, &'a str), BTreeSet<FileId>>,
+    associated: Associated<'a>,
 }
+
+/// The files that define a method or constant of a type.
+type Associated<'a> = BTreeMap<(Target<'a>, &'a str), BTreeSet<FileId>>;
 
 impl<'a> Resolver<'a> {
     fn new(modules: &'a Modules) -> Self {
@@ -71,8 +85,30 @@ impl<'a> Resolver<'a> {
         resolver
     }
 
-    fn edges(&self) -> BTreeMap<(FileId, FileId), BTreeSet<String>> {
-        let mut edges = BTreeMap::<_, BTreeSet<String>>::new();
+    /// The methods and constants of each type, with the files that define them.
+    pub fn associated(&self) -> &Associated<'a> {
+        &self.associated
+    }
+
+    /// Adds the calls of methods of spread types.
+    fn add_calls(&self, edges: &mut Edges) {
+        let methods = Methods::new(self.modules, self);
+        for (id, module) in self.modules.all.iter().enumerate() {
+            for call in &module.calls.all {
+                let definers = methods.definers(self, id, call);
+                if definers.contains(&module.file) {
+                    continue;
+                }
+                for file in definers {
+                    let method = format!(".{}()", call.method);
+                    edges.entry((module.file, file)).or_default().insert(method);
+                }
+            }
+        }
+    }
+
+    fn edges(&self) -> Edges {
+        let mut edges = Edges::new();
         for (id, module) in self.modules.all.iter().enumerate() {
             for named in &module.named {
                 for file in self.definers(id, module, named) {
@@ -112,7 +148,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The targets of a path in a module, each with the segments that follow the definition.
-    fn resolve<'p>(&self, id: ModuleId, path: &'p [String]) -> Vec<(Target<'a>, &'p [String])> {
+    pub fn resolve<'p>(&self, id: ModuleId, path: &'p [String]) -> Vec<(Target<'a>, &'p [String])> {
         self.resolve_asking(id, path, &mut Asked::new())
     }
 

@@ -18,6 +18,10 @@ pub struct Table {
     /// The floors of each crate.
     #[serde(default)]
     pub crates: BTreeMap<String, Floors>,
+    /// The sizes of a crate's circles by calls of more than [`MOST_IN_CIRCLE`](super::circles::MOST_IN_CIRCLE)
+    /// files, largest first.
+    #[serde(default)]
+    pub circles_by_calls: BTreeMap<String, Vec<usize>>,
 }
 
 /// The rooms of a crate, floor by floor from the lowest. A room is a file or a folder of `src`, by its
@@ -87,7 +91,7 @@ impl Floors {
         broken.extend(
             empty.map(|room| format!("the room {room} has no file: strike it from {FILE}")),
         );
-        for ((from, to), paths) in &graph.edges {
+        for ((from, to), paths) in &graph.calls {
             let (from, to) = (&graph.files[*from], &graph.files[*to]);
             let (Some((low, room)), Some((high, other))) = (place(from), place(to)) else {
                 continue;

@@ -3,17 +3,21 @@
 //! `cargo xtask rooms`: how the files of each crate depend on each other.
 //!
 //! Files are the nodes of a graph. An edge points from a file that names an item to the file that defines it.
-//! Re-exports on the way, `mod` declarations and code for tests make no edges. Three rules hold for every crate,
-//! with the floors of `rooms.toml`:
+//! Re-exports on the way, `mod` declarations and code for tests make no edges. Neither does a call of a method by
+//! itself, so there is a second count, in which an edge also points from a file to the file with a method that it
+//! calls: see [`methods`]. Three rules hold for every crate, with the floors of `rooms.toml`:
 //!
-//! - no circle of more than [`MOST_IN_CIRCLE`](circles::MOST_IN_CIRCLE) files,
+//! - no circle of more than [`MOST_IN_CIRCLE`](circles::MOST_IN_CIRCLE) files, by either count. `rooms.toml` records the
+//!   exact sizes of the larger circles by calls that there are: none grows, and what is gained is kept,
 //! - no folder with more than [`MOST_IN_FOLDER`](figures::MOST_IN_FOLDER) source files beside each other,
 //! - no edge from a lower floor to a higher one, nor between rooms of one floor.
 
+mod calls;
 mod circles;
 mod edges;
 mod figures;
 mod floors;
+mod methods;
 mod modules;
 mod report;
 mod scan;
@@ -72,10 +76,12 @@ fn measure(root: &Path) -> Result<Vec<Figures>, String> {
     let figures = packages.into_iter().map(|package| {
         let floors = table.crates.remove(package.name.as_str());
         let folder = package.manifest_path.parent().map_or("".into(), |folder| folder.join("src"));
-        Figures::of(package.name.as_str(), folder.as_std_path(), &roots(package), floors.as_ref())
+        let recorded = table.circles_by_calls.remove(package.name.as_str()).unwrap_or_default();
+        let (name, folder) = (package.name.as_str(), folder.as_std_path());
+        Figures::of(name, folder, &roots(package), floors.as_ref(), recorded)
     });
     let figures = figures.collect::<Result<Vec<_>, String>>()?;
-    match table.crates.keys().next() {
+    match table.crates.keys().chain(table.circles_by_calls.keys()).next() {
         None => Ok(figures),
         Some(name) => Err(format!("{}: the workspace has no crate {name}", floors::FILE)),
     }

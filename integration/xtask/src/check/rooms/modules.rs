@@ -2,6 +2,7 @@
 
 //! The modules of a crate: what each defines, imports and names.
 
+use crate::check::rooms::calls::{self, Calls};
 use crate::check::rooms::scan::{self, Named};
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,6 +40,8 @@ pub struct Module {
     pub named: Vec<Named>,
     /// The methods and constants of its `impl` blocks: the path of the type, and the name.
     pub associated: Vec<(Vec<String>, String)>,
+    /// The methods that its code calls.
+    pub calls: Calls,
 }
 
 /// All modules of a crate's library and programs.
@@ -95,6 +98,7 @@ impl Modules {
             globs: Vec::new(),
             named: Vec::new(),
             associated: Vec::new(),
+            calls: calls::of(items),
         };
         scan::items(items, &mut module, |name| {
             self.macros.insert(name, file);

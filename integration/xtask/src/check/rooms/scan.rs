@@ -206,11 +206,13 @@ impl<'ast, F: FnMut(String)> Visit<'ast> for Scanner<'_, F> {
     }
 }
 
-fn segments(path: &Path) -> Vec<String> {
+/// The segments of a path, without generic arguments.
+pub fn segments(path: &Path) -> Vec<String> {
     path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+/// The attributes of an item.
+pub fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,

@@ -2,7 +2,7 @@
 
 //! The rules of rooms on small made-up crates.
 
-use super::edges::Graph;
+use super::edges::{Edges, Graph};
 use super::figures::MOST_IN_FOLDER;
 use super::*;
 use std::fs;
@@ -18,18 +18,30 @@ fn crate_of(files: &[(&str, &str)], floors: &str) -> Figures {
     let named = if floors.is_empty() { "" } else { "made-up = " };
     let table: Table = toml::from_str(&format!("[crates]\n{named}{floors}")).unwrap();
     let roots = [folder.path().join("lib.rs")];
-    Figures::of("made-up", folder.path(), &roots, table.crates.get("made-up")).unwrap()
+    Figures::of("made-up", folder.path(), &roots, table.crates.get("made-up"), Vec::new()).unwrap()
 }
 
-/// The edges of a crate, as `from -> to: paths`.
+/// The edges of a crate by imports, as `from -> to: paths`.
 fn edges(files: &[(&str, &str)]) -> Vec<String> {
     let graph = crate_of(files, "").graph;
+    arrows(&graph, &graph.imports)
+}
+
+/// The edges of a crate that are there by calls alone, as `from -> to: methods`.
+fn calls(files: &[(&str, &str)]) -> Vec<String> {
+    let mut graph = crate_of(files, "").graph;
+    graph.calls.values_mut().for_each(|names| names.retain(|name| name.starts_with('.')));
+    graph.calls.retain(|_, names| !names.is_empty());
+    arrows(&graph, &graph.calls)
+}
+
+fn arrows(graph: &Graph, edges: &Edges) -> Vec<String> {
     let arrow = |((from, to), paths): (&(usize, usize), &std::collections::BTreeSet<String>)| {
         let paths: Vec<_> = paths.iter().map(String::as_str).collect();
         let (from, to) = (graph.files[*from].display(), graph.files[*to].display());
         format!("{from} -> {to}: {}", paths.join(" "))
     };
-    graph.edges.iter().map(arrow).collect()
+    edges.iter().map(arrow).collect()
 }
 
 #[test]
@@ -240,4 +252,109 @@ fn a_file_that_is_missing_is_named() {
     fs::write(&root, "mod gone;").unwrap();
     let error = Graph::read(&[root]).unwrap_err();
     assert!(error.contains("gone"), "{error}");
+}
+
+/// A crate whose type `Kernel` is spread over `kernel.rs` and `power.rs`, with a file that calls.
+fn kernel_with(caller: &str) -> Vec<String> {
+    calls(&[
+        ("lib.rs", "#[macro_use] mod table; mod kernel; mod power; mod caller; mod other;"),
+        ("table.rs", "macro_rules! handlers { ($($name:ident)*) => {} }"),
+        ("kernel.rs", "pub struct Kernel { pub timer: Timer } pub struct Timer;"),
+        (
+            "power.rs",
+            "use crate::kernel::{Kernel, Timer};
+            impl Kernel { pub fn suspend(&mut self) {} pub fn insert(&mut self) {} }
+            impl Timer { pub fn stop(&self) {} }",
+        ),
+        ("other.rs", "pub struct Other; impl Other { pub fn insert(&mut self) {} }"),
+        ("caller.rs", caller),
+    ])
+}
+
+/// `kernel.rs` above adds no methods itself: this makes each type spread.
+const ADDS: &str = "use crate::kernel::{Kernel, Timer};
+    impl Kernel { fn run(&mut self) {} } impl Timer { fn begin(&self) {} }";
+
+fn calls_of(code: &str) -> Vec<String> {
+    kernel_with(&format!("{ADDS} {code}"))
+}
+
+#[test]
+fn a_call_leads_to_the_file_that_adds_the_method_to_the_type() {
+    let found = ["caller.rs -> power.rs: .suspend()"];
+    assert_eq!(calls_of("impl Kernel { fn f(&mut self) { self.suspend() } }"), found);
+    assert_eq!(calls_of("fn f(state: &mut Kernel) { state.suspend() }"), found);
+    assert_eq!(calls_of("fn f() { let all: Box<Kernel> = g(); all.suspend() }"), found);
+    assert_eq!(calls_of("fn f() { run(|state: &mut Kernel| state.suspend()) }"), found);
+    assert_eq!(
+        calls_of("fn f(of: &Kernel) { of.timer.stop() }"),
+        ["caller.rs -> power.rs: .stop()"]
+    );
+    assert_eq!(calls_of("fn f(of: &mut Kernel) { info!(now = of.suspend(), 3) }"), found);
+}
+
+#[test]
+fn a_type_of_one_file_and_methods_of_the_same_file_make_no_calls() {
+    let of_one = "fn f(kernel: &mut Kernel) { kernel.suspend() }";
+    assert_eq!(kernel_with(&format!("use crate::kernel::Kernel; {of_one}")), [""; 0]);
+    assert_eq!(calls_of("fn f(kernel: &mut Kernel) { kernel.run() }"), [""; 0]);
+    assert_eq!(
+        calls_of("#[cfg(test)] mod tests { fn f(k: &mut Kernel) { k.suspend() } }"),
+        [""; 0]
+    );
+}
+
+#[test]
+fn the_name_of_a_variable_or_of_the_method_tells_the_type_where_no_declaration_does() {
+    let found = ["caller.rs -> power.rs: .insert()"];
+    assert_eq!(
+        calls_of("fn f() { let Some(kernel) = g() else { return }; kernel.insert() }"),
+        found
+    );
+    assert_eq!(calls_of("fn f() { each(|kernel| kernel.insert()) }"), found);
+    // Two types have an `insert`.
+    assert_eq!(calls_of("fn f() { each(|it| it.insert()) }"), [""; 0]);
+    assert_eq!(calls_of("fn f(kernel: &mut BTreeSet<u8>) { kernel.insert() }"), [""; 0]);
+    let found = ["caller.rs -> power.rs: .suspend()"];
+    assert_eq!(calls_of("fn f() { each(|it| it.suspend()) }"), found);
+    assert_eq!(calls_of("fn f() { g()?.suspend() }"), found);
+    // A trait may have declared the method of an unknown receiver.
+    assert_eq!(calls_of("trait T { fn suspend(&self); } fn f() { g()?.suspend() }"), [""; 0]);
+}
+
+#[test]
+fn a_table_made_by_a_macro_of_the_crate_calls_the_methods_that_it_lists() {
+    let found = ["caller.rs -> power.rs: .suspend()"];
+    assert_eq!(
+        calls_of("const ALL: &[u8] = handlers! { Suspend => suspend; Insert => insert; stop };"),
+        found
+    );
+    assert_eq!(calls_of("fn f() { info!(suspend) }"), [""; 0]);
+}
+
+/// The broken rule of four files in a circle by calls, if a table records circles of these sizes.
+fn circle_by_calls(recorded: &[usize]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    file("lib.rs", "mod of; mod a; mod b; mod c; mod d;");
+    file("of.rs", "pub struct Of;");
+    for (name, next) in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")] {
+        let text = format!("use crate::of::Of; impl Of {{ fn {name}(&self) {{ self.{next}() }} }}");
+        file(&format!("{name}.rs"), &text);
+    }
+    let table: Table = toml::from_str("[crates]\nmade-up = [['of', 'a', 'b', 'c', 'd']]").unwrap();
+    let roots = [folder.path().join("lib.rs")];
+    let floors = Some(&table.crates["made-up"]);
+    let figures = Figures::of("made-up", folder.path(), &roots, floors, recorded.to_vec()).unwrap();
+    assert_eq!((figures.largest_circle(), figures.largest_circle_by_calls()), (1, 4));
+    let text = report::broken_rules(&figures);
+    text.lines().filter(|line| line.contains("circle")).collect()
+}
+
+#[test]
+fn a_circle_by_calls_has_the_recorded_size_exactly() {
+    assert!(circle_by_calls(&[]).contains("a circle of 4 files: a.rs, b.rs, c.rs, d.rs"));
+    assert_eq!(circle_by_calls(&[4]), "");
+    assert!(circle_by_calls(&[5]).contains("have shrunk from [5] to [4]"));
+    assert!(circle_by_calls(&[4, 4]).contains("have shrunk from [4, 4] to [4]"));
 }

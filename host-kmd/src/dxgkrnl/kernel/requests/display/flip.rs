@@ -10,6 +10,7 @@ use crate::dxgkrnl::display::primary;
 use crate::dxgkrnl::display::source::Source;
 use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait};
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::nodes::display_ddi;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::allocation::{Allocation, Content};
@@ -98,7 +99,7 @@ impl ProcessAccess<'_> {
         let base = match self.pin_primary(surface, (offset, length)) {
             Ok(base) => base,
             Err(error) => {
-                self.forget_flip_wait(wait);
+                self.drop_waits(wait);
                 return Err(error);
             }
         };
@@ -106,9 +107,9 @@ impl ProcessAccess<'_> {
         let replace = flags.contains(FlipFlags::REPLACE);
         let paging = paged.is_some() && self.waits_for_paging();
         let primary = Primary { id, number: request.flip, surface, base, pitch };
-        let (hopeless, token) = (false, None);
+        let (hopeless, promise) = (false, None);
         let (source, _) = self.flippable(index)?;
-        source.push(Flip { primary, immediate, replace, paging, wait, hopeless, token });
+        source.push(Flip { primary, immediate, replace, paging, wait, hopeless, promise });
         self.work.wake(Rule::Display(self.guest_id));
         Ok(match (paging, immediate) {
             (true, _) => Answer::FlipAfterPaging(id),
@@ -158,7 +159,7 @@ impl ProcessAccess<'_> {
     /// `DxgkDdiGetScanLine`.
     pub(crate) fn get_scan_line(&mut self, request: GetScanLine) -> Handled<ScanLine> {
         let GetScanLine { source, reserved } = request;
-        let ddi = self.display_ddi()?;
+        let ddi = display_ddi(self.miniport)?;
         zero("reserved", reserved)?;
         if self.guest.display.source(source).is_none() {
             return Err(RequestError::SourceNotInTopology(source));
@@ -230,7 +231,7 @@ impl ProcessAccess<'_> {
             let base = self.contiguous(allocation, (offset, length))?;
             Some(PointerShape { base, pitch, width, height, hot_x, hot_y })
         };
-        self.display_ddi()?.set_pointer_shape(self.guest_id, source, shape);
+        display_ddi(self.miniport)?.set_pointer_shape(self.guest_id, source, shape);
         Ok(Answer::Done(()))
     }
 

@@ -5,132 +5,120 @@
 //! Source: Windows KMD overview, "EEU".
 
 use crate::dxgkrnl::agent::state::PATIENCE;
-use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::agents::{check_policy, check_wish, end_agent, give_answer};
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::outbox::Outbox;
+use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::agent::{
-    AGENT_TEXT, AGENT_VERSION, AgentAnswer, AgentInfo, AgentRegistered, AgentResult, AgentTopology,
-    AgentWish, AnswerAgentRequest, AskAgent, DevicePresence, PowerPolicy, QueryAgent,
-    RegisterAgent, SetDevicePresence, SetPowerPolicy, UnregisterAgent,
+    AGENT_TEXT, AGENT_VERSION, AgentAnswer, AgentInfo, AgentRegistered, AgentResult,
+    AnswerAgentRequest, AskAgent, DevicePresence, QueryAgent, RegisterAgent, SetDevicePresence,
+    SetPowerPolicy, UnregisterAgent,
 };
 
-impl ProcessAccess<'_> {
-    /// The process becomes the guest's agent.
-    pub(crate) fn register_agent(&mut self, request: RegisterAgent) -> Handled<AgentRegistered> {
-        let RegisterAgent { version, wishes } = request;
-        self.counted(|access| {
-            // An agent ends when the end of its process begins.
-            if access.process()?.is_terminating() {
-                return Err(RequestError::NoSuchProcess(access.process_id));
-            }
-            access.guest.agency.register(access.process_id, version, wishes)
-        })?;
-        let patience_ms = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
-        Ok(Answer::Done(AgentRegistered { version: AGENT_VERSION, patience_ms }))
-    }
-
-    /// The process is no longer the guest's agent.
-    pub(crate) fn unregister_agent(&mut self, request: UnregisterAgent) -> Handled<()> {
-        self.counted(|access| {
-            zero("reserved", request.reserved)?;
-            access.guest.agency.check(access.process_id)
-        })?;
-        self.end_agent();
-        Ok(Answer::Done(()))
-    }
-
-    /// A program asks the agent.
-    pub(crate) fn ask_agent(&mut self, request: AskAgent) -> Handled<AgentAnswer> {
-        self.counted(|_| check_wish(&request))?;
-        Ok(Answer::AskAgent(request))
-    }
-
-    /// The agent answers.
-    pub(crate) fn answer_agent_request(&mut self, request: AnswerAgentRequest) -> Handled<()> {
-        let AnswerAgentRequest { number, answer } = request;
-        let asker = self.counted(|access| {
-            access.guest.agency.check(access.process_id)?;
-            check_answer(&answer)?;
-            access.guest.agency.answer(number)
-        })?;
-        self.give_answer(asker, answer);
-        Ok(Answer::Done(()))
-    }
-
-    /// The agent sets how the guest uses power.
-    pub(crate) fn set_power_policy(&mut self, request: SetPowerPolicy) -> Handled<()> {
-        self.counted(|access| {
-            zero("reserved", request.reserved)?;
-            check_policy(request.policy)?;
-            access.guest.agency.check(access.process_id)
-        })?;
-        self.guest.agency.set_policy(request.policy);
-        Ok(Answer::Done(()))
-    }
-
-    /// The agent stops or starts the guest's device.
-    pub(crate) fn set_device_presence(&mut self, request: SetDevicePresence) -> Handled<()> {
-        self.counted(|access| {
-            zero("reserved", request.reserved)?;
-            if request.presence.name().is_none() {
-                return Err(RequestError::parameter("presence", request.presence.0.into()));
-            }
-            access.guest.agency.check(access.process_id)
-        })?;
-        Ok(Answer::DevicePresence(request.presence))
-    }
-
-    /// Tells of the agent.
-    pub(crate) fn query_agent(&mut self, request: QueryAgent) -> Handled<AgentInfo> {
-        self.counted(|_| zero("reserved", request.reserved))?;
-        let presence = if self.guest.presence.is_stopped() {
-            DevicePresence::STOPPED
-        } else {
-            DevicePresence::STARTED
-        };
-        Ok(Answer::Done(self.guest.agency.info(presence)))
-    }
-
-    /// Counts a refusal.
-    fn counted<T>(
-        &mut self,
-        act: impl FnOnce(&mut Self) -> Result<T, RequestError>,
-    ) -> Result<T, RequestError> {
-        act(self).inspect_err(|_| self.guest.agency.count_refused())
-    }
+/// The process becomes the guest's agent.
+pub(crate) fn register_agent(
+    guest: &mut Guest,
+    process: u32,
+    request: RegisterAgent,
+) -> Handled<AgentRegistered> {
+    let RegisterAgent { version, wishes } = request;
+    counted(guest, |guest| {
+        let unknown = RequestError::NoSuchProcess(process);
+        // An agent ends when the end of its process begins.
+        if guest.processes.get(&process).is_none_or(Process::is_terminating) {
+            return Err(unknown);
+        }
+        guest.agency.register(process, version, wishes)
+    })?;
+    let patience_ms = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
+    Ok(Answer::Done(AgentRegistered { version: AGENT_VERSION, patience_ms }))
 }
 
-fn check_policy(policy: PowerPolicy) -> Result<(), RequestError> {
-    policy.name().map(|_| ()).ok_or(RequestError::parameter("policy", policy.0.into()))
+/// The process is no longer the guest's agent.
+pub(crate) fn unregister_agent(
+    guest: &mut Guest,
+    outbox: &mut Outbox,
+    process: u32,
+    request: UnregisterAgent,
+) -> Handled<()> {
+    counted(guest, |guest| {
+        zero("reserved", request.reserved)?;
+        guest.agency.check(process)
+    })?;
+    end_agent(guest, outbox);
+    Ok(Answer::Done(()))
 }
 
-/// Refuses what no agent can be asked for.
-pub(crate) fn check_wish(request: &AskAgent) -> Result<(), RequestError> {
-    let AskAgent { wish, argument, connector, width, height, refresh } = *request;
-    let wrong = RequestError::parameter("argument", argument.into());
-    let is_mode = match wish {
-        AgentWish::TOPOLOGY => {
-            let topology = AgentTopology(argument);
-            topology.name().ok_or(wrong)?;
-            topology == AgentTopology::MODE
+/// A program asks the agent.
+pub(crate) fn ask_agent(guest: &mut Guest, request: AskAgent) -> Handled<AgentAnswer> {
+    counted(guest, |_| check_wish(&request))?;
+    Ok(Answer::AskAgent(request))
+}
+
+/// The agent answers.
+pub(crate) fn answer_agent_request(
+    guest: &mut Guest,
+    outbox: &mut Outbox,
+    process: u32,
+    request: AnswerAgentRequest,
+) -> Handled<()> {
+    let AnswerAgentRequest { number, answer } = request;
+    let asker = counted(guest, |guest| {
+        guest.agency.check(process)?;
+        check_answer(&answer)?;
+        guest.agency.answer(number)
+    })?;
+    give_answer(outbox, asker, answer);
+    Ok(Answer::Done(()))
+}
+
+/// The agent sets how the guest uses power.
+pub(crate) fn set_power_policy(
+    guest: &mut Guest,
+    process: u32,
+    request: SetPowerPolicy,
+) -> Handled<()> {
+    counted(guest, |guest| {
+        zero("reserved", request.reserved)?;
+        check_policy(request.policy)?;
+        guest.agency.check(process)
+    })?;
+    guest.agency.set_policy(request.policy);
+    Ok(Answer::Done(()))
+}
+
+/// The agent stops or starts the guest's device.
+pub(crate) fn set_device_presence(
+    guest: &mut Guest,
+    process: u32,
+    request: SetDevicePresence,
+) -> Handled<()> {
+    counted(guest, |guest| {
+        zero("reserved", request.reserved)?;
+        if request.presence.name().is_none() {
+            return Err(RequestError::parameter("presence", request.presence.0.into()));
         }
-        AgentWish::POWER_POLICY => {
-            check_policy(PowerPolicy(argument)).map_err(|_| wrong)?;
-            false
-        }
-        AgentWish::STOP | AgentWish::START => {
-            zero("argument", argument)?;
-            false
-        }
-        unknown => return Err(RequestError::parameter("wish", unknown.0.into())),
-    };
-    if is_mode {
-        return Ok(());
-    }
-    zero("connector", connector)?;
-    zero("width", width)?;
-    zero("height", height)?;
-    zero("refresh", refresh)
+        guest.agency.check(process)
+    })?;
+    Ok(Answer::DevicePresence(request.presence))
+}
+
+/// Tells of the agent.
+pub(crate) fn query_agent(guest: &mut Guest, request: QueryAgent) -> Handled<AgentInfo> {
+    counted(guest, |_| zero("reserved", request.reserved))?;
+    let presence =
+        if guest.presence.is_stopped() { DevicePresence::STOPPED } else { DevicePresence::STARTED };
+    Ok(Answer::Done(guest.agency.info(presence)))
+}
+
+/// Counts a refusal.
+fn counted<T>(
+    guest: &mut Guest,
+    act: impl FnOnce(&mut Guest) -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    act(guest).inspect_err(|_| guest.agency.count_refused())
 }
 
 /// Refuses what is no agent's answer.

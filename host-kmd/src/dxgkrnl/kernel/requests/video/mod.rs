@@ -3,6 +3,7 @@
 //! Requests about video sessions.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::kernel::actions::nodes;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
@@ -10,8 +11,7 @@ use crate::dxgkrnl::object::handles::ObjectKind;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::video::session::VideoSession;
 use crate::dxgkrnl::video::settings;
-use crate::hardware::{GpuOrdinal, Reported as _};
-use bellhop_protocol::control::Handle;
+use crate::hardware::GpuOrdinal;
 use bellhop_protocol::control::video::{
     CreateVideoSession, DestroyVideoSession, QueryVideoCaps, VideoCaps, VideoSessionCreated,
 };
@@ -37,7 +37,7 @@ impl ProcessAccess<'_> {
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("video sessions"));
         }
-        let metadata = self.node(node)?;
+        let metadata = nodes::node(self.guest, self.miniport, node)?;
         self.guest.presence.check_gpu(GpuOrdinal(metadata.gpu()))?;
         let engine_type = metadata.engine_type;
         let settings = settings::check(&request, engine_type, &caps)?;
@@ -59,17 +59,5 @@ impl ProcessAccess<'_> {
     pub(crate) fn destroy_video_session(&mut self, request: DestroyVideoSession) -> Handled<()> {
         self.remove_video_session(request.session)?;
         Ok(Answer::Done(()))
-    }
-
-    /// Destroys a session.
-    pub(crate) fn remove_video_session(&mut self, handle: Handle) -> Result<(), RequestError> {
-        let space = self.process()?.space();
-        let session = self.remove::<VideoSession>(handle)?;
-        // Gone already if the session ends with it.
-        if let Ok(device) = self.get_mut::<Device>(session.device()) {
-            device.remove_video_session(handle);
-        }
-        self.hardware.destroy_video_session(space, session.number()).reported();
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Requests about fences that several guests share.
+//! Fences that several guests share.
 
 use crate::dxgkrnl::fence::cross::current_value;
 use crate::dxgkrnl::fence::state::{EVERY_SIGNAL, FenceState};
@@ -8,7 +8,6 @@ use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
-use crate::dxgkrnl::object::resource::Resource;
 use crate::hardware::{FenceStorage, SlotValue};
 use crate::port::{CrossFenceId, SharingGroups};
 use bellhop_protocol::control::Handle;
@@ -59,7 +58,7 @@ impl ProcessAccess<'_> {
         let cross = found.ok_or(RequestError::parameter("nt_handle", name))?;
         self.guest.quotas.charge(Limited::CrossAdapterFences, 1)?;
         self.cross_fences.join(cross, self.guest_id, groups);
-        let kind = if self.has_native_fences() {
+        let kind = if self.guest.has_native_fences() {
             FenceKind::Native(NativeFenceType::DEFAULT)
         } else {
             FenceKind::Monitored
@@ -101,12 +100,5 @@ impl ProcessAccess<'_> {
             Err(unknown) => Err(unknown.into()),
         };
         opened.inspect_err(|_| self.remove_global(slot))
-    }
-
-    /// Removes the view of a fence; engines may still know it until it is retired.
-    pub(crate) fn leave_view(&mut self, cross: CrossFenceId) {
-        self.guest.fences.remove_view(cross);
-        self.cross_fences.leave(cross, self.guest_id);
-        self.give_up(Resource::CrossFence(cross));
     }
 }
