@@ -271,9 +271,9 @@ impl FenceCell<'_> {
     /// Engine: returns whether the fence has reached `value`, for an engine that re-checks soon and needs no
     /// wake-up. An engine that stops checking calls [`Self::wait`]. Acquires what the signaling engine did before.
     ///
-    /// If it has, the published copy of the waiting queue's guest is not behind. Hardware has one CurrentValue, which
-    /// CPUs and engines read: a CPU that learns of work behind a wait reads at least the value that was waited for.
-    /// Here the signaling engine, or the kernel if it is another guest's, may have yet to publish it.
+    /// If it has, the published copy that is given is not behind. Hardware has one CurrentValue, which CPUs and engines read:
+    /// a CPU that learns of work behind a wait reads at least the value that was waited for. Here the control plane may
+    /// have yet to publish what another guest has signaled.
     #[must_use]
     #[inline]
     pub fn has_reached(self, published: Option<&AtomicU64>, value: u64) -> bool {

@@ -63,7 +63,7 @@ impl FenceHandle {
         if !fence.is_native {
             return Err(Violation::new(FaultReason::FENCE_NOT_NATIVE, u64::from(slot)));
         }
-        Ok(fence.cell.has_reached(fence.published, value))
+        Ok(fence.cell.has_reached(fence.late_copy(), value))
     }
 
     #[cold]
