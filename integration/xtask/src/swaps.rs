@@ -67,20 +67,21 @@ const SWAPS: [Swap; 11] = [
         file: "fence.rs",
         what: "publish: decision before the fence",
         written: "
-            fence(Ordering::SeqCst);
-            let current = self.counted();
-            if current == value || published.is_none() {
-                return self.decide(current);
+        let current = match published {
+            Some(published) => self.make_visible(published, value),
+            None => {
+                fence(Ordering::SeqCst);
+                self.counted()
             }
-            value = current;",
+        };
+        self.decide(current)",
         swapped: "
-            let current = self.counted();
-            let signaled = self.decide(current);
-            fence(Ordering::SeqCst);
-            if current == value || published.is_none() {
-                return signaled;
-            }
-            value = current;",
+        let signaled = self.decide(value);
+        match published {
+            Some(published) => _ = self.make_visible(published, value),
+            None => fence(Ordering::SeqCst),
+        }
+        signaled",
     },
     Swap {
         file: "fence.rs",
@@ -102,12 +103,12 @@ const SWAPS: [Swap; 11] = [
         written: "
         self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.counted() >= value",
+        self.has_reached(published, value)",
         swapped: "
-        let current = self.counted();
+        let reached = self.has_reached(published, value);
         fence(Ordering::SeqCst);
         self.waiting_engines.fetch_or(1 << engine, Ordering::Relaxed);
-        current >= value",
+        reached",
     },
     Swap {
         file: "fence.rs",
