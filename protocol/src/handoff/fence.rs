@@ -273,7 +273,8 @@ impl FenceCell<'_> {
     ///
     /// If it has, the published copy that is given is not behind. Hardware has one CurrentValue, which CPUs and engines read:
     /// a CPU that learns of work behind a wait reads at least the value that was waited for. Here the control plane may
-    /// have yet to publish what another guest has signaled.
+    /// have yet to publish what another guest has signaled. If it is in the middle of publishing an older value, that may
+    /// be read for the moment until it looks at CurrentValue again.
     #[must_use]
     #[inline]
     pub fn has_reached(self, published: Option<&AtomicU64>, value: u64) -> bool {

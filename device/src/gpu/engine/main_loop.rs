@@ -430,7 +430,7 @@ impl Engine {
             self.clock.tell_executed(port);
         }
         // Before doorbells are armed, when nobody waits for the engine.
-        self.clock.sleep(&mut self.core.unit);
+        self.clock.sleep(&self.core.chip, &mut self.core.unit);
         self.doorbells.arm();
         let sleeps = !self.finds_work() && port.attention.try_sleep();
         if !sleeps {
@@ -461,6 +461,8 @@ impl Engine {
             if self.wakes(port, woken) {
                 return;
             }
+            // It sleeps on. What it did for a kick without work counts for no turn.
+            self.clock.sleep(&self.core.chip, &mut self.core.unit);
         }
     }
 

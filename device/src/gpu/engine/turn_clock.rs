@@ -69,9 +69,14 @@ impl TurnClock {
         self.standstill.begin(chip.now());
     }
 
-    /// The thread is about to sleep until it has work.
-    pub fn sleep(&mut self, unit: &mut Unit) {
-        self.standstill.sleep();
+    /// The thread is about to sleep until it has work. Whether it does or not, what was before counts for no turn.
+    pub fn sleep(&mut self, chip: &Chip, unit: &mut Unit) {
+        self.count_from(chip.now(), unit);
+    }
+
+    #[cold]
+    fn count_from(&mut self, now: u64, unit: &mut Unit) {
+        self.standstill.count_from(now);
         unit.take_waited();
     }
 
@@ -123,6 +128,9 @@ impl TurnClock {
         let mut stood = 0;
         if time > LONGEST_TURN {
             stood = self.standstill.of_turn((began, ended), unit.take_waited());
+        } else if self.standstill.is_stale(ended) {
+            // All of a short turn is charged.
+            self.count_from(ended, unit);
         }
         let own = time.min(LONGEST_TURN).max(stood);
         let others = if is_sample { entry.sampling.sample(time) } else { 0 };

@@ -134,8 +134,9 @@ pub struct Named<'a> {
 }
 
 impl Fence<'_> {
-    /// The published copy of a guest's that waits, if it may be behind the value that its engine sees: other guests signal
-    /// the fence, and the control plane publishes for this one after that.
+    /// The published copy of a guest's that waits, if the guest shares the fence: others signal it, and the control plane
+    /// publishes for this guest after that. A fence of one guest's is published by the engine that signals it, right after
+    /// CurrentValue, and what a packet wrote only when the guest wants it evaluated.
     #[inline]
     pub fn late_copy(&self) -> Option<&AtomicU64> {
         self.published.filter(|_| self.is_shared)
