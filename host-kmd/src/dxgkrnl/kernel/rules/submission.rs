@@ -38,35 +38,29 @@ impl Kernel {
         if !failed {
             self.ensure_power();
         }
-        let mut holds = Vec::new();
-        let submitted = match (self.access(guest, process), work) {
-            (None, work) => {
-                holds = Deferred { process, context, work }.into_holds();
-                Err(RequestError::NoSuchProcess(process))
-            }
-            (Some(mut access), DeferredWork::Submission { commands, holds: its }) => {
-                holds = its;
+        // A signal may be given to a software queue that loses its context then.
+        let submitted = self.for_process(guest, process, |access| match work {
+            DeferredWork::Submission { commands, mut holds } => {
                 let submitted = if failed {
                     Err(RequestError::PagingFailed)
                 } else {
                     access.submit_to_node(context, commands, &mut holds)
                 };
+                // Empty if the submission succeeded.
+                access.guest.release_holds(process, &holds);
                 submitted.map(|reply| reply.as_bytes().to_vec())
             }
-            (Some(mut access), DeferredWork::Wait(list)) => access
+            DeferredWork::Wait(list) => access
                 .node_submission(context)
                 .and_then(|node| access.give_wait(node.hw_queue(), &list))
                 .map(|()| Vec::new()),
-            (Some(mut access), DeferredWork::Signal(list)) => access
+            DeferredWork::Signal(list) => access
                 .node_submission(context)
                 .and_then(|node| access.give_signal(node.hw_queue(), &list))
                 .map(|()| Vec::new()),
-        };
-        if let Some(guest) = self.guests.get_mut(&guest) {
-            // Empty if the submission succeeded.
-            guest.release_holds(process, &holds);
-        }
+        });
         self.work.wake(Rule::Paging(guest));
-        submitted
+        // Without the guest, nothing is held either.
+        submitted.unwrap_or(Err(RequestError::NoSuchProcess(process)))
     }
 }
