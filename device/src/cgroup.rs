@@ -229,8 +229,10 @@ impl Division {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("{WORKERS}{number}"));
         make(&folder)?;
-        let (has_memory, folder) = (self.has("memory"), folder.into());
-        let mut group = Group { folder, has_memory, allowed: 0, killed_before: 0 };
+        let (has_memory, folder) = (self.has("memory"), Arc::<Path>::from(folder));
+        // An earlier daemon may have left the folder.
+        let killed_before = killed(&folder).unwrap_or(0);
+        let mut group = Group { folder, has_memory, allowed: 0, killed_before };
         if group.has_memory {
             // The guest that took too much loses all its workers, and nobody else one.
             write(&group.folder, "memory.oom.group", 1)?;

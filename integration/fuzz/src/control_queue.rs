@@ -11,7 +11,7 @@ use bellhop_protocol::control::{RequestCode, RequestHeader};
 use zerocopy::IntoBytes;
 
 /// Most actions of one input.
-const MOST: usize = 64;
+const MOST: usize = 200;
 
 /// One action.
 #[derive(Debug, Arbitrary)]

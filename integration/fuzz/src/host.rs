@@ -77,6 +77,8 @@ fn start() -> Host {
 fn step(host: &Host) {
     if stepped::round() {
         host.kernel.interrupt();
+    } else {
+        stepped::rest();
     }
     KERNEL.with_borrow_mut(|kernel| kernel.as_mut().map(SteppedControlPlane::step));
 }
