@@ -89,79 +89,60 @@ struct Stage {
     workers: Workers,
 }
 
+/// One guest measures, and the daemon has a processor of its own.
+const ONE_GUEST: Stage = Stage {
+    suites: &[],
+    config: "",
+    guests: 1,
+    processors: Processors::Apart,
+    measure: in_guest,
+    workers: Workers::OwnVulkan,
+};
+
+/// A guest is measured beside others that do what they should not.
+const fn hostile(
+    measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
+    workers: Workers,
+) -> Stage {
+    let (config, guests) = (hostile::CONFIG, hostile::GUESTS);
+    Stage { suites: &[Suite::Hostile], config, guests, measure, workers, ..ONE_GUEST }
+}
+
 const STAGES: [Stage; 13] = [
-    Stage {
-        suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake],
-        config: "",
-        guests: 1,
-        processors: Processors::Apart,
-        measure: in_guest,
-        workers: Workers::OwnVulkan,
-    },
-    Stage {
-        suites: &[Suite::Stream],
-        config: "",
-        guests: 1,
-        processors: Processors::Others,
-        measure: in_guest,
-        workers: Workers::OwnVulkan,
-    },
-    Stage {
-        suites: &[Suite::OneProcessor],
-        config: "",
-        guests: 1,
-        processors: Processors::Shared,
-        measure: in_guest,
-        workers: Workers::OwnVulkan,
-    },
-    Stage {
-        suites: &[Suite::Fence],
-        config: "",
-        guests: 1,
-        processors: Processors::All,
-        measure: in_guest,
-        workers: Workers::OwnVulkan,
-    },
+    Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
+    Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
+    Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
+    Stage { suites: &[Suite::Fence], processors: Processors::All, ..ONE_GUEST },
     Stage {
         suites: &[Suite::Doorbells],
         config: "[adapter]\nphysical_doorbells = 2048\n[guest]\ndoorbells = 2048\n",
-        guests: 1,
-        processors: Processors::Apart,
-        measure: in_guest,
-        workers: Workers::OwnVulkan,
+        ..ONE_GUEST
     },
     Stage {
         suites: &[Suite::Queues],
         config: "[adapter]\nphysical_doorbells = 64\npage_table_memory = \"256MiB\"\n\
                  [guest]\ndoorbells = 10240\nlocal_memory = \"256MiB\"\nobjects = 131072\n",
-        guests: 1,
-        processors: Processors::Apart,
         measure: in_guest_once,
-        workers: Workers::OwnVulkan,
+        ..ONE_GUEST
     },
     Stage {
         suites: &[Suite::Display],
         config: "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"1280x720@240\"]\n",
-        guests: 1,
-        processors: Processors::Apart,
         measure: display::run,
-        workers: Workers::OwnVulkan,
+        ..ONE_GUEST
     },
     Stage {
         suites: &[Suite::Idle],
-        config: "",
         guests: idle::GUESTS,
         processors: Processors::All,
         measure: idle::run,
-        workers: Workers::OwnVulkan,
+        ..ONE_GUEST
     },
     Stage {
         suites: &[Suite::Oversubscription],
-        config: "",
         guests: oversubscription::MOST_GUESTS,
-        processors: Processors::Apart,
         measure: oversubscription::run,
-        workers: Workers::OwnVulkan,
+        ..ONE_GUEST
     },
     Stage {
         suites: &[Suite::Kernel],
@@ -169,32 +150,11 @@ const STAGES: [Stage; 13] = [
         guests: kernel::GUESTS,
         processors: Processors::All,
         measure: kernel::run,
-        workers: Workers::OwnVulkan,
+        ..ONE_GUEST
     },
-    Stage {
-        suites: &[Suite::Hostile],
-        config: hostile::CONFIG,
-        guests: hostile::GUESTS,
-        processors: Processors::Apart,
-        measure: hostile::run,
-        workers: Workers::OwnVulkan,
-    },
-    Stage {
-        suites: &[Suite::Hostile],
-        config: hostile::CONFIG,
-        guests: hostile::GUESTS,
-        processors: Processors::Apart,
-        measure: hostile::beside_workers,
-        workers: Workers::Hostile,
-    },
-    Stage {
-        suites: &[Suite::Hostile],
-        config: hostile::CONFIG,
-        guests: hostile::GUESTS,
-        processors: Processors::Apart,
-        measure: hostile::beside_confined_workers,
-        workers: Workers::HostileAndConfined,
-    },
+    hostile(hostile::run, Workers::OwnVulkan),
+    hostile(hostile::beside_workers, Workers::Hostile),
+    hostile(hostile::beside_confined_workers, Workers::HostileAndConfined),
 ];
 
 impl Stage {

@@ -30,6 +30,28 @@ const fn headline(name: &'static str, aim: Aim, suite: Suite) -> Headline {
     Headline { name, aim, suite }
 }
 
+/// A neighbour's share beside workers of this kind, over its share beside honest ones.
+macro_rules! share {
+    ($worker:literal) => {
+        headline(
+            concat!("neighbour_beside_", $worker, "_worker_over_honest_throughput"),
+            Aim::AtLeast(0.9),
+            Suite::Hostile,
+        )
+    };
+}
+
+/// The longest of a neighbour's requests beside workers of this kind.
+macro_rules! longest {
+    ($worker:literal) => {
+        headline(
+            concat!("neighbour_beside_", $worker, "_worker_longest_request_ns"),
+            Aim::AtMost(100e6),
+            Suite::Hostile,
+        )
+    };
+}
+
 /// The headlines, in the order of importance.
 pub const HEADLINES: [Headline; 49] = {
     use Aim::{AtLeast, AtMost};
@@ -71,66 +93,18 @@ pub const HEADLINES: [Headline; 49] = {
         headline("display_viewed_cpu_fraction", AtMost(0.005), Display),
         headline("display_no_longer_viewed_wakeups_per_second", AtMost(0.0), Display),
         headline("neighbour_share_beside_hostile_guest", Aim::None, Suite::Hostile),
-        headline(
-            "neighbour_beside_unstoppable_worker_over_honest_throughput",
-            AtLeast(0.9),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_unstoppable_worker_longest_request_ns",
-            AtMost(100e6),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_slowly_dying_worker_over_honest_throughput",
-            AtLeast(0.9),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_slowly_dying_worker_longest_request_ns",
-            AtMost(100e6),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_spinning_worker_over_honest_throughput",
-            AtLeast(0.9),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_spinning_worker_longest_request_ns",
-            AtMost(100e6),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_confined_unstoppable_worker_over_honest_throughput",
-            AtLeast(0.9),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_confined_unstoppable_worker_longest_request_ns",
-            AtMost(100e6),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_confined_slowly_dying_worker_over_honest_throughput",
-            AtLeast(0.9),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_confined_slowly_dying_worker_longest_request_ns",
-            AtMost(100e6),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_confined_spinning_worker_over_honest_throughput",
-            AtLeast(0.9),
-            Suite::Hostile,
-        ),
-        headline(
-            "neighbour_beside_confined_spinning_worker_longest_request_ns",
-            AtMost(100e6),
-            Suite::Hostile,
-        ),
+        share!("unstoppable"),
+        longest!("unstoppable"),
+        share!("slowly_dying"),
+        longest!("slowly_dying"),
+        share!("spinning"),
+        longest!("spinning"),
+        share!("confined_unstoppable"),
+        longest!("confined_unstoppable"),
+        share!("confined_slowly_dying"),
+        longest!("confined_slowly_dying"),
+        share!("confined_spinning"),
+        longest!("confined_spinning"),
         headline("neighbour_beside_workers_devices_lost", AtMost(0.0), Suite::Hostile),
     ]
 };

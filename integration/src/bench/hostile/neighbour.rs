@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Round trips that are timed.
-const ROUND_TRIPS: u64 = 500;
+const ROUND_TRIPS: u64 = 2000;
 
 /// What another guest is told, and tells.
 pub(super) struct Beside<'a> {

@@ -1,9 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The first process of a VM that stands for a machine with KVM: has bellhop run a VM in it, and powers off.
-#
-# Serial ports as in that VM: ttyS0 the kernel's messages, ttyS1 the task's output, ttyS2 its errors, ttyS3
-# its exit status.
 
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp LD_LIBRARY_PATH=/lib BELLHOP_CACHE=/cache
@@ -21,11 +18,4 @@ for module in /modules/*.ko; do
     insmod "$module"
 done
 
-# Bytes leave as they are.
-stty -F /dev/ttyS1 raw
-stty -F /dev/ttyS2 raw
-sh /task < /dev/null > /dev/ttyS1 2> /dev/ttyS2
-status=$?
-
-echo "$status" > /dev/ttyS3
-poweroff -f
+. /do_task.sh

@@ -17,8 +17,8 @@ use std::path::Path;
 const INIT: &[u8] = include_bytes!("init.sh");
 /// The first process of a VM that runs a VM.
 const HOST_INIT: &[u8] = include_bytes!("host.sh");
-/// What systemd starts in a VM that stands for a host, once its other services have started.
-const SERVICES_TASK: &[u8] = include_bytes!("services.sh");
+/// What a VM that stands for a machine does last.
+const DO_TASK: &[u8] = include_bytes!("do_task.sh");
 /// The folder with files of the host's, as an archive names it.
 const FILES: &str = {
     let (root, folder) = FOLDER.split_at(1);
@@ -79,7 +79,7 @@ pub fn write_host(
     arguments: &[OsString],
     archive: impl Write,
 ) -> anyhow::Result<()> {
-    entries.insert("task".into(), command_line("bellhop", arguments)?);
+    insert_task(&mut entries, "bellhop", arguments)?;
     write(HOST_INIT, &entries, archive)
 }
 
@@ -93,9 +93,19 @@ pub fn write_services(
     archive: impl Write,
 ) -> anyhow::Result<()> {
     let (program, arguments) = task.split_first().context("a task is a program")?;
-    entries.insert("task".into(), command_line(program, arguments)?);
-    entries.insert(systemd::TASK.into(), Entry::Text(SERVICES_TASK.into()));
+    insert_task(&mut entries, program, arguments)?;
     write(INIT, &entries, archive)
+}
+
+/// The task of a VM that stands for a machine, and what does it.
+fn insert_task(
+    entries: &mut Entries,
+    program: impl AsRef<OsStr>,
+    arguments: &[OsString],
+) -> anyhow::Result<()> {
+    entries.insert("task".into(), command_line(program, arguments)?);
+    entries.insert(systemd::TASK.into(), Entry::Text(DO_TASK.into()));
+    Ok(())
 }
 
 /// A kernel's modules, in a folder.

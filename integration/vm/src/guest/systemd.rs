@@ -48,7 +48,7 @@ const AGENT_OUTPUT: &str =
 const HOOKS: &str = "etc/bellhop/hooks.d";
 /// The service that does the task of a VM that stands for a host, and its program.
 const TASK_SERVICE: &str = "task.service";
-pub const TASK: &str = "services.sh";
+pub const TASK: &str = "do_task.sh";
 /// The agent's program in the unit.
 const PROGRAM: &str = "usr/bin/bellhop-guest";
 

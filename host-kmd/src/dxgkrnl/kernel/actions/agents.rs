@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Answers to those who ask an agent.
+//! What an agent may be asked for, what it is told, its end, and the answers to those who ask it.
 
 use crate::dxgkrnl::agent::state::Asker;
 use crate::dxgkrnl::kernel::guest::Guest;
@@ -26,6 +26,7 @@ pub(crate) fn without(result: AgentResult) -> AgentAnswer {
     answer(result, why)
 }
 
+/// Refuses a policy that has no name.
 pub(crate) fn check_policy(policy: PowerPolicy) -> Result<(), RequestError> {
     policy.name().map(|_| ()).ok_or(RequestError::parameter("policy", policy.0.into()))
 }

@@ -12,7 +12,7 @@ use crate::dxgkrnl::memory::allocation::Allocation;
 use crate::dxgkrnl::object::handles::Handles;
 use crate::dxgkrnl::object::target::Target;
 use crate::dxgkrnl::recovery::termination::Ending;
-use crate::hardware::{DisplayTicket, GuestId};
+use crate::hardware::DisplayTicket;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::{Event, EventKind};
 use std::time::Duration;
@@ -45,12 +45,8 @@ pub(crate) fn is_shown(guest: &Guest, ending: &Ending) -> bool {
 }
 
 /// Whether a guest has a child's monitor: it has none of a GPU that was taken away.
-pub(crate) fn has_monitor(
-    guest: &Guest,
-    ddi: &dyn DisplayDdi,
-    (id, child): (GuestId, u32),
-) -> bool {
-    guest.presence.has(ddi.gpu_of_child(child)) && ddi.query_child_status(id, child)
+pub(crate) fn has_monitor(guest: &Guest, ddi: &dyn DisplayDdi, child: u32) -> bool {
+    guest.presence.has(ddi.gpu_of_child(child)) && ddi.query_child_status(guest.id, child)
 }
 
 /// How much longer than some intervals of its monitor a flip may take: a host may be busy.

@@ -96,7 +96,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn remove_kernel(&mut self, handle: Handle) -> Result<(), RequestError> {
         let space = self.process()?.space();
         let kernel = self.remove::<GuestKernel>(handle)?;
-        // Gone already if the kernel ends with it.
+        // A device that is destroyed with its kernels is already gone.
         if let Ok(device) = self.get_mut::<Device>(kernel.device()) {
             device.remove_kernel(handle);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The end of contexts, devices and processes with everything that they have.
+//! The end of contexts, video sessions, devices and processes with everything that they have.
 
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::object::device::Device;
@@ -42,7 +42,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn remove_video_session(&mut self, handle: Handle) -> Result<(), RequestError> {
         let space = self.process()?.space();
         let session = self.remove::<VideoSession>(handle)?;
-        // Gone already if the session ends with it.
+        // A device that is destroyed with its sessions is already gone.
         if let Ok(device) = self.get_mut::<Device>(session.device()) {
             device.remove_video_session(handle);
         }

@@ -12,7 +12,7 @@ use crate::dxgkrnl::object::target::Target;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::recovery::termination::Drain;
-use crate::hardware::{Fault, GuestId, Hardware, Reported as _};
+use crate::hardware::{Fault, Hardware, Reported as _};
 use bellhop_protocol::control::Handle;
 
 /// Whether a queue has done all its work, or is lost. A kernel-mode submission is work until the hardware has done it,
@@ -20,12 +20,12 @@ use bellhop_protocol::control::Handle;
 pub(crate) fn is_drained(
     guest: &Guest,
     hardware: &dyn Hardware,
-    (id, process): (GuestId, u32),
+    process: u32,
     wait: Drain,
 ) -> bool {
     let Ok(queue) = guest.handles.get::<HwQueue>(process, wait.queue) else { return true };
     let has_done_it =
-        hardware.fence_value(id, wait.slot).reported() >= wait.value && queue.is_idle();
+        hardware.fence_value(guest.id, wait.slot).reported() >= wait.value && queue.is_idle();
     queue.is_in_error() || has_done_it && !queue.held().has_work()
 }
 
@@ -114,9 +114,9 @@ impl ProcessAccess<'_> {
         let value = self.hardware.last_queued_value(id).reported().max(submitted);
         let slot = self.global_of(progress_fence)?;
         self.with_signals(|signals| signals.await_drain(slot, value))?;
-        let (drain, owner) =
-            (Drain { queue: handle, slot, value }, (self.guest_id, self.process_id));
-        Ok((!is_drained(self.guest, self.hardware, owner, drain)).then_some(drain))
+        let drain = Drain { queue: handle, slot, value };
+        let is_done = is_drained(self.guest, self.hardware, self.process_id, drain);
+        Ok((!is_done).then_some(drain))
     }
 
     /// Makes a queue's engine look at its work. If the context is suspended, the engine looks when it resumes.

@@ -172,14 +172,14 @@ impl Kernel {
             return BTreeSet::new();
         };
         let children = (0..).zip(ddi.query_child_relations().connectors).map(|(child, _)| child);
-        children.filter(|child| has_monitor(guest, ddi, (id, *child))).collect()
+        children.filter(|child| has_monitor(guest, ddi, *child)).collect()
     }
 
     /// A monitor was plugged in or unplugged.
     pub(crate) fn child_status_changed(&mut self, id: GuestId, child: u32) {
         let Some(mut access) = self.access(id, 0) else { return };
         let Ok(ddi) = display_ddi(access.miniport) else { return };
-        let connected = has_monitor(access.guest, ddi, (id, child));
+        let connected = has_monitor(access.guest, ddi, child);
         let generation = access.guest.display.count_plug(child);
         if access.guest.is_open() {
             access.event(Event {

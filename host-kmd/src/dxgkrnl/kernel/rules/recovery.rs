@@ -73,9 +73,15 @@ impl Kernel {
 
     /// The guest that owns a queue, its system context's included.
     fn owner_of(&self, queue: HwQueueId) -> Option<GuestId> {
-        let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
-        let system = || self.guests.iter().find(|(_, guest)| is_system(guest)).map(|(id, _)| *id);
+        let system = || self.guest_of_system_queue(queue).map(|guest| guest.id);
         self.queues.get(&queue).map(|owner| owner.guest).or_else(system)
+    }
+
+    /// The guest whose system context has this queue.
+    fn guest_of_system_queue(&self, queue: HwQueueId) -> Option<&Guest> {
+        let is_system =
+            |guest: &&Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
+        self.guests.values().find(is_system)
     }
 
     /// An engine does not reset because it stands in memory of the guest that hung: its VMM keeps that from it. That
@@ -147,14 +153,13 @@ impl Kernel {
             return;
         }
         // A destroyed queue cannot hang: it is destroyed when its engine has left it.
-        let is_system = |guest: &Guest| guest.system().is_ok_and(|system| system.hw_queue == queue);
         let guilty = if let Some(owner) = self.queues.get(&queue) {
             let (guest, span) = (owner.guest.0, queue_span(owner.process, owner.handle));
             tracing::warn!(parent: &span, guest, node, ?fault, "hang: pre-empting the queue");
             Guilty::Queue(queue)
-        } else if let Some((id, guest)) = self.guests.iter().find(|(_, guest)| is_system(guest)) {
-            tracing::error!(guest = id.0, node, ?fault, "hang: pre-empting a paging buffer");
-            Guilty::Paging(*id, guest.paging.oldest_fence())
+        } else if let Some(guest) = self.guest_of_system_queue(queue) {
+            tracing::error!(guest = guest.id.0, node, ?fault, "hang: pre-empting a paging buffer");
+            Guilty::Paging(guest.id, guest.paging.oldest_fence())
         } else {
             return;
         };

@@ -43,7 +43,8 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn release(&mut self, guest_id: GuestId, resource: Resource) {
+    /// Frees a resource that every engine has forgotten.
+    fn release(&mut self, guest_id: GuestId, resource: Resource) {
         // The last retirement of a guest removes the guest.
         let Some(guest) = self.guests.get_mut(&guest_id) else { return };
         match resource {

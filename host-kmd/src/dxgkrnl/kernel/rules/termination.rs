@@ -17,10 +17,12 @@
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::actions::flips::is_shown;
 use crate::dxgkrnl::kernel::actions::targets::is_drained;
+use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::queue_span::queue_span;
 use crate::dxgkrnl::kernel::waiter::Outcome;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::completion::Completion;
+use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::IN_ERROR;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
@@ -28,6 +30,7 @@ use crate::dxgkrnl::queue::context::{Context, Suspension};
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
 use crate::dxgkrnl::recovery::termination::{Drain, Ending, Phase, Progress};
 use crate::hardware::{Fault, GuestId, Reported as _, Ticket};
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 
@@ -128,9 +131,8 @@ impl Kernel {
     fn look_at_termination(&mut self, index: usize) -> Option<Progress> {
         let Self { terminations, guests, hardware, quiesced, now, .. } = self;
         let is_done = |ending: &Ending, wait| {
-            let owner = (ending.guest, ending.process);
             let guest = guests.get(&ending.guest);
-            guest.is_none_or(|guest| is_drained(guest, hardware.as_ref(), owner, wait))
+            guest.is_none_or(|guest| is_drained(guest, hardware.as_ref(), ending.process, wait))
         };
         let is_seen = |ending: &Ending| {
             guests.get(&ending.guest).is_some_and(|guest| is_shown(guest, ending))
@@ -143,9 +145,7 @@ impl Kernel {
     fn is_held_by_host(&self, guest: GuestId, process: u32, wait: Drain) -> bool {
         let Some(state) = self.guests.get(&guest) else { return false };
         let is_moved = state.processes.get(&process).is_some_and(|process| process.is_held());
-        let queue = state.handles.get::<HwQueue>(process, wait.queue);
-        let context =
-            queue.and_then(|queue| state.handles.get::<Context>(process, queue.context()));
+        let context = context_of(state, process, wait.queue);
         context.is_ok_and(|context| {
             let suspended = |by| context.state().is_suspended_by(by);
             suspended(Suspension::HOST) || is_moved && suspended(Suspension::MEMORY)
@@ -156,9 +156,7 @@ impl Kernel {
     /// queue had.
     fn is_held_by_another(&mut self, guest: GuestId, process: u32, wait: Drain) -> bool {
         let Some(state) = self.guests.get(&guest) else { return false };
-        let queue = state.handles.get::<HwQueue>(process, wait.queue);
-        let context =
-            queue.and_then(|queue| state.handles.get::<Context>(process, queue.context()));
+        let context = context_of(state, process, wait.queue);
         let Ok(node) = context.map(Context::node) else { return false };
         self.see_standing(node);
         self.tdr.stood_for_another(node, guest, self.now.saturating_sub(self.timeout))
@@ -227,4 +225,10 @@ impl Kernel {
         self.begin_paging(guest, process, None);
         self.retire(guest, given_up, completion);
     }
+}
+
+/// The context of a queue.
+fn context_of(guest: &Guest, process: u32, queue: Handle) -> Result<&Context, RequestError> {
+    let queue = guest.handles.get::<HwQueue>(process, queue)?;
+    guest.handles.get::<Context>(process, queue.context())
 }

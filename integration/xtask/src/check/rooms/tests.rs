@@ -254,7 +254,7 @@ fn a_file_that_is_missing_is_named() {
     assert!(error.contains("gone"), "{error}");
 }
 
-/// A crate whose type `Kernel` is spread over `kernel.rs` and `power.rs`, with a file that calls.
+/// A crate whose types of `kernel.rs` get their methods in `power.rs` alone, with a file that calls.
 fn kernel_with(caller: &str) -> Vec<String> {
     calls(&[
         ("lib.rs", "#[macro_use] mod table; mod kernel; mod power; mod caller; mod other;"),

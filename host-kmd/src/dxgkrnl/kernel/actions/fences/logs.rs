@@ -29,7 +29,8 @@ use std::collections::BTreeSet;
 pub(crate) const QUEUES_AT_ONCE: usize = 16;
 
 impl ProcessAccess<'_> {
-    pub(crate) fn storage(&self) -> &ValueStorage {
+    /// Where the values and logs of the guest's fences are.
+    fn storage(&self) -> &ValueStorage {
         self.guest.fences.storage()
     }
 

@@ -9,6 +9,7 @@
 //! Source: user-mode work submission, "Residency model of doorbell memory and ring buffer allocations"
 //! and "Engine D-state transitions"; "Memory Manager" of the Windows KMD overview.
 
+use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::memory::allocation::Allocation;
@@ -89,7 +90,8 @@ impl ProcessAccess<'_> {
         Ok(())
     }
 
-    pub(crate) fn paged(&self, handle: Handle) -> Option<crate::ddi::paging::AllocationId> {
+    /// VidMm's id of an allocation, if that is paged.
+    pub(crate) fn paged(&self, handle: Handle) -> Option<AllocationId> {
         self.get::<Allocation>(handle).ok()?.paged()
     }
 

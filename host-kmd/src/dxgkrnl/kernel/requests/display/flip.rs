@@ -31,7 +31,7 @@ impl ProcessAccess<'_> {
     /// A source that the process owns, and the driver.
     fn owned(&mut self, source: u32) -> Result<(&mut Source, &dyn DisplayDdi), RequestError> {
         let Self { guest, miniport, process_id, .. } = self;
-        let ddi = miniport.display().ok_or(RequestError::NotSupported("displays"))?;
+        let ddi = display_ddi(*miniport)?;
         let found = guest.display.source_mut(source);
         let owned = found.filter(|source| source.owner() == *process_id);
         Ok((owned.ok_or(RequestError::SourceNotInTopology(source))?, ddi))
@@ -40,7 +40,7 @@ impl ProcessAccess<'_> {
     /// A source that the process may flip, and the driver.
     fn flippable(&mut self, source: u32) -> Result<(&mut Source, &dyn DisplayDdi), RequestError> {
         let Self { guest, miniport, process_id, .. } = self;
-        let ddi = miniport.display().ok_or(RequestError::NotSupported("displays"))?;
+        let ddi = display_ddi(*miniport)?;
         let is_closed = guest.display.is_closed(*process_id);
         let found = guest.display.source_mut(source);
         let may_flip = found.filter(|source| source.may_flip(*process_id) && !is_closed);

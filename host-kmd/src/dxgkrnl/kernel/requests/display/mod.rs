@@ -70,7 +70,7 @@ pub(crate) fn query_child_status(
     request: QueryChildStatus,
 ) -> Handled<ChildStatus> {
     let QueryChildStatus { child, reserved } = request;
-    let connected = has_monitor(guest, self::child(miniport, child)?, (guest.id, child));
+    let connected = has_monitor(guest, self::child(miniport, child)?, child);
     zero("reserved", reserved)?;
     let generation = guest.display.generation(child);
     Ok(Answer::Done(ChildStatus { connected: connected.into(), generation }))

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What systemd starts in a VM that stands for a host: does the task, and powers off.
+# What a VM that stands for a machine does last, by its first process or by systemd: the task. Then it powers off.
 #
 # Serial ports as in other VMs: ttyS0 the kernel's messages, ttyS1 the task's output, ttyS2 its errors, ttyS3 its
 # exit status.
