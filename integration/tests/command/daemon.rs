@@ -102,23 +102,27 @@ fn engines_run_on_the_processors_that_the_configuration_names_and_on_no_other() 
     let first = *bellhop_guest::processors::allowed().first().unwrap();
     let configuration = format!("[adapter]\nengine_processors = \"{first}\"\n");
     let daemon = Daemon::start_with(1, &configuration);
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).unwrap();
-    let status = |task: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read_to_string(task.unwrap().path().join("status")).unwrap()
-    };
     let line = |status: &str, key: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.trim().to_owned()
     };
-    let threads: Vec<_> = tasks
-        .map(status)
-        .map(|status| (line(&status, "Name:"), line(&status, "Cpus_allowed_list:")))
-        .collect();
-    let engines: Vec<_> = threads.iter().filter(|(name, _)| name.starts_with("engine-")).collect();
+    let threads = || -> Vec<_> {
+        // A thread may end after it was listed.
+        let statuses =
+            daemon.tasks().filter_map(|task| std::fs::read_to_string(task.join("status")).ok());
+        statuses
+            .map(|status| (line(&status, "Name:"), line(&status, "Cpus_allowed_list:")))
+            .collect()
+    };
+    let is_engine = |(name, _): &&(String, String)| name.starts_with("engine-");
+    // A thread has its name when it first runs, which its processor may let it wait for.
+    await_that("engines run", || threads().iter().filter(is_engine).count() == 3);
+    let threads = threads();
+    let engines: Vec<_> = threads.iter().filter(is_engine).collect();
     assert_eq!(engines.len(), 3, "{threads:?}");
     assert!(engines.iter().all(|(_, allowed)| *allowed == first.to_string()), "{threads:?}");
     let all = std::fs::read_to_string("/proc/self/status").unwrap();
-    let others = threads.iter().filter(|(name, _)| !name.starts_with("engine-"));
+    let others = threads.iter().filter(|thread| !is_engine(thread));
     for (name, allowed) in others {
         assert_eq!(*allowed, line(&all, "Cpus_allowed_list:"), "{name}");
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Fills of half of the memory, as many as keep an engine busy while a hole is made.
 const FILLS: u32 = 200;
 
-/// A guest with work for seconds, which is not submitted yet, in half of its memory.
+/// A guest with work that is not submitted yet, in half of its memory. Fast memory takes half a second for it.
 fn busy(daemon: &Daemon, number: usize) -> (Arc<FakeGuest>, Client) {
     let guest = guest_with(daemon, number, GuestOptions { ram: HOLE, ..GuestOptions::default() });
     let shape = Shape { memory: HOLE / 2, commands: 16 << 10, ..Shape::default() };
@@ -102,6 +102,8 @@ fn have_stood(daemon: &Daemon, least: Duration) -> Stood {
 
 /// A long hole: a guest connects in less.
 const LONG: Duration = Duration::from_secs(1);
+/// Submissions of a guest's work that take longer than what a guest makes up for, however fast memory is.
+const SUBMISSIONS: u32 = 32;
 /// Longer than any of the holes.
 const PATIENT: &str = "[adapter]\ntimeout = \"60s\"\n";
 
@@ -118,12 +120,15 @@ fn a_guest_that_connects_anew_makes_up_for_the_holes_of_the_one_before() {
     let (_neighbour, mut other) = busy(&daemon, 1);
     let neighbour = latest(&daemon);
     let stood = have_stood(&daemon, LONG);
-    // The neighbour has work for seconds, and nothing to make up for.
+    // The neighbour has nothing to make up for, and work until the guest has had a turn.
     let before = engine_time(&daemon, neighbour);
-    other.submit().unwrap();
+    let submissions = (0..SUBMISSIONS).map(|_| other.submit().unwrap());
+    let last = submissions.last().unwrap();
     // This ends with a turn of the guest's.
     let _again = busy(&daemon, 0);
     let waited = engine_time(&daemon, neighbour) - before;
     println!("the neighbour had {waited:?} before its turn");
+    let done = other.queue.progress_fence().current_value().unwrap();
+    assert!(done < last, "the neighbour had no work left");
     assert!(waited >= stood.charged.min(LONG) * 2 / 3, "{waited:?}");
 }
