@@ -97,9 +97,8 @@ impl Tasks {
             let mut gpus = start_chain(config, chain, &mut roles, &memory, start_gpu)?;
             let Some((_, name, adapter)) = chain.members.first() else { continue };
             let (gpu, slaves) = (gpus.remove(0), gpus);
-            let hardware = slaves.iter().map(|slave| Arc::clone(slave) as _).collect();
             let state =
-                Kernel::linked(gpu.clone(), hardware, adapter.os_features(), config.limits())
+                Kernel::linked(gpu.clone(), slaves.clone(), adapter.os_features(), config.limits())
                     .context("cannot initialise the adapter")?
                     .with_name(name)
                     .with_power_policy(adapter.power())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![allow(clippy::disallowed_methods, reason = "tests wait for what they test")]
 
-//! The GPU, driven as its kernel and its guests drive it: through `Hardware`, and through memory that both sides
+//! The GPU, driven as its kernel and its guests drive it: through `Gpu` and `Platform`, and through memory that both sides
 //! map.
 
 /// What guests show.

@@ -29,7 +29,7 @@ pub struct NodeDescription {
     pub processor: Option<usize>,
 }
 
-/// The properties of a GPU. They never change.
+/// What the graphics kernel and the driver both read of a GPU. It never changes.
 pub trait Adapter {
     /// The nodes, by ordinal.
     fn nodes(&self) -> &[NodeDescription];
@@ -39,6 +39,12 @@ pub trait Adapter {
         DoorbellModel::Dedicated
     }
 
+    /// Number of physical doorbells, in the dedicated model.
+    fn physical_doorbells(&self) -> u32;
+}
+
+/// What the driver advertises for its GPU. It never changes.
+pub trait DriverCaps {
     /// How the GPU reaches memory.
     fn virtual_addressing_model(&self) -> VirtualAddressingModel {
         VirtualAddressingModel::GpuVaIoMmuGlobal
@@ -49,8 +55,11 @@ pub trait Adapter {
     fn optimized_fence_interrupt(&self) -> bool {
         false
     }
+}
 
-    /// Number of GPUs: those of a chain, or one.
+/// What the graphics kernel reads of a chain of GPUs, or of one alone. It never changes.
+pub trait Chain {
+    /// Number of GPUs.
     fn gpu_count(&self) -> u8 {
         1
     }
@@ -59,7 +68,4 @@ pub trait Adapter {
     fn security_caps(&self) -> SecurityCaps {
         SecurityCaps::default()
     }
-
-    /// Number of physical doorbells, in the dedicated model.
-    fn physical_doorbells(&self) -> u32;
 }

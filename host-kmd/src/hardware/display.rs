@@ -119,9 +119,6 @@ pub trait Display {
     /// The monitor that is plugged into a guest's connector, if one is.
     fn monitor(&self, guest: GuestId, child: u32) -> Option<Monitor>;
 
-    /// What people made of a guest's connector.
-    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId>;
-
     /// `DxgkDdiCommitVidPn`: programs all CRTCs of a guest. A path that stays as it was goes on without a break, and a
     /// source whose mode stays keeps its address, its visibility and its count of VSYNCs. Any other source begins
     /// visible, without address, pointer, VSYNC interrupts and flips, counts VSYNCs from 0, and shows black. A source

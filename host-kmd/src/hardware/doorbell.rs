@@ -72,12 +72,6 @@ pub trait Doorbells {
     /// Fails for a queue that does not exist.
     fn unbind_ring(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// `HwQueueProgressFenceLastQueuedValue`, as the guest wrote it.
-    ///
-    /// # Errors
-    /// Fails for a queue that does not exist.
-    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
-
     /// Makes a physical doorbell watch the page of the queue's logical doorbell.
     ///
     /// # Errors
@@ -101,6 +95,15 @@ pub trait Doorbells {
     /// # Errors
     /// Fails for a queue that is not watched.
     fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId>;
+}
+
+/// The pages of doorbells, as guests see them.
+pub trait DoorbellPages {
+    /// `HwQueueProgressFenceLastQueuedValue`, as the guest wrote it.
+    ///
+    /// # Errors
+    /// Fails for a queue that does not exist.
+    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId>;
 
     /// Makes the page of the queue's logical doorbell show the physical one that watches it, if pages are rotated at
     /// all. Does not wait for the VMM.

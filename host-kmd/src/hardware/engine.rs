@@ -74,6 +74,16 @@ pub trait Engines {
         state: EnginePowerState,
         transition: u64,
     ) -> Result<(), UnknownId>;
+}
+
+/// What engines may still touch.
+pub trait Quiescence {
+    /// Drops what a HW queue has begun. The queue is in error and suspended, and is never resumed. An engine may execute
+    /// it until a later [`Self::quiesce`] has passed.
+    ///
+    /// # Errors
+    /// Fails for a queue that does not exist.
+    fn lose_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
     /// Asks every engine to forget the guest's translations, or those of all guests, and all destroyed queues. The
     /// ticket has passed once [`Self::quiesced`] has reached it; an interrupt tells when that advances.

@@ -49,6 +49,6 @@ pub struct HwContextId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalDoorbell(pub u32);
 
-/// A point up to which engines have forgotten objects; see [`Engines::quiesce`](super::Engines::quiesce).
+/// A point up to which engines have forgotten objects; see [`Quiescence::quiesce`](super::Quiescence::quiesce).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);

@@ -103,7 +103,7 @@ pub enum Interrupt {
         fault: Fault,
     },
     /// The page of a doorbell was rotated, as last requested by
-    /// [`Doorbells::rotate_to_physical`](super::Doorbells::rotate_to_physical).
+    /// [`DoorbellPages::rotate_to_physical`](super::DoorbellPages::rotate_to_physical).
     DoorbellRotated {
         /// The doorbell's queue.
         queue: HwQueueId,
@@ -209,7 +209,7 @@ pub enum Interrupt {
         /// The ticket.
         ticket: DisplayTicket,
     },
-    /// [`Engines::quiesced`](super::Engines::quiesced) advanced.
+    /// [`Quiescence::quiesced`](super::Quiescence::quiesced) advanced.
     Quiesced,
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a miniport can do to a GPU, and what the GPU reports.
+//! The border between the control plane and the data plane, with one trait per subject.
 //!
-//! [`Hardware`] is the whole border between the control plane and the data plane, with one trait per subject. The
-//! device crate implements the traits over engine threads, tests over a few maps. No call waits for an engine: the
-//! caller uses [`Engines::quiesce`] instead, and an interrupt reports when engines have passed.
+//! [`Gpu`] is what a driver programs, as through registers. [`Platform`] is what the graphics kernel itself reads and
+//! changes, beside its driver: memory, statuses of doorbells, tickets, kernels, video sessions, and what tools see. Only
+//! [`Adapter`] and [`CurrentValues`] are in both. The device crate implements both over engine threads, tests over a few
+//! maps. No call waits for an engine: the caller uses [`Quiescence::quiesce`] instead, and an interrupt reports when
+//! engines have passed.
+//!
+//! All calls come from the control-plane thread. Ids must be ones that the GPU handed out and that were not destroyed: a
+//! call with any other id changes nothing that the id would name and returns [`UnknownId`], which is a bug of the caller.
+//! The caller has checked slots, offsets and addresses against what the guest was given.
 
 mod adapter;
 mod addressing;
@@ -26,20 +32,22 @@ mod queue;
 mod system_context;
 mod video;
 
-pub use adapter::{Adapter, DoorbellModel, NodeDescription};
+pub use adapter::{Adapter, Chain, DoorbellModel, DriverCaps, NodeDescription};
 pub use addressing::{PageSize, VirtualAddressingModel};
 pub use display::{
     ConnectorCaps, ConnectorUse, Display, DisplayCaps, DisplayPath, DisplayTicket, Monitor,
     PointerShape, SourceAddress,
 };
-pub use doorbell::{Doorbells, RingBinding, RotationOutcome, RotationProgress};
-pub use engine::{EngineProgress, EngineState, Engines};
+pub use doorbell::{DoorbellPages, Doorbells, RingBinding, RotationOutcome, RotationProgress};
+pub use engine::{EngineProgress, EngineState, Engines, Quiescence};
 pub use error::{HardwareError, HardwareFull, Reported, UnknownId};
 pub use fence::log::{
-    FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogs, QueueLog, fence_log_address, fence_segment_size,
+    FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogContents, FenceLogs, QueueLog, fence_log_address,
+    fence_segment_size,
 };
 pub use fence::{
-    FENCES_PER_PAGE, FenceStorage, Fences, GlobalFence, SlotValue, fence_storage_size,
+    CurrentValues, FENCES_PER_PAGE, FenceStorage, Fences, GlobalFence, SlotValue,
+    fence_storage_size,
 };
 pub use gpu::{GpuOrdinal, GpuSet, MAX_GPUS};
 pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, Ticket};
@@ -49,53 +57,80 @@ pub use memory::{Memory, SegmentSizes};
 pub use observe::{
     BusyOf, EXECUTED, FrontEnd, HostClocks, KernelDescription, Observe, WorkerDescription,
 };
-pub use page_table::{PageTableRange, PageTables};
+pub use page_table::{AccessedBits, PageTableRange, PageTables};
 pub use priority::SchedulingPriority;
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 pub use queue::{HwQueueDescription, KernelSubmission, Queues};
 pub use system_context::{SystemContext, SystemContexts};
 pub use video::{Video, VideoRefusal, VideoSessionNumber, VideoSettings};
 
-/// Everything that the control plane can do to a GPU, as through its registers.
-///
-/// All calls come from the control-plane thread. Ids must be ones that the GPU handed out and that were not
-/// destroyed: a call with any other id changes nothing that the id would name and returns [`UnknownId`], which is a
-/// bug of the caller. The caller has checked slots, offsets and addresses against what the guest was given.
-pub trait Hardware:
+/// What the graphics kernel reads and changes itself. A chain of GPUs has one platform.
+pub trait Platform:
     Adapter
-    + PageTables
-    + SystemContexts
+    + Chain
     + Memory
-    + Fences
-    + FenceLogs
-    + Queues
+    + AccessedBits
+    + CurrentValues
+    + FenceLogContents
     + Kernels
     + Video
-    + Display
-    + Doorbells
-    + Engines
-    + Interrupts
+    + DoorbellPages
+    + Quiescence
     + Observe
     + Send
     + Sync
 {
 }
 
-impl<T> Hardware for T where
+impl<T> Platform for T where
     T: Adapter
+        + Chain
+        + Memory
+        + AccessedBits
+        + CurrentValues
+        + FenceLogContents
+        + Kernels
+        + Video
+        + DoorbellPages
+        + Quiescence
+        + Observe
+        + Send
+        + Sync
+{
+}
+
+/// What a driver does to its GPU.
+pub trait Gpu:
+    Adapter
+    + DriverCaps
+    + PageTables
+    + SystemContexts
+    + CurrentValues
+    + Fences
+    + FenceLogs
+    + Queues
+    + Doorbells
+    + Engines
+    + Display
+    + Interrupts
+    + Send
+    + Sync
+{
+}
+
+impl<T> Gpu for T where
+    T: Adapter
+        + DriverCaps
         + PageTables
         + SystemContexts
-        + Memory
+        + CurrentValues
         + Fences
         + FenceLogs
         + Queues
-        + Kernels
-        + Video
-        + Display
         + Doorbells
         + Engines
+        + Display
         + Interrupts
-        + Observe
         + Send
         + Sync
 {

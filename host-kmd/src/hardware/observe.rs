@@ -2,7 +2,7 @@
 
 //! What the hardware reports to tools: times, and what engines do.
 
-use super::{AddressSpaceId, GuestId, HardwareFull, HwQueueId, UnknownId};
+use super::{AddressSpaceId, ConnectorUse, GuestId, HardwareFull, HwQueueId, UnknownId};
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
 use bellhop_protocol::snapshot::{Cgroup, Cgroups};
@@ -92,8 +92,7 @@ pub trait Observe {
     /// Fails if there is no memory for the logs.
     fn begin_trace(&self, entries: u32) -> Result<(), HardwareFull>;
 
-    /// Calls `act` with the trace log of an engine, if it has one. Entries may be read after
-    /// [`FenceLogs::flush_fence_logs`](super::FenceLogs::flush_fence_logs).
+    /// Calls `act` with the trace log of an engine, if it has one. Entries may be read after [`FenceLog::flush`].
     fn with_trace_log(&self, node: u32, act: &mut dyn FnMut(FenceLog<'_>));
 
     /// Removes the trace logs.
@@ -132,4 +131,7 @@ pub trait Observe {
 
     /// The cgroups of a guest's workers: one for each GPU whose workers it has had.
     fn guest_cgroups(&self, guest: GuestId) -> Vec<Cgroup>;
+
+    /// What people made of a guest's connector.
+    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId>;
 }

@@ -52,7 +52,7 @@ pub trait PageTables {
     ) -> Result<Vec<PageTableRange>, HardwareError>;
 
     /// Writes the entries of consecutive pages from `gpu_va` immediately. Engines may use a previously valid entry
-    /// until a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
+    /// until a later [`Quiescence::quiesce`](super::Quiescence::quiesce) has passed.
     ///
     /// # Errors
     /// Fails if no page-table memory is left; entries written so far stay. Fails for an address space that does not
@@ -64,7 +64,10 @@ pub trait PageTables {
         page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareError>;
+}
 
+/// The accessed bits of page tables.
+pub trait AccessedBits {
     /// Whether engines have accessed a page of a range of whole pages since the last call for it. Accesses through
     /// cached translations do not count: see [`Self::forget_translations`].
     ///

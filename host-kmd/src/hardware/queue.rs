@@ -49,21 +49,14 @@ pub trait Queues {
     fn create_hw_queue(&self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId>;
 
     /// Takes a HW queue off its engine's run list permanently. An engine may execute it until a later
-    /// [`Engines::quiesce`](super::Engines::quiesce) has passed.
+    /// [`Quiescence::quiesce`](super::Quiescence::quiesce) has passed.
     ///
     /// # Errors
     /// Fails for a queue that does not exist.
     fn destroy_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId>;
 
-    /// Drops what a HW queue has begun. The queue is in error and suspended, and is never resumed. An engine may execute
-    /// it until a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
-    ///
-    /// # Errors
-    /// Fails for a queue that does not exist.
-    fn lose_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId>;
-
     /// Takes HW queues off their engine's run list, until [`Self::resume_hw_queues`]. An engine may execute one until
-    /// a later [`Engines::quiesce`](super::Engines::quiesce) has passed.
+    /// a later [`Quiescence::quiesce`](super::Quiescence::quiesce) has passed.
     ///
     /// # Errors
     /// Fails for a queue that does not exist; the others are suspended.

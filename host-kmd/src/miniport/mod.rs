@@ -22,7 +22,7 @@ use crate::ddi::{
 };
 use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
-    GlobalFence, GpuOrdinal, GuestId, Hardware, HardwareError, HwQueueDescription, HwQueueId,
+    GlobalFence, Gpu, GpuOrdinal, GuestId, HardwareError, HwQueueDescription, HwQueueId,
     KernelSubmission, PhysicalDoorbell, Pte, Reported as _, RingBinding, SchedulingPriority,
     SlotValue, SystemContext, UnknownId,
 };
@@ -46,7 +46,7 @@ const DOORBELL_SIZE: u32 = size_of::<u64>() as u32;
 
 /// The driver. The GPU does nearly everything by itself; the driver decides which queue has a physical doorbell.
 pub struct BellhopMiniport {
-    hardware: Arc<dyn Hardware>,
+    gpu: Arc<dyn Gpu>,
     doorbells: PhysicalDoorbells,
     /// The displays, if there are any.
     display: Option<DisplayDriver>,
@@ -64,7 +64,7 @@ pub struct BellhopMiniport {
 }
 
 /// The hardware's information about doorbells.
-struct OfHardware<'a>(&'a dyn Hardware);
+struct OfHardware<'a>(&'a dyn Gpu);
 
 impl Uses for OfHardware<'_> {
     fn last_use(&self, queue: HwQueueId) -> u64 {
@@ -95,11 +95,11 @@ fn negotiate_native_fences(features: &dyn DxgkFeatures) -> Option<NativeFenceOsC
 impl BellhopMiniport {
     /// Starts the driver on a GPU that has no queue yet.
     #[must_use]
-    pub fn new(hardware: Arc<dyn Hardware>) -> Self {
-        let doorbells = PhysicalDoorbells::new(hardware.physical_doorbells());
+    pub fn new(gpu: Arc<dyn Gpu>) -> Self {
+        let doorbells = PhysicalDoorbells::new(gpu.physical_doorbells());
         Self {
-            display: DisplayDriver::new(Arc::clone(&hardware)),
-            hardware,
+            display: DisplayDriver::new(Arc::clone(&gpu)),
+            gpu,
             doorbells,
             owners: HashMap::new(),
             notify_each: HashSet::new(),
@@ -111,12 +111,12 @@ impl BellhopMiniport {
 
     /// The type of a node's engine; `None` if there is no such node.
     fn engine_type(&self, node: u32) -> Option<EngineType> {
-        let nodes = self.hardware.nodes();
+        let nodes = self.gpu.nodes();
         usize::try_from(node).ok().and_then(|node| nodes.get(node)).map(|node| node.engine_type)
     }
 
     fn is_global(&self) -> bool {
-        self.hardware.doorbell_model() == DoorbellModel::Global
+        self.gpu.doorbell_model() == DoorbellModel::Global
     }
 
     /// The status of a queue's doorbell when it is connected.
@@ -135,7 +135,7 @@ impl BellhopMiniport {
         guest: GuestId,
         callbacks: &mut dyn DxgkCallbacks,
     ) -> Result<(), NoPhysicalDoorbell> {
-        let uses = OfHardware(self.hardware.as_ref());
+        let uses = OfHardware(self.gpu.as_ref());
         let victim = self.doorbells.victim(guest, &uses).ok_or(NoPhysicalDoorbell)?;
         let reason = ConnectionStatus::DISCONNECTED_RETRY;
         if let Err(error) = callbacks.disconnect_doorbell(victim, reason) {
@@ -158,7 +158,7 @@ impl Miniport for BellhopMiniport {
         VidSchCaps {
             native_gpu_fence,
             optimized_native_fence_signaled_interrupt: native_gpu_fence
-                && self.hardware.optimized_fence_interrupt(),
+                && self.gpu.optimized_fence_interrupt(),
         }
     }
 
@@ -177,8 +177,8 @@ impl Miniport for BellhopMiniport {
     }
 
     fn query_user_mode_submission_caps(&self) -> UserModeSubmissionCaps {
-        let (flags, physical_doorbells) = match self.hardware.doorbell_model() {
-            DoorbellModel::Dedicated => (0, self.hardware.physical_doorbells()),
+        let (flags, physical_doorbells) = match self.gpu.doorbell_model() {
+            DoorbellModel::Dedicated => (0, self.gpu.physical_doorbells()),
             DoorbellModel::Global => (CAPS_GLOBAL_DOORBELL, 1),
         };
         UserModeSubmissionCaps {
@@ -190,15 +190,15 @@ impl Miniport for BellhopMiniport {
     }
 
     fn virtual_addressing_model(&self) -> VirtualAddressingModel {
-        self.hardware.virtual_addressing_model()
+        self.gpu.virtual_addressing_model()
     }
 
     fn node_count(&self) -> u32 {
-        u32::try_from(self.hardware.nodes().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.gpu.nodes().len()).unwrap_or(u32::MAX)
     }
 
     fn get_node_metadata(&self, node: u32) -> Option<NodeMetadata> {
-        let description = self.hardware.nodes().get(usize::try_from(node).ok()?)?;
+        let description = self.gpu.nodes().get(usize::try_from(node).ok()?)?;
         let mut friendly_name = [0; 32];
         for (to, from) in friendly_name.iter_mut().zip(description.name.bytes()) {
             *to = from;
@@ -215,16 +215,16 @@ impl Miniport for BellhopMiniport {
     }
 
     fn create_process(&mut self, guest: GuestId) -> Result<AddressSpaceId, HardwareError> {
-        self.hardware.create_address_space(guest)
+        self.gpu.create_address_space(guest)
     }
 
     fn destroy_process(&mut self, space: AddressSpaceId) {
         self.systems.retain(|_, system| *system != space);
-        self.hardware.destroy_address_space(space).reported();
+        self.gpu.destroy_address_space(space).reported();
     }
 
     fn create_system_context(&mut self, guest: GuestId) -> Result<SystemContext, HardwareError> {
-        let system = self.hardware.create_system_context(guest)?;
+        let system = self.gpu.create_system_context(guest)?;
         self.systems.insert(guest, system.address_space);
         Ok(system)
     }
@@ -235,46 +235,46 @@ impl Miniport for BellhopMiniport {
         buffer: &PagingBuffer,
         fence: u64,
     ) -> Result<(), HardwareError> {
-        self.hardware.submit_paging(guest, buffer.packets(), fence)
+        self.gpu.submit_paging(guest, buffer.packets(), fence)
     }
 
     fn create_hw_queue(&mut self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
-        let queue = self.hardware.create_hw_queue(description)?;
+        let queue = self.gpu.create_hw_queue(description)?;
         self.owners.insert(queue, description.guest);
         Ok(queue)
     }
 
     fn destroy_hw_queue(&mut self, queue: HwQueueId) {
         self.owners.remove(&queue);
-        self.hardware.destroy_hw_queue(queue).reported();
+        self.gpu.destroy_hw_queue(queue).reported();
     }
 
     fn suspend_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
-        self.hardware.suspend_hw_queues(queues)
+        self.gpu.suspend_hw_queues(queues)
     }
 
     fn resume_context(&mut self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
-        self.hardware.resume_hw_queues(queues)
+        self.gpu.resume_hw_queues(queues)
     }
 
     fn abandon_paging(&mut self, guest: GuestId, fence: u64) {
-        self.hardware.abandon_paging(guest, fence).reported();
+        self.gpu.abandon_paging(guest, fence).reported();
     }
 
     fn preempt_command(&mut self, queue: HwQueueId, preemption_fence: u64) {
-        self.hardware.preempt_hw_queue(queue, preemption_fence).reported();
+        self.gpu.preempt_hw_queue(queue, preemption_fence).reported();
     }
 
     fn query_engine_status(&self, node: u32) -> EngineProgress {
-        self.hardware.engine_progress(node).reported()
+        self.gpu.engine_progress(node).reported()
     }
 
     fn reset_engine(&mut self, node: u32) {
-        self.hardware.reset_engine(node).reported();
+        self.gpu.reset_engine(node).reported();
     }
 
     fn reset_from_timeout(&mut self, _node: u32) {
-        self.hardware.reset_adapter();
+        self.gpu.reset_adapter();
     }
 
     fn set_context_scheduling_priority(
@@ -282,7 +282,7 @@ impl Miniport for BellhopMiniport {
         queues: &[HwQueueId],
         priority: SchedulingPriority,
     ) -> Result<(), UnknownId> {
-        self.hardware.set_scheduling_priority(queues, priority)
+        self.gpu.set_scheduling_priority(queues, priority)
     }
 
     fn set_power_state(&mut self, _: GpuOrdinal, state: DevicePowerState) {
@@ -292,7 +292,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn set_power_component_f_state(&mut self, node: u32, state: EnginePowerState, transition: u64) {
-        self.hardware.set_engine_power(node, state, transition).reported();
+        self.gpu.set_engine_power(node, state, transition).reported();
     }
 
     fn submit_command_to_hw_queue(
@@ -300,8 +300,8 @@ impl Miniport for BellhopMiniport {
         queue: HwQueueId,
         submission: KernelSubmission,
     ) -> Result<(), HardwareError> {
-        self.hardware.submit_kernel_mode(queue, submission)?;
-        Ok(self.hardware.kick(queue)?)
+        self.gpu.submit_kernel_mode(queue, submission)?;
+        Ok(self.gpu.kick(queue)?)
     }
 
     fn render(&self, arguments: &RenderArguments<'_>) -> Result<DmaBuffer, RenderError> {
@@ -329,7 +329,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn query_current_fence(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
-        self.hardware.current_fence(queue)
+        self.gpu.current_fence(queue)
     }
 
     fn create_doorbell(
@@ -346,7 +346,7 @@ impl Miniport for BellhopMiniport {
             return Err(BadPrivateData(value).into());
         }
         let notify_each = flags & NOTIFY_EACH_SUBMISSION != 0;
-        self.hardware.bind_ring(queue, RingBinding { notify_each, ..ring })?;
+        self.gpu.bind_ring(queue, RingBinding { notify_each, ..ring })?;
         if notify_each {
             self.notify_each.insert(queue);
         }
@@ -359,7 +359,7 @@ impl Miniport for BellhopMiniport {
         callbacks: &mut dyn DxgkCallbacks,
     ) -> Result<ConnectedStatus, ConnectDoorbellError> {
         if self.is_global() {
-            self.hardware.watch_global(queue)?;
+            self.gpu.watch_global(queue)?;
             self.globally_connected.insert(queue);
             return Ok(self.connected_status(queue));
         }
@@ -371,7 +371,7 @@ impl Miniport for BellhopMiniport {
                 self.doorbells.assign(guest, queue).ok_or(NoPhysicalDoorbell)?
             }
         };
-        if let Err(unknown) = self.hardware.watch(doorbell, queue) {
+        if let Err(unknown) = self.gpu.watch(doorbell, queue) {
             self.doorbells.release(queue);
             return Err(unknown.into());
         }
@@ -381,31 +381,31 @@ impl Miniport for BellhopMiniport {
     fn disconnect_doorbell(&mut self, queue: HwQueueId) {
         if self.globally_connected.remove(&queue) {
             // The order is that of the dedicated model below.
-            self.hardware.unwatch_global(queue).reported();
-            self.hardware.kick(queue).reported();
+            self.gpu.unwatch_global(queue).reported();
+            self.gpu.kick(queue).reported();
             return;
         }
         let Some(doorbell) = self.doorbells.release(queue) else { return };
         // Second half of `disconnect` in protocol::handoff::doorbell: the status and its full fence came before. A
         // guest that still read a connected status has rung by now, and this last look finds what it wrote; a guest
         // that rings later reads the disconnected status.
-        self.hardware.unwatch(doorbell).reported();
-        self.hardware.kick(queue).reported();
+        self.gpu.unwatch(doorbell).reported();
+        self.gpu.kick(queue).reported();
     }
 
     fn destroy_doorbell(&mut self, queue: HwQueueId) {
         self.notify_each.remove(&queue);
-        self.hardware.unbind_ring(queue).reported();
+        self.gpu.unbind_ring(queue).reported();
     }
 
     fn notify_work_submission(&mut self, queue: HwQueueId) -> Result<(), UnknownId> {
         // The engine's look counts as a use of the doorbell, if it finds work.
-        self.hardware.kick(queue)
+        self.gpu.kick(queue)
     }
 
     fn create_native_fence(&mut self, arguments: CreateNativeFence) -> Result<(), UnknownId> {
         let CreateNativeFence { fence, storage, initial_value, .. } = arguments;
-        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value)
+        self.gpu.create_fence(fence.guest, fence.slot, storage, initial_value)
     }
 
     fn open_native_fence(
@@ -414,11 +414,11 @@ impl Miniport for BellhopMiniport {
         slot: u32,
         owner: AddressSpaceId,
     ) -> Result<(), UnknownId> {
-        self.hardware.open_fence(fence.guest, slot, fence.slot, owner)
+        self.gpu.open_fence(fence.guest, slot, fence.slot, owner)
     }
 
     fn close_native_fence(&mut self, fence: GlobalFence, slot: u32) {
-        self.hardware.close_fence(fence.guest, slot).reported();
+        self.gpu.close_fence(fence.guest, slot).reported();
     }
 
     fn destroy_native_fence(&mut self, _fence: GlobalFence) {
@@ -431,7 +431,7 @@ impl Miniport for BellhopMiniport {
         storage: FenceStorage,
         initial_value: Option<u64>,
     ) -> Result<(), UnknownId> {
-        self.hardware.create_fence(fence.guest, fence.slot, storage, initial_value)
+        self.gpu.create_fence(fence.guest, fence.slot, storage, initial_value)
     }
 
     fn open_monitored_fence(
@@ -440,11 +440,11 @@ impl Miniport for BellhopMiniport {
         slot: u32,
         owner: AddressSpaceId,
     ) -> Result<(), UnknownId> {
-        self.hardware.open_fence(fence.guest, slot, fence.slot, owner)
+        self.gpu.open_fence(fence.guest, slot, fence.slot, owner)
     }
 
     fn close_monitored_fence(&mut self, fence: GlobalFence, slot: u32) {
-        self.hardware.close_fence(fence.guest, slot).reported();
+        self.gpu.close_fence(fence.guest, slot).reported();
     }
 
     fn update_monitored_values(
@@ -452,7 +452,7 @@ impl Miniport for BellhopMiniport {
         guest: GuestId,
         values: &[SlotValue],
     ) -> Result<(), UnknownId> {
-        self.hardware.update_monitored_values(guest, values)
+        self.gpu.update_monitored_values(guest, values)
     }
 
     fn update_current_values_from_cpu(
@@ -464,9 +464,9 @@ impl Miniport for BellhopMiniport {
         let CurrentValuesFlags { always_signaled, notification_only } = flags;
         if notification_only {
             let slots: Vec<_> = values.iter().map(|value| value.slot).collect();
-            return self.hardware.notify_current_values(guest, &slots, always_signaled);
+            return self.gpu.notify_current_values(guest, &slots, always_signaled);
         }
-        self.hardware.update_current_values(guest, values, always_signaled)
+        self.gpu.update_current_values(guest, values, always_signaled)
     }
 
     fn set_native_fence_log_buffer(
@@ -474,15 +474,15 @@ impl Miniport for BellhopMiniport {
         queue: HwQueueId,
         log: FenceLogBuffer,
     ) -> Result<(), UnknownId> {
-        self.hardware.set_fence_log(queue, log)
+        self.gpu.set_fence_log(queue, log)
     }
 
     fn update_native_fence_logs(&mut self, queues: &[HwQueueId]) {
-        self.hardware.flush_fence_logs(queues);
+        self.gpu.flush_fence_logs(queues);
     }
 
     fn update_logging_level(&mut self, level: LoggingLevel) {
-        self.hardware.set_logging_level(level);
+        self.gpu.set_logging_level(level);
     }
 
     fn update_page_table(
@@ -492,7 +492,7 @@ impl Miniport for BellhopMiniport {
         page_size: PageSize,
         entries: &[Pte],
     ) -> Result<(), HardwareError> {
-        self.hardware.update_page_table(space, gpu_va, page_size, entries)
+        self.gpu.update_page_table(space, gpu_va, page_size, entries)
     }
 
     fn create_allocation(
@@ -522,7 +522,7 @@ impl Miniport for BellhopMiniport {
     ) -> Result<(), BuildPagingBufferError> {
         let system =
             self.systems.get(&guest).ok_or(HardwareError::from(UnknownId::SystemContext(guest)))?;
-        let packets = paging::build(self.hardware.as_ref(), *system, operation)?;
+        let packets = paging::build(self.gpu.as_ref(), *system, operation)?;
         Ok(buffer.append(&packets)?)
     }
 
@@ -544,7 +544,7 @@ impl Miniport for BellhopMiniport {
     }
 
     fn interrupt_routine(&mut self, callbacks: &mut dyn DxgkCallbacks) -> bool {
-        let taken = self.hardware.take_interrupts();
+        let taken = self.gpu.take_interrupts();
         let was_ours = !taken.is_empty();
         for interrupt in taken {
             callbacks.notify_interrupt(interrupt);

@@ -6,7 +6,7 @@
 //! plane only makes sure that the tables exist.
 
 use crate::ddi::paging::{APERTURE_START, AllocationNotification, PageSize, PagingOperation};
-use crate::hardware::{AddressSpaceId, Hardware, HardwareError, Pte, Reported as _};
+use crate::hardware::{AddressSpaceId, Gpu, HardwareError, Pte, Reported as _};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::packet::paging::{
@@ -21,7 +21,7 @@ const CHUNK: u64 = 64 << 20;
 
 /// Builds the packets of one operation. `system` is the address space that contains the aperture.
 pub(super) fn build(
-    hardware: &dyn Hardware,
+    gpu: &dyn Gpu,
     system: AddressSpaceId,
     operation: &PagingOperation<'_>,
 ) -> Result<Vec<u8>, HardwareError> {
@@ -46,25 +46,24 @@ pub(super) fn build(
         PagingOperation::MapApertureSegment { offset, pages } => {
             let entries: Vec<_> = pages.iter().map(|page| Pte::new(*page, true)).collect();
             let gpu_va = APERTURE_START.saturating_add(offset);
-            packets.write_entries(hardware, system, gpu_va, PageSize::Small, &entries)?;
+            packets.write_entries(gpu, system, gpu_va, PageSize::Small, &entries)?;
         }
         PagingOperation::UnmapApertureSegment { offset, length } => {
             let gpu_va = APERTURE_START.saturating_add(offset);
             let pages = length / PAGE_SIZE;
-            let ranges =
-                hardware.locate_page_table(system, gpu_va, PageSize::Small, pages, false)?;
+            let ranges = gpu.locate_page_table(system, gpu_va, PageSize::Small, pages, false)?;
             for range in ranges {
                 if let Some(address) = range.address {
                     packets.push(&WritePageTable::new(address, range.entries, 0, 0));
                 }
             }
             // The pages may be mapped again without a flush.
-            packets.flush(hardware, system);
+            packets.flush(gpu, system);
         }
         PagingOperation::UpdatePageTable { space, gpu_va, page_size, entries, .. } => {
-            packets.write_entries(hardware, space, gpu_va, page_size, entries)?;
+            packets.write_entries(gpu, space, gpu_va, page_size, entries)?;
         }
-        PagingOperation::FlushTlb { space } => packets.flush(hardware, space),
+        PagingOperation::FlushTlb { space } => packets.flush(gpu, space),
         PagingOperation::NotifyAlloc { notification, gpu_va, length, pages, .. } => {
             match notification {
                 // "An allocation might be compressed when it's under device access. When that allocation
@@ -107,15 +106,15 @@ impl Packets {
     }
 
     /// Holds later packets until no engine caches translations of an address space from before.
-    fn flush(&mut self, hardware: &dyn Hardware, space: AddressSpaceId) {
-        let root = hardware.page_table_root(space).reported_or(ALL_ADDRESS_SPACES);
+    fn flush(&mut self, gpu: &dyn Gpu, space: AddressSpaceId) {
+        let root = gpu.page_table_root(space).reported_or(ALL_ADDRESS_SPACES);
         self.push(&FlushTlb::new(root));
     }
 
     /// Writes the entries of consecutive pages.
     fn write_entries(
         &mut self,
-        hardware: &dyn Hardware,
+        gpu: &dyn Gpu,
         space: AddressSpaceId,
         gpu_va: u64,
         page_size: PageSize,
@@ -125,7 +124,7 @@ impl Packets {
         let create = entries.iter().any(|entry| entry.page().is_some());
         let pages = entries.len() as u64;
         let mut rest = entries;
-        for range in hardware.locate_page_table(space, gpu_va, page_size, pages, create)? {
+        for range in gpu.locate_page_table(space, gpu_va, page_size, pages, create)? {
             let (table, behind) = rest.split_at(rest.len().min(range.entries as usize));
             rest = behind;
             if let Some(address) = range.address {

@@ -5,7 +5,7 @@
 //! ```text
 //!   dxgkrnl ──Miniport──► Proxy ──Miniport──► BellhopMiniport of the master ──► its GPU
 //!           ◄─DxgkCallbacks─  ◄─DxgkCallbacks─ of each slave ───────────────► its GPU
-//!      └────Hardware──────► LinkedHardware ──────────────────────────────────► all of them
+//!      └────Platform──────► LinkedPlatform ──────────────────────────────────► all of them
 //! ```
 //!
 //! "OS thinks Proxy is the KMD driver. KMD Driver thinks Proxy is the OS." The graphics kernel sees one adapter with the
@@ -19,22 +19,24 @@
 //! | displays | the driver of the GPU that has the source or the connector (`display`) |
 //! | fences, paging buffers | the master's driver: the chain's GPUs share a guest's fences, and the master's copy engine pages |
 //!
-//! What the graphics kernel asks the hardware itself goes through [`LinkedHardware`], which dispatches alike. In a chain
-//! of one the proxy passes through, and the kernel has the GPU's own `Hardware`.
+//! What the graphics kernel asks the platform itself goes through [`LinkedPlatform`], which dispatches alike. In a chain
+//! of one the proxy passes through, and the kernel has the GPU's own [`Platform`](crate::hardware::Platform).
 //!
 //! Source: Windows KMD overview, "MGPU" and "Base driver multi-GPU architecture".
 
 mod callbacks;
 mod display;
-mod hardware;
 mod miniport;
+mod platform;
 mod shared;
 #[cfg(test)]
 mod tests;
 
 use crate::ddi::Miniport;
+use crate::ddi::display::DisplayDdi;
 use crate::hardware::{GpuOrdinal, HwQueueId};
-pub use hardware::LinkedHardware;
+use display::Numbers;
+pub use platform::LinkedPlatform;
 use shared::Shared;
 use std::sync::Arc;
 
@@ -53,27 +55,9 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy of a chain of one: it passes through.
+    /// The proxy of a chain of these drivers, the master's first. That of one driver passes through.
     #[must_use]
-    pub fn passing_through(master: Box<dyn Miniport>) -> Self {
-        Self::with_slaves(master, Vec::new(), Arc::default())
-    }
-
-    /// The proxy of a chain of these drivers, the master's first; each has the GPU of its place in `hardware`.
-    #[must_use]
-    pub fn linked(
-        master: Box<dyn Miniport>,
-        slaves: Vec<Box<dyn Miniport>>,
-        hardware: &LinkedHardware,
-    ) -> Self {
-        Self::with_slaves(master, slaves, hardware.shared())
-    }
-
-    fn with_slaves(
-        master: Box<dyn Miniport>,
-        slaves: Vec<Box<dyn Miniport>>,
-        shared: Arc<Shared>,
-    ) -> Self {
+    pub fn new(master: Box<dyn Miniport>, slaves: Vec<Box<dyn Miniport>>) -> Self {
         let mut first_node = 0;
         let drivers = std::iter::once(master).chain(slaves).map(|miniport| {
             let nodes = miniport.node_count();
@@ -81,7 +65,12 @@ impl Proxy {
             first_node += nodes;
             driver
         });
-        Self { drivers: drivers.collect(), shared }
+        let drivers: Vec<_> = drivers.collect();
+        let displays = drivers.iter().map(|driver| driver.miniport.display());
+        let caps: Vec<_> = displays
+            .map(|display| display.map(DisplayDdi::query_child_relations).unwrap_or_default())
+            .collect();
+        Self { drivers, shared: Arc::new(Shared::with_displays(Numbers::of(&caps))) }
     }
 
     /// The driver of the master.

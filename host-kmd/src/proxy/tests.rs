@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use super::{LinkedHardware, Proxy};
+use super::{LinkedPlatform, Proxy};
 use crate::ddi::paging::{PageSize, PagingBuffer, PagingOperation};
 use crate::ddi::{DxgkCallbacks, InvalidParameter, Miniport};
 use crate::hardware::{
-    Adapter as _, AddressSpaceId, EngineState, Engines as _, GpuOrdinal, GpuSet, GuestId, Hardware,
-    HwContextId, HwQueueDescription, HwQueueId, Interrupt, PageTables as _, PhysicalAddress,
-    PhysicalPage, Pte, Segment, Video as _, VideoSettings,
+    AccessedBits as _, Adapter as _, AddressSpaceId, EngineState, GpuOrdinal, GpuSet, GuestId,
+    HwContextId, HwQueueDescription, HwQueueId, Interrupt, PhysicalAddress, PhysicalPage, Platform,
+    Pte, Quiescence as _, Segment, Video as _, VideoSettings,
 };
 use crate::hardware::{FenceStorage, Fences as _};
 use crate::miniport::BellhopMiniport;
@@ -25,7 +25,7 @@ const GUEST: GuestId = GuestId(1);
 /// A chain of model GPUs with their drivers.
 struct Rig {
     models: Vec<Arc<Model>>,
-    hardware: Arc<LinkedHardware>,
+    platform: LinkedPlatform,
     proxy: Proxy,
 }
 
@@ -33,13 +33,13 @@ impl Rig {
     fn new(gpus: u8) -> Self {
         let model = |gpu| Arc::new(Model::new(2).at(GpuOrdinal(gpu)));
         let models: Vec<_> = (0..gpus).map(model).collect();
-        let mut all = models.iter().map(|model| Arc::clone(model) as Arc<dyn Hardware>);
-        let hardware = LinkedHardware::new(all.next().unwrap(), all.collect());
         let mut drivers = models.iter().map(|model| -> Box<dyn Miniport> {
             Box::new(BellhopMiniport::new(Arc::clone(model) as _))
         });
-        let proxy = Proxy::linked(drivers.next().unwrap(), drivers.collect(), &hardware);
-        Self { models, hardware: Arc::new(hardware), proxy }
+        let proxy = Proxy::new(drivers.next().unwrap(), drivers.collect());
+        let mut all = models.iter().map(|model| Arc::clone(model) as Arc<dyn Platform>);
+        let platform = LinkedPlatform::new(all.next().unwrap(), all.collect(), &proxy);
+        Self { models, platform, proxy }
     }
 
     /// Creates a queue; its progress fence is one of all GPUs, as a chain's GPUs share the fences of a guest.
@@ -74,7 +74,7 @@ impl Rig {
 
 /// Keeps what drivers tell.
 #[derive(Default)]
-struct Told(Vec<Interrupt>);
+pub(super) struct Told(pub(super) Vec<Interrupt>);
 
 impl DxgkCallbacks for Told {
     fn disconnect_doorbell(
@@ -94,7 +94,7 @@ impl DxgkCallbacks for Told {
 fn a_queue_is_made_by_the_gpu_of_its_node_in_the_process_s_tables_of_that_gpu() {
     let mut rig = Rig::new(3);
     // Each model has two nodes.
-    assert_eq!((rig.proxy.node_count(), rig.hardware.nodes().len()), (6, 6));
+    assert_eq!((rig.proxy.node_count(), rig.platform.nodes().len()), (6, 6));
     let space = rig.proxy.create_process(GUEST).unwrap();
     for node in 0..6 {
         let queue = rig.queue(node, space);
@@ -120,7 +120,6 @@ fn a_call_about_a_node_or_a_queue_reaches_one_gpu_and_no_other() {
     rig.proxy.reset_from_timeout(2);
     rig.proxy.suspend_context(&[queue]).unwrap();
     rig.proxy.set_power_component_f_state(2, EnginePowerState::F1, 1);
-    rig.hardware.reset_engine(3).unwrap();
     assert_eq!(rig.models[0].take_log(), []);
     assert_eq!(
         rig.models[1].take_log(),
@@ -129,7 +128,6 @@ fn a_call_about_a_node_or_a_queue_reaches_one_gpu_and_no_other() {
             Call::ResetAdapter,
             Call::Suspend(vec![queue]),
             Call::EnginePower(0, EnginePowerState::F1),
-            Call::ResetEngine(1),
         ]
     );
 }
@@ -193,7 +191,7 @@ fn an_operation_for_all_gpus_fits_into_one_paging_buffer() {
 fn a_video_session_belongs_to_the_gpu_that_has_its_node() {
     let mut rig = Rig::new(2);
     rig.models[1].state().video_room = 2;
-    assert!(rig.hardware.video_caps().are_supported(), "one GPU of the chain decodes");
+    assert!(rig.platform.video_caps().are_supported(), "one GPU of the chain decodes");
     let space = rig.proxy.create_process(GUEST).unwrap();
     let settings = |node| VideoSettings {
         node,
@@ -206,15 +204,15 @@ fn a_video_session_belongs_to_the_gpu_that_has_its_node() {
         key_frame_interval: 0,
         speed: 0,
     };
-    let session = rig.hardware.create_video_session(space, settings(3)).unwrap();
+    let session = rig.platform.create_video_session(space, settings(3)).unwrap();
     let made: Vec<_> = rig.models[1].state().video_sessions.clone().into_iter().collect();
     let [((own, number), made)] = made.as_slice() else { panic!("{made:?}") };
     assert_eq!((number, own.0 >> 56, made.node), (&session, 1, 1));
     assert!(rig.models[0].state().video_sessions.is_empty());
-    assert!(rig.hardware.create_video_session(space, settings(0)).is_err(), "the master has none");
-    rig.hardware.destroy_video_session(space, session).unwrap();
+    assert!(rig.platform.create_video_session(space, settings(0)).is_err(), "the master has none");
+    rig.platform.destroy_video_session(space, session).unwrap();
     assert!(rig.models[1].state().video_sessions.is_empty());
-    assert!(rig.hardware.destroy_video_session(space, session).is_err());
+    assert!(rig.platform.destroy_video_session(space, session).is_err());
 }
 
 proptest! {
@@ -256,7 +254,7 @@ proptest! {
             // An access on any GPU is one of the process.
             let on = page as usize % rig.models.len();
             rig.models[on].state().accessed.insert((own[on][which], va));
-            let seen = rig.hardware.take_accessed(spaces[which], va, PAGE_SIZE).unwrap();
+            let seen = rig.platform.take_accessed(spaces[which], va, PAGE_SIZE).unwrap();
             prop_assert!(seen);
         }
     }

@@ -9,9 +9,9 @@ use crate::stepped::{self, Beside};
 use crate::tenant::Tenant;
 use arbitrary::Arbitrary;
 use bellhop_host_kmd::hardware::{
-    Doorbells as _, FenceLogBuffer, FenceLogs as _, Fences as _, Interrupts as _, KernelSubmission,
-    Memory as _, PageTables as _, QueueLog, Queues as _, SchedulingPriority, SlotValue,
-    fence_log_address,
+    CurrentValues as _, DoorbellPages as _, Doorbells as _, FenceLogBuffer, FenceLogContents as _,
+    FenceLogs as _, Fences as _, Interrupts as _, KernelSubmission, Memory as _, PageTables as _,
+    QueueLog, Queues as _, SchedulingPriority, SlotValue, fence_log_address,
 };
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::fence_log::FenceLogType;

@@ -8,8 +8,9 @@ use arbitrary::Arbitrary;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    DriverProtection, Engines as _, Fault, Fences as _, GuestId, Interrupt, Interrupts as _,
-    Observe as _, PageTables as _, PhysicalPage, Pte, Segment,
+    AccessedBits as _, CurrentValues as _, DriverProtection, Fault, Fences as _, GuestId,
+    Interrupt, Interrupts as _, Observe as _, PageTables as _, PhysicalPage, Pte, Quiescence as _,
+    Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::packet::fence::{SignalFence, WriteFence};

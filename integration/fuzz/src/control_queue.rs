@@ -50,7 +50,7 @@ impl Action {
 }
 
 /// Two guests send requests to one kernel, over a model GPU that panics when the kernel breaks a rule of
-/// `Hardware`. Every request is answered exactly once, and when both guests have gone the GPU has nothing left of
+/// `Platform` or `Gpu`. Every request is answered exactly once, and when both guests have gone the GPU has nothing left of
 /// them.
 pub fn control_queue(data: &[u8]) {
     play(data).end();

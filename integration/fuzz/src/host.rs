@@ -48,9 +48,8 @@ fn start() -> Host {
     let gpus = stepped::start_chain(vec![config, slave]);
     let (kernel, mailbox) = control_plane::channel();
     let (gpu, slaves) = gpus.split_first().unwrap();
-    let hardware = slaves.iter().map(|slave| Arc::clone(slave) as _).collect();
     let (features, limits) = (OsFeatures::default(), Limits::default());
-    let state = Kernel::linked(gpu.clone(), hardware, features, limits).unwrap();
+    let state = Kernel::linked(gpu.clone(), slaves.to_vec(), features, limits).unwrap();
     let state = SteppedControlPlane::new(Adapters::from(state), mailbox).unwrap();
     KERNEL.set(Some(state));
     gpu.link(slaves.to_vec());

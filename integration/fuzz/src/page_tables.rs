@@ -8,8 +8,8 @@ use arbitrary::Arbitrary;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, HwContextId, HwQueueDescription, HwQueueId, Interrupt, Interrupts as _,
-    KernelSubmission, PageTables as _, PhysicalPage, Pte, Queues as _, Segment,
+    AccessedBits as _, AddressSpaceId, HwContextId, HwQueueDescription, HwQueueId, Interrupt,
+    Interrupts as _, KernelSubmission, PageTables as _, PhysicalPage, Pte, Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;

@@ -9,8 +9,8 @@ use crate::support::{bellhop, skip};
 use bellhop_device::allowance::Rate;
 use bellhop_device::gpu::{Gpu, GpuConfig, KernelsConfig, WorkerProgram};
 use bellhop_host_kmd::hardware::{
-    Fault, Interrupt, Interrupts as _, KernelNumber, KernelOutcome, KernelRefusal, KernelSource,
-    Kernels as _, PageTables as _, Queues as _, Segment,
+    AccessedBits as _, Fault, Interrupt, Interrupts as _, KernelNumber, KernelOutcome,
+    KernelRefusal, KernelSource, Kernels as _, PageTables as _, Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::gpu_va::{GPU_VA_END, GPU_VA_START};

@@ -9,8 +9,8 @@ use crate::gpu::shared::trace_log::TraceLog;
 use crate::gpu::workers::kernels::kernel::Kernel;
 use crate::gpu::workers::roster::Listed;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, KernelDescription,
-    Observe, UnknownId, WorkerDescription,
+    AddressSpaceId, BusyOf, ConnectorUse, FrontEnd, GuestId, HardwareFull, HostClocks,
+    KernelDescription, Observe, UnknownId, WorkerDescription,
 };
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
@@ -108,6 +108,10 @@ impl Observe for Gpu {
         let groups = self.workers.as_ref().map(|workers| workers.desk().groups.load_full());
         let groups = groups.iter().flat_map(|groups| groups.iter());
         groups.filter(|(id, _)| *id == guest).map(|(_, group)| group.describe()).collect()
+    }
+
+    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId> {
+        Ok(self.display(guest)?.connector_use(child))
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
 use bellhop_host_kmd::hardware::{
-    Fault, Fences as _, KernelSubmission, PageTables as _, Queues as _, Segment,
+    CurrentValues as _, Fault, Fences as _, KernelSubmission, PageTables as _, Queues as _, Segment,
 };
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;

@@ -3,7 +3,9 @@
 //! Guests that write anything anywhere: their queues end or fault, and a neighbour continues.
 
 use crate::support::rig::*;
-use bellhop_host_kmd::hardware::{Doorbells as _, Interrupt, Interrupts as _, Queues as _};
+use bellhop_host_kmd::hardware::{
+    DoorbellPages as _, Doorbells as _, Interrupt, Interrupts as _, Queues as _,
+};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::fence_log::FenceLogOperation;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel};

@@ -8,8 +8,8 @@ use crate::support::system::System;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::LOCAL_START;
 use bellhop_host_kmd::hardware::{
-    EngineState, Engines as _, Fault, Fences as _, HwQueueId, Interrupt, Interrupts as _,
-    Observe as _, Queues as _, SlotValue, SystemContexts as _,
+    CurrentValues as _, EngineState, Engines as _, Fault, Fences as _, HwQueueId, Interrupt,
+    Interrupts as _, Observe as _, Queues as _, Quiescence as _, SlotValue, SystemContexts as _,
 };
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;

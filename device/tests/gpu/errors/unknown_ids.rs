@@ -8,7 +8,8 @@ use crate::support::rig::{
 };
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, BusyOf, Doorbells as _, Engines as _, FenceLogBuffer, FenceLogs as _,
+    AccessedBits as _, AddressSpaceId, BusyOf, CurrentValues as _, DoorbellPages as _,
+    Doorbells as _, Engines as _, FenceLogBuffer, FenceLogContents as _, FenceLogs as _,
     FenceStorage, Fences as _, GuestId, HardwareError, HwQueueDescription, HwQueueId,
     KernelSubmission, Memory as _, Observe as _, PageTables as _, PhysicalAddress,
     PhysicalDoorbell, Pte, QueueLog, Queues as _, RingBinding, SchedulingPriority, Segment,

@@ -6,7 +6,8 @@ use crate::support::data::write_data;
 use crate::support::rig::*;
 use bellhop_device::gpu::{CrossAdapterMemory, Gpu, GpuConfig};
 use bellhop_host_kmd::hardware::{
-    FenceStorage, Fences as _, GuestId, Interrupt, Memory as _, PhysicalAddress, Segment,
+    CurrentValues as _, FenceStorage, Fences as _, GuestId, Interrupt, Memory as _,
+    PhysicalAddress, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence, WaitFence};

@@ -4,7 +4,7 @@
 
 use crate::support::rig::*;
 use bellhop_device::gpu::Nudge;
-use bellhop_host_kmd::hardware::{Fences as _, Interrupt, Interrupts as _, Observe as _};
+use bellhop_host_kmd::hardware::{CurrentValues as _, Interrupt, Interrupts as _, Observe as _};
 use bellhop_protocol::handoff::fence::NOT_MONITORED;
 use bellhop_protocol::packet::fence::{ConditionalInterrupt, SignalFence};
 use std::sync::Arc;

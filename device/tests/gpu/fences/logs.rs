@@ -6,7 +6,8 @@ use crate::support::data::write_data;
 use crate::support::log_buffers::{LOGS, SIGNALS, WAITS, entries, logged_queue, read};
 use crate::support::rig::*;
 use bellhop_host_kmd::hardware::{
-    FenceLogs as _, Fences as _, Interrupts as _, KernelSubmission, QueueLog, Queues as _,
+    CurrentValues as _, FenceLogContents as _, FenceLogs as _, Interrupts as _, KernelSubmission,
+    QueueLog, Queues as _,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::doorbell::{DoorbellStatus, LoggingLevel};

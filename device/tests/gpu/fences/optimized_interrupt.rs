@@ -6,7 +6,7 @@ use crate::support::log_buffers::{entries, logged_queue};
 use crate::support::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::hardware::{
-    Adapter as _, Doorbells as _, Fences as _, Interrupt, Interrupts as _, Queues as _,
+    CurrentValues as _, Doorbells as _, DriverCaps as _, Interrupt, Interrupts as _, Queues as _,
 };
 use bellhop_protocol::fence_log::{FenceLogOperation, FenceLogType};
 use bellhop_protocol::packet::fence::{

@@ -5,8 +5,8 @@
 use crate::support::data::write_data;
 use crate::support::rig::*;
 use bellhop_host_kmd::hardware::{
-    FenceStorage, Fences as _, GlobalFence, Interrupt, Interrupts as _, PageTables as _, Segment,
-    fence_storage_size,
+    CurrentValues as _, FenceStorage, Fences as _, GlobalFence, Interrupt, Interrupts as _,
+    PageTables as _, Segment, fence_storage_size,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::FENCE_STRIDE;

@@ -9,7 +9,7 @@ use bellhop_host_kmd::ddi::feature::NativeFenceOsCaps;
 use bellhop_host_kmd::ddi::paging::LOCAL_START;
 use bellhop_host_kmd::dxgkrnl::{Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::{
-    Fences as _, GuestId, Interrupt, Interrupts as _, SystemContexts as _,
+    CurrentValues as _, GuestId, Interrupt, Interrupts as _, SystemContexts as _,
 };
 use bellhop_host_kmd::port::{Effect, GuestResources, Input, RequestToken, SharingGroups};
 use bellhop_protocol::control::adapter::OpenAdapter;

@@ -7,7 +7,7 @@ use crate::support::rig::*;
 use bellhop_device::gpu::GpuConfig;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    Fences as _, Memory as _, PageTables as _, PhysicalPage, Pte, Segment,
+    CurrentValues as _, Memory as _, PageTables as _, PhysicalPage, Pte, Segment,
 };
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::SignalFence;

@@ -12,8 +12,8 @@ use bellhop_host_kmd::ddi::paging::{
     PagingOperation,
 };
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Doorbells as _, Engines as _, GpuSet, PageTables as _, Pte, Queues as _,
-    Segment, UnknownId,
+    AccessedBits as _, AddressSpaceId, Doorbells as _, Engines as _, GpuSet, PageTables as _, Pte,
+    Queues as _, Quiescence as _, Segment, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::power::EnginePowerState;

@@ -5,7 +5,9 @@
 
 use crate::support::rig::*;
 use bellhop_host_kmd::ddi::paging::PageSize;
-use bellhop_host_kmd::hardware::{Fault, PageTables as _, PhysicalPage, Pte, Queues as _, Segment};
+use bellhop_host_kmd::hardware::{
+    AccessedBits as _, Fault, PageTables as _, PhysicalPage, Pte, Queues as _, Segment,
+};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::fence::SignalFence;

@@ -4,7 +4,9 @@
 
 use crate::support::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig};
-use bellhop_host_kmd::hardware::{DoorbellModel, Doorbells as _, Observe as _, Queues as _};
+use bellhop_host_kmd::hardware::{
+    DoorbellModel, DoorbellPages as _, Doorbells as _, Observe as _, Queues as _,
+};
 use bellhop_protocol::doorbell::{ConnectionStatus, RingTag};
 use bellhop_protocol::handoff::hint::HintWord;
 use bellhop_protocol::packet::fence::SignalFence;

@@ -5,7 +5,8 @@
 use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
 use bellhop_host_kmd::hardware::{
-    Fences as _, Interrupt, Interrupts as _, KernelSubmission, Observe as _, Queues as _, Segment,
+    CurrentValues as _, Interrupt, Interrupts as _, KernelSubmission, Observe as _, Queues as _,
+    Segment,
 };
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, xor_stream};

@@ -5,8 +5,8 @@
 use crate::support::rig::*;
 use bellhop_device::gpu::{Gpu, GpuConfig, Move, Moved, Page, Rotation, SETTLING};
 use bellhop_host_kmd::hardware::{
-    Doorbells as _, HwQueueId, Interrupt, Interrupts as _, Observe as _, PhysicalDoorbell,
-    Queues as _, RotationOutcome, RotationProgress,
+    DoorbellPages as _, Doorbells as _, HwQueueId, Interrupt, Interrupts as _, Observe as _,
+    PhysicalDoorbell, Queues as _, RotationOutcome, RotationProgress,
 };
 use bellhop_protocol::bar::doorbell_word_offset;
 use bellhop_protocol::doorbell::ConnectionStatus;

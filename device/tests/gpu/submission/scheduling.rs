@@ -6,7 +6,8 @@ use crate::support::data::{noise, write_data};
 use crate::support::rig::*;
 use bellhop_device::gpu::GpuConfig;
 use bellhop_host_kmd::hardware::{
-    Doorbells as _, Engines as _, Interrupt, KernelSubmission, Observe as _, Queues as _,
+    DoorbellPages as _, Doorbells as _, Interrupt, KernelSubmission, Observe as _, Queues as _,
+    Quiescence as _,
 };
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::fence::{SignalFence, WaitFence};

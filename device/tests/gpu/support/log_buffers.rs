@@ -5,8 +5,8 @@
 use super::rig::*;
 use bellhop_device::gpu::Gpu;
 use bellhop_host_kmd::hardware::{
-    FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogs as _, HwQueueId, QueueLog, Segment,
-    fence_log_address,
+    FENCE_LOGS_SIZE, FenceLogBuffer, FenceLogContents as _, FenceLogs as _, HwQueueId, QueueLog,
+    Segment, fence_log_address,
 };
 use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogType};
 use bellhop_protocol::handoff::fence_log::LogReader;

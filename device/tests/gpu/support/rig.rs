@@ -5,10 +5,11 @@
 use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    Adapter as _, AddressSpaceId, Doorbells as _, Engines as _, Fault, FenceStorage, Fences as _,
-    GlobalFence, GuestId, HwContextId, HwQueueDescription, HwQueueId, Interrupt, Interrupts as _,
-    KernelSubmission, PageTables as _, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte,
-    Queues as _, RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
+    Adapter as _, AddressSpaceId, CurrentValues as _, DoorbellPages as _, Doorbells as _,
+    Engines as _, Fault, FenceStorage, Fences as _, GlobalFence, GuestId, HwContextId,
+    HwQueueDescription, HwQueueId, Interrupt, Interrupts as _, KernelSubmission, PageTables as _,
+    PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, Queues as _, Quiescence as _,
+    RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};

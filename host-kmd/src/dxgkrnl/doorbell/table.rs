@@ -9,7 +9,7 @@ use crate::ddi::ConnectedStatus;
 use crate::dxgkrnl::doorbell::connect::{ConnectEnd, ConnectOutcome, Connecting};
 use crate::dxgkrnl::doorbell::state::{DisconnectReason, DoorbellState};
 use crate::dxgkrnl::object::recorder::Recorder;
-use crate::hardware::{GuestId, Hardware, HwQueueId, Reported as _};
+use crate::hardware::{GuestId, HwQueueId, Platform, Reported as _};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl DoorbellRecord {
 
 /// The doorbells of all guests, by HW queue.
 pub(crate) struct Doorbells {
-    hardware: Arc<dyn Hardware>,
+    platform: Arc<dyn Platform>,
     doorbells: HashMap<HwQueueId, DoorbellRecord>,
     victims: HashMap<GuestId, u64>,
     ended_connects: Vec<ConnectEnd>,
@@ -42,9 +42,9 @@ pub(crate) struct Doorbells {
 
 impl Doorbells {
     /// Creates an empty table.
-    pub(crate) fn new(hardware: Arc<dyn Hardware>, recorder: Recorder) -> Self {
+    pub(crate) fn new(platform: Arc<dyn Platform>, recorder: Recorder) -> Self {
         let (doorbells, victims) = (HashMap::new(), HashMap::new());
-        Self { hardware, doorbells, victims, ended_connects: Vec::new(), recorder }
+        Self { platform, doorbells, victims, ended_connects: Vec::new(), recorder }
     }
 
     /// Adds a doorbell, disconnected. The driver published that status when it bound the ring.
@@ -69,7 +69,7 @@ impl Doorbells {
         let Some(record) = self.doorbells.get_mut(&queue) else { return };
         record.state = record.state.connected(status);
         self.recorder.doorbell(queue, record.state.name());
-        self.hardware.publish_connected(queue, record.state.status()).reported();
+        self.platform.publish_connected(queue, record.state.status()).reported();
     }
 
     /// The driver has connected the doorbell, but its page is not mapped yet.
@@ -95,7 +95,7 @@ impl Doorbells {
         }
         record.state = shown;
         self.recorder.doorbell(queue, shown.name());
-        self.hardware.publish_connected(queue, shown.status()).reported();
+        self.platform.publish_connected(queue, shown.status()).reported();
         let outcome = ConnectOutcome::Connected(ConnectedStatus::ConnectedNotify);
         record.end_connects(&mut self.ended_connects, outcome);
         true
@@ -114,7 +114,7 @@ impl Doorbells {
         if settled != record.state {
             record.state = settled;
             self.recorder.doorbell(queue, settled.name());
-            self.hardware.publish_connected(queue, settled.status()).reported();
+            self.platform.publish_connected(queue, settled.status()).reported();
         }
     }
 
@@ -139,10 +139,10 @@ impl Doorbells {
         record.state = before.disconnected(reason);
         if record.state != before {
             self.recorder.doorbell(queue, record.state.name());
-            self.hardware.publish_disconnected(queue, record.state.status()).reported();
+            self.platform.publish_disconnected(queue, record.state.status()).reported();
             // After the status and its full fence: a guest that still reads a connected status has already written
             // its write pointer, wherever its ring went.
-            self.hardware.rotate_to_dummy(queue).reported();
+            self.platform.rotate_to_dummy(queue).reported();
         }
         record.end_connects(
             &mut self.ended_connects,

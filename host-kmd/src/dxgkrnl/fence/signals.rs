@@ -15,7 +15,7 @@ use crate::dxgkrnl::fence::table::Fences;
 use crate::dxgkrnl::fence::waits::{Needed, Owner, Wait, WaitId};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::{Limited, Quotas};
-use crate::hardware::{GuestId, Hardware, SlotValue, UnknownId};
+use crate::hardware::{GuestId, Platform, SlotValue, UnknownId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A wait that has ended.
@@ -62,7 +62,7 @@ pub(crate) struct Signals<'a> {
     /// The driver, which keeps MonitoredValues and signals native fences.
     pub(crate) miniport: &'a mut dyn Miniport,
     /// The values, and the fences that dxgkrnl itself signals.
-    pub(crate) hardware: &'a dyn Hardware,
+    pub(crate) platform: &'a dyn Platform,
     /// The fences that other guests have, too.
     pub(crate) cross_fences: &'a mut CrossFences,
     /// The waits that have ended.
@@ -75,7 +75,7 @@ impl Signals<'_> {
     }
 
     fn current_value(&self, slot: u32) -> u64 {
-        self.fences.current_value(self.hardware, self.guest, slot)
+        self.fences.current_value(self.platform, self.guest, slot)
     }
 
     /// Begins a wait, unless it is satisfied already.
@@ -164,9 +164,9 @@ impl Signals<'_> {
             let always = flags.always_signaled;
             if flags.notification_only {
                 let slots: Vec<_> = monitored.iter().map(|value| value.slot).collect();
-                self.hardware.notify_current_values(self.guest, &slots, always)?;
+                self.platform.notify_current_values(self.guest, &slots, always)?;
             } else {
-                self.hardware.update_current_values(self.guest, &monitored, always)?;
+                self.platform.update_current_values(self.guest, &monitored, always)?;
             }
         }
         for slot in values.keys().filter(|_| !flags.notification_only) {

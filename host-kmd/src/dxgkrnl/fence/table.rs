@@ -9,7 +9,7 @@ use crate::dxgkrnl::fence::state::FenceState;
 use crate::dxgkrnl::fence::storage::ValueStorage;
 use crate::dxgkrnl::fence::waits::Waits;
 use crate::dxgkrnl::object::names::Namer;
-use crate::hardware::{GuestId, Hardware, PhysicalPage, Reported as _};
+use crate::hardware::{GuestId, PhysicalPage, Platform, Reported as _};
 use crate::port::CrossFenceId;
 use crate::vidmm::pool::PageRange;
 use bellhop_protocol::PAGE_SIZE;
@@ -85,11 +85,11 @@ impl Fences {
     }
 
     /// The value of the fence in a slot: the greatest if it is permanently signaled.
-    pub(crate) fn current_value(&self, hardware: &dyn Hardware, guest: GuestId, slot: u32) -> u64 {
+    pub(crate) fn current_value(&self, platform: &dyn Platform, guest: GuestId, slot: u32) -> u64 {
         if self.get(slot).is_some_and(FenceState::is_always_signaled) {
             u64::MAX
         } else {
-            hardware.fence_value(guest, slot).reported()
+            platform.fence_value(guest, slot).reported()
         }
     }
 

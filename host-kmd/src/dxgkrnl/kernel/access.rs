@@ -22,7 +22,7 @@ use crate::dxgkrnl::power::gpus::GpuPower;
 use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::hw_queue::QueueOwner;
 use crate::dxgkrnl::queue::submission_fences::SubmissionFences;
-use crate::hardware::{GuestId, Hardware, HwQueueId};
+use crate::hardware::{GuestId, HwQueueId, Platform};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::event::Event;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) struct ProcessAccess<'k> {
     /// The driver.
     pub(super) miniport: &'k mut dyn Miniport,
     /// The GPU's memory and status pages that dxgkrnl itself accesses.
-    pub(super) hardware: &'k dyn Hardware,
+    pub(super) platform: &'k dyn Platform,
     /// All doorbells, and the driver's other callbacks.
     pub(super) callbacks: &'k mut Callbacks,
     /// The owner of each HW queue.
@@ -86,7 +86,7 @@ impl Kernel {
             process_id,
             guest: self.guests.get_mut(&guest_id)?,
             miniport: self.miniport.as_mut(),
-            hardware: self.hardware.as_ref(),
+            platform: self.platform.as_ref(),
             callbacks: &mut self.callbacks,
             queues: &mut self.queues,
             power: &mut self.power,

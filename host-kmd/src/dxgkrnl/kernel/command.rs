@@ -70,7 +70,7 @@ impl Kernel {
                 self.fail_guest(guest, FAILED_BY_OPERATOR);
             }
             Command::TakeGpu(_, gpu) | Command::GiveGpu(_, gpu)
-                if gpu.0 >= self.hardware.gpu_count() =>
+                if gpu.0 >= self.platform.gpu_count() =>
             {
                 return self.refuse(token, "the adapter has no such GPU");
             }

@@ -110,7 +110,7 @@ impl Kernel {
         }
         let window = self.paging_window(&resources);
         let native = self.native_fences;
-        let gpus = self.hardware.gpu_count();
+        let gpus = self.platform.gpu_count();
         let guest = Guest::new(id, resources, system, window, &self.limits, native, gpus);
         let suggested = spread(self.miniport.as_ref(), &self.guests);
         self.guests.insert(id, guest.with_suggested(suggested));

@@ -64,7 +64,7 @@ impl Kernel {
     /// Takes the interrupts first that engines raised before they passed the tickets: an interrupt says nothing about a
     /// queue that is destroyed when it is taken, so a hang would be forgotten.
     fn have_engines_passed_tickets(&mut self) -> bool {
-        let quiesced = Quiesced::read(self.hardware.as_ref());
+        let quiesced = Quiesced::read(self.platform.as_ref());
         if quiesced == self.quiesced {
             return false;
         }
@@ -89,8 +89,8 @@ impl Kernel {
             Rule::PowerUp => self.resume_after_power_up(),
             Rule::Recoveries => self.continue_recoveries(),
             Rule::Migration => {
-                let Self { migration, guests, miniport, hardware, work, now, .. } = self;
-                let gpu = (miniport.as_ref(), hardware.as_ref());
+                let Self { migration, guests, miniport, platform, work, now, .. } = self;
+                let gpu = (miniport.as_ref(), platform.as_ref());
                 continue_migration(migration, guests, gpu, work, *now);
             }
             Rule::Connects => answer_connects(&mut self.callbacks, &mut self.outbox),

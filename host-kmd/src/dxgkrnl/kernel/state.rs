@@ -25,9 +25,9 @@ use crate::dxgkrnl::recovery::quiesced::Quiesced;
 use crate::dxgkrnl::recovery::retirement::Retirements;
 use crate::dxgkrnl::recovery::tdr::{Tdr, TdrPolicy};
 use crate::dxgkrnl::recovery::termination::Terminations;
-use crate::hardware::{GpuOrdinal, GuestId, Hardware, HwQueueId, Reported as _};
+use crate::hardware::{Gpu, GpuOrdinal, GuestId, HwQueueId, Platform, Reported as _};
 use crate::miniport::BellhopMiniport;
-use crate::proxy::{LinkedHardware, Proxy};
+use crate::proxy::{LinkedPlatform, Proxy};
 use bellhop_protocol::doorbell::LoggingLevel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) struct Identity {
 
 /// All state of an adapter's control plane. It does no I/O and never blocks.
 pub struct Kernel {
-    pub(super) hardware: Arc<dyn Hardware>,
+    pub(super) platform: Arc<dyn Platform>,
     pub(super) miniport: Box<dyn Miniport>,
     pub(super) callbacks: Callbacks,
     pub(super) guests: BTreeMap<GuestId, Guest>,
@@ -102,14 +102,12 @@ impl Kernel {
     ///
     /// # Errors
     /// Fails if the driver advertises a feature that is not enabled.
-    pub fn new(
-        hardware: Arc<dyn Hardware>,
+    pub fn new<G: Gpu + Platform + 'static>(
+        gpu: Arc<G>,
         features: OsFeatures,
         limits: Limits,
     ) -> Result<Self, AdapterError> {
-        let driver = Box::new(BellhopMiniport::new(Arc::clone(&hardware)));
-        let proxy = Box::new(Proxy::passing_through(driver));
-        Self::with_miniport(hardware, proxy, features, limits)
+        Self::linked(gpu, Vec::new(), features, limits)
     }
 
     /// Creates a kernel with the drivers of the GPUs of a chain, the master first, behind the proxy. It must be the only
@@ -117,22 +115,23 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn linked(
-        master: Arc<dyn Hardware>,
-        slaves: Vec<Arc<dyn Hardware>>,
+    pub fn linked<G: Gpu + Platform + 'static>(
+        master: Arc<G>,
+        slaves: Vec<Arc<G>>,
         features: OsFeatures,
         limits: Limits,
     ) -> Result<Self, AdapterError> {
-        if slaves.is_empty() {
-            return Self::new(master, features, limits);
-        }
-        let driver = |gpu: &Arc<dyn Hardware>| -> Box<dyn Miniport> {
-            Box::new(BellhopMiniport::new(Arc::clone(gpu)))
+        let driver = |gpu: &Arc<G>| -> Box<dyn Miniport> {
+            Box::new(BellhopMiniport::new(Arc::clone(gpu) as _))
         };
-        let drivers = (driver(&master), slaves.iter().map(driver).collect());
-        let hardware = LinkedHardware::new(master, slaves);
-        let proxy = Box::new(Proxy::linked(drivers.0, drivers.1, &hardware));
-        Self::with_miniport(Arc::new(hardware), proxy, features, limits)
+        let proxy = Proxy::new(driver(&master), slaves.iter().map(driver).collect());
+        let platform: Arc<dyn Platform> = if slaves.is_empty() {
+            master
+        } else {
+            let slaves = slaves.into_iter().map(|gpu| gpu as _).collect();
+            Arc::new(LinkedPlatform::new(master, slaves, &proxy))
+        };
+        Self::with_miniport(platform, Box::new(proxy), features, limits)
     }
 
     /// Creates a kernel with another driver.
@@ -140,18 +139,18 @@ impl Kernel {
     /// # Errors
     /// Fails if the driver advertises a feature that is not enabled, or caps that dxgkrnl cannot meet.
     pub fn with_miniport(
-        hardware: Arc<dyn Hardware>,
+        platform: Arc<dyn Platform>,
         mut miniport: Box<dyn Miniport>,
         features: OsFeatures,
         limits: Limits,
     ) -> Result<Self, AdapterError> {
         let native_fences = NativeFences::negotiate(miniport.as_mut(), &features)?;
-        let recorder = Recorder::new(Arc::clone(&hardware));
-        let gpus = hardware.gpu_count();
+        let recorder = Recorder::new(Arc::clone(&platform));
+        let gpus = platform.gpu_count();
         Ok(Self {
             native_fences,
-            callbacks: Callbacks::new(Doorbells::new(Arc::clone(&hardware), recorder.clone())),
-            hardware,
+            callbacks: Callbacks::new(Doorbells::new(Arc::clone(&platform), recorder.clone())),
+            platform,
             power: Power::new(miniport.node_count(), recorder.clone()),
             gpu_power: GpuPower::new(gpus),
             recorder,
@@ -252,7 +251,7 @@ impl Kernel {
         if queue.is_in_error() || !context.is_ok_and(is_wanted) {
             return false;
         }
-        let queued = self.hardware.last_queued_value(id).reported();
-        !queue.is_idle() || queued > self.hardware.fence_value(guest, progress_fence).reported()
+        let queued = self.platform.last_queued_value(id).reported();
+        !queue.is_idle() || queued > self.platform.fence_value(guest, progress_fence).reported()
     }
 }

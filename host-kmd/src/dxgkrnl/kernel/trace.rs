@@ -32,10 +32,10 @@ impl Kernel {
             let left = self.recorder.end();
             if left > 0 {
                 let what = What::Dropped { records: left };
-                page.records.push(Record { time: self.hardware.gpu_clock(), what });
+                page.records.push(Record { time: self.platform.gpu_clock(), what });
             }
             page.more = false;
-            self.hardware.end_trace();
+            self.platform.end_trace();
             self.set_logging_level(LoggingLevel::DEFAULT);
         }
         self.outbox.tell(Effect::Traced { token, result: Ok(page) });
@@ -45,7 +45,7 @@ impl Kernel {
         if self.recorder.is_recording() {
             return Err(TraceError::Busy);
         }
-        self.hardware.begin_trace(entries).map_err(|full| TraceError::Full(full.0))?;
+        self.platform.begin_trace(entries).map_err(|full| TraceError::Full(full.0))?;
         self.recorder.begin(self.miniport.node_count());
         self.note_what_there_is();
         self.set_logging_level(LoggingLevel::VERBOSE);
@@ -77,7 +77,7 @@ impl Kernel {
     /// Records all states at the beginning of a recording.
     fn note_what_there_is(&self) {
         self.recorder.note(|| {
-            let HostClocks { monotonic, boottime, realtime } = self.hardware.host_clocks();
+            let HostClocks { monotonic, boottime, realtime } = self.platform.host_clocks();
             What::Clock { monotonic, boottime, realtime }
         });
         let (device, _) = self.power.describe_device();

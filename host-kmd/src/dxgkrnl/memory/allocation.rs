@@ -4,7 +4,7 @@
 
 use crate::ddi::paging::AllocationId;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::hardware::{DriverProtection, GuestId, Hardware, Reported as _};
+use crate::hardware::{DriverProtection, GuestId, Platform, Reported as _};
 use crate::vidmm::pool::{PageRange, is_whole_pages};
 use crate::vidmm::segment::Memory;
 use bellhop_protocol::PAGE_SIZE;
@@ -270,7 +270,7 @@ impl Allocation {
 
 /// Total bytes of extents. Fails unless each is whole pages of the guest's own memory.
 pub(crate) fn total_length(
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     guest: GuestId,
     extents: &[Extent],
 ) -> Result<u64, RequestError> {
@@ -279,7 +279,7 @@ pub(crate) fn total_length(
         let Extent { address, length } = *extent;
         let is_guests = |length| {
             address.checked_add(length).is_some()
-                && hardware.is_guest_memory(guest, address, length).reported()
+                && platform.is_guest_memory(guest, address, length).reported()
         };
         if !address.is_multiple_of(PAGE_SIZE) || !is_guests(PAGE_SIZE) {
             return Err(RequestError::parameter("an extent's address", address));

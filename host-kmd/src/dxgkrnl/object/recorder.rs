@@ -2,12 +2,12 @@
 
 //! Records what the control plane changes, for a tool that traces.
 
-use crate::hardware::{BusyOf, GuestId, Hardware, HwQueueId, Reported as _};
+use crate::hardware::{BusyOf, GuestId, HwQueueId, Platform, Reported as _};
 use crate::port::TracePage;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::fence_log::FenceLogEntry;
-use bellhop_protocol::handoff::fence_log::LogReader;
+use bellhop_protocol::handoff::fence_log::{FenceLog, LogReader};
 use bellhop_protocol::trace::{MAX_TRACE_RECORDS, Record, What};
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,7 +28,7 @@ struct Recording {
 /// Records what the control plane changes. Only the control-plane thread uses it.
 #[derive(Clone)]
 pub(crate) struct Recorder {
-    hardware: Arc<dyn Hardware>,
+    platform: Arc<dyn Platform>,
     recording: Arc<Mutex<Option<Recording>>>,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Debug for Recorder {
 
 impl Recorder {
     /// Creates a recorder that records nothing yet.
-    pub(crate) fn new(hardware: Arc<dyn Hardware>) -> Self {
-        Self { hardware, recording: Arc::default() }
+    pub(crate) fn new(platform: Arc<dyn Platform>) -> Self {
+        Self { platform, recording: Arc::default() }
     }
 
     #[expect(clippy::disallowed_methods, reason = "a lock that the control plane alone takes")]
@@ -66,7 +66,7 @@ impl Recorder {
         let Some(recording) = self.with(Option::take) else { return 0 };
         let mut left = recording.records.len() as u64 + recording.dropped;
         for (mut reader, node) in recording.readers.into_iter().zip(0..) {
-            self.hardware.with_trace_log(node, &mut |log| {
+            self.platform.with_trace_log(node, &mut |log| {
                 let position = log.position();
                 let mut read = 0;
                 left += reader.read_entries(&log, position, |_| read += 1);
@@ -79,7 +79,7 @@ impl Recorder {
     /// Takes as many of the oldest records as fit into a reply, and how busy engines are. Records noted here come
     /// first: they name the queues of the trace logs' entries. `describe` converts an entry to a record.
     pub(crate) fn take(&self, describe: impl Fn(u32, FenceLogEntry) -> Record) -> TracePage {
-        let now = self.hardware.gpu_clock();
+        let now = self.platform.gpu_clock();
         self.with(|recording| {
             let Some(recording) = recording else { return TracePage::default() };
             // Room for lost entries, dropped records, and how busy each engine is.
@@ -96,8 +96,8 @@ impl Recorder {
                     let describe = |entry| describe(node, entry);
                     more = self.read_trace_log((node, reader), (room, now), &mut records, describe);
                 }
-                let busy_time = self.hardware.busy_time(BusyOf::Engine(node)).reported();
-                let time = self.hardware.gpu_clock();
+                let busy_time = self.platform.busy_time(BusyOf::Engine(node)).reported();
+                let time = self.platform.gpu_clock();
                 records.push(Record { time, what: What::Busy { node, busy_time } });
             }
             TracePage { records, more }
@@ -114,12 +114,12 @@ impl Recorder {
         describe: impl Fn(FenceLogEntry) -> Record,
     ) -> bool {
         let mut more = false;
-        self.hardware.with_trace_log(node, &mut |log| {
+        self.platform.with_trace_log(node, &mut |log| {
             let position = log.position();
             if !reader.is_behind(position) {
                 return;
             }
-            self.hardware.flush_fence_logs(&[]);
+            FenceLog::<0>::flush();
             let most = room.saturating_sub(records.len()) as u64;
             let until = reader.at_most(&log, position, most);
             let entries = reader.read_entries(&log, until, |entry| records.push(describe(entry)));
@@ -145,7 +145,7 @@ impl Recorder {
     /// Records an event now, if a tool traces.
     pub(crate) fn note(&self, what: impl FnOnce() -> What) {
         if self.is_recording() {
-            self.note_at(self.hardware.gpu_clock(), what());
+            self.note_at(self.platform.gpu_clock(), what());
         }
     }
 
@@ -214,7 +214,7 @@ impl Recorder {
 
     /// The time, or 0 if no tool traces.
     pub(crate) fn now(&self) -> u64 {
-        if self.is_recording() { self.hardware.gpu_clock() } else { 0 }
+        if self.is_recording() { self.platform.gpu_clock() } else { 0 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! The tickets that have passed, as the kernel has seen them last.
 
-use crate::hardware::{Engines, GuestId, Ticket};
+use crate::hardware::{GuestId, Quiescence, Ticket};
 
 /// The tickets that have passed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -15,10 +15,10 @@ pub(crate) struct Quiesced {
 
 impl Quiesced {
     /// What the hardware says now.
-    pub(crate) fn read(hardware: &(impl Engines + ?Sized)) -> Self {
+    pub(crate) fn read(platform: &(impl Quiescence + ?Sized)) -> Self {
         // In this order: what withholds a ticket does so before the ticket counts as passed.
-        let all = hardware.quiesced();
-        Self { all, withheld: hardware.withheld() }
+        let all = platform.quiesced();
+        Self { all, withheld: platform.withheld() }
     }
 
     /// The latest ticket that has passed for a guest.

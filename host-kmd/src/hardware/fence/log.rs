@@ -52,8 +52,17 @@ pub trait FenceLogs {
     /// Fails for a queue that does not exist, or storage that its guest does not have.
     fn set_fence_log(&self, queue: HwQueueId, log: FenceLogBuffer) -> Result<(), UnknownId>;
 
-    /// Calls `act` with a log that [`Self::set_fence_log`] gave. Entries may be read after
-    /// [`Self::flush_fence_logs`].
+    /// Makes entries of these queues' logs readable that lie before positions already loaded.
+    fn flush_fence_logs(&self, queues: &[HwQueueId]);
+
+    /// Sets what is logged from now on. Each published status carries the level.
+    fn set_logging_level(&self, level: LoggingLevel);
+}
+
+/// What logs of HW queues say.
+pub trait FenceLogContents {
+    /// Calls `act` with a log that [`FenceLogs::set_fence_log`] gave. Entries may be read after
+    /// [`FenceLogs::flush_fence_logs`].
     ///
     /// # Errors
     /// Fails for a queue that does not exist, or does not have the log.
@@ -62,10 +71,4 @@ pub trait FenceLogs {
         log: QueueLog,
         act: &mut dyn FnMut(FenceLog<'_>),
     ) -> Result<(), UnknownId>;
-
-    /// Makes entries of these queues' logs readable that lie before positions already loaded.
-    fn flush_fence_logs(&self, queues: &[HwQueueId]);
-
-    /// Sets what is logged from now on. Each published status carries the level.
-    fn set_logging_level(&self, level: LoggingLevel);
 }

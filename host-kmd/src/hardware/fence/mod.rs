@@ -87,12 +87,6 @@ pub trait Fences {
     /// Fails for a guest that does not exist.
     fn close_fence(&self, guest: GuestId, slot: u32) -> Result<(), UnknownId>;
 
-    /// CurrentValue of a fence.
-    ///
-    /// # Errors
-    /// Fails for a guest that does not exist, or a slot that it does not have.
-    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId>;
-
     /// Stores MonitoredValues. A full fence orders those stores before the caller's later loads, so that the caller
     /// sees each CurrentValue that no interrupt reports.
     ///
@@ -103,6 +97,15 @@ pub trait Fences {
         guest: GuestId,
         values: &[SlotValue],
     ) -> Result<(), UnknownId>;
+}
+
+/// CurrentValues from the CPU: the driver signals native fences, the graphics kernel monitored ones.
+pub trait CurrentValues {
+    /// CurrentValue of a fence.
+    ///
+    /// # Errors
+    /// Fails for a guest that does not exist, or a slot that it does not have.
+    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId>;
 
     /// Sets CurrentValues, each unless an engine has signaled a higher one, publishes them and releases the queues
     /// that wait for them. With `always`, later signals of these fences have no effect, and the values are

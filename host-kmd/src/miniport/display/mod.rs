@@ -6,7 +6,7 @@ mod vidpn;
 
 use crate::ddi::display::{DisplayDdi, Modality, VidPn, VidPnRefusal};
 use crate::hardware::{
-    DisplayCaps, DisplayPath, DisplayTicket, GuestId, Hardware, PointerShape, Reported as _,
+    DisplayCaps, DisplayPath, DisplayTicket, Gpu, GuestId, PointerShape, Reported as _,
     SourceAddress,
 };
 use bellhop_protocol::control::display::{Pivot, TargetMode};
@@ -16,20 +16,20 @@ use vidpn::Problem;
 
 /// The driver of a GPU's displays.
 pub(super) struct DisplayDriver {
-    hardware: Arc<dyn Hardware>,
+    gpu: Arc<dyn Gpu>,
     caps: DisplayCaps,
 }
 
 impl DisplayDriver {
     /// The driver, if the GPU has displays.
-    pub(super) fn new(hardware: Arc<dyn Hardware>) -> Option<Self> {
-        let caps = hardware.display_caps();
-        (caps.sources > 0).then_some(Self { hardware, caps })
+    pub(super) fn new(gpu: Arc<dyn Gpu>) -> Option<Self> {
+        let caps = gpu.display_caps();
+        (caps.sources > 0).then_some(Self { gpu, caps })
     }
 
     /// Gives the displays power, or takes it.
     pub(super) fn set_power(&self, on: bool) {
-        self.hardware.set_display_power(on);
+        self.gpu.set_display_power(on);
     }
 
     fn problem<'a>(&'a self, guest: GuestId, vidpn: VidPn<'a>) -> Problem<'a> {
@@ -45,15 +45,15 @@ impl DisplayDdi for DisplayDriver {
     }
 
     fn query_child_status(&self, guest: GuestId, child: u32) -> bool {
-        self.hardware.monitor(guest, child).is_some()
+        self.gpu.monitor(guest, child).is_some()
     }
 
     fn query_device_descriptor(&self, guest: GuestId, child: u32) -> Option<Vec<u8>> {
-        self.hardware.monitor(guest, child).map(|monitor| monitor.edid)
+        self.gpu.monitor(guest, child).map(|monitor| monitor.edid)
     }
 
     fn recommend_monitor_modes(&self, guest: GuestId, child: u32) -> Option<Vec<TargetMode>> {
-        self.hardware.monitor(guest, child).map(|monitor| monitor.modes)
+        self.gpu.monitor(guest, child).map(|monitor| monitor.modes)
     }
 
     fn is_supported_vidpn(&self, guest: GuestId, vidpn: VidPn<'_>) -> Result<(), VidPnRefusal> {
@@ -71,11 +71,11 @@ impl DisplayDdi for DisplayDriver {
     }
 
     fn commit_vidpn(&self, guest: GuestId, paths: &[DisplayPath]) {
-        self.hardware.commit_vidpn(guest, paths).reported();
+        self.gpu.commit_vidpn(guest, paths).reported();
     }
 
     fn set_vidpn_source_visibility(&self, guest: GuestId, source: u32, visible: bool) {
-        self.hardware.set_source_visibility(guest, source, visible).reported();
+        self.gpu.set_source_visibility(guest, source, visible).reported();
     }
 
     fn set_vidpn_source_address(
@@ -84,20 +84,20 @@ impl DisplayDdi for DisplayDriver {
         source: u32,
         address: Option<SourceAddress>,
     ) -> Option<u64> {
-        self.hardware.set_source_address(guest, source, address).reported()
+        self.gpu.set_source_address(guest, source, address).reported()
     }
 
     fn get_scan_line(&self, guest: GuestId, source: u32) -> ScanLine {
         let nowhere = ScanLine { line: 0, in_vertical_blank: 1 };
-        self.hardware.scan_line(guest, source).reported_or(nowhere)
+        self.gpu.scan_line(guest, source).reported_or(nowhere)
     }
 
     fn control_interrupt(&self, guest: GuestId, source: u32, known_as: u32, wanted_by: &[u32]) {
-        self.hardware.control_vsync(guest, source, known_as, wanted_by).reported();
+        self.gpu.control_vsync(guest, source, known_as, wanted_by).reported();
     }
 
     fn set_pointer_shape(&self, guest: GuestId, source: u32, shape: Option<PointerShape>) {
-        self.hardware.set_pointer(guest, source, shape).reported();
+        self.gpu.set_pointer(guest, source, shape).reported();
     }
 
     fn set_pointer_position(
@@ -107,14 +107,14 @@ impl DisplayDdi for DisplayDriver {
         position: (i32, i32),
         visible: bool,
     ) {
-        self.hardware.move_pointer(guest, source, position, visible).reported();
+        self.gpu.move_pointer(guest, source, position, visible).reported();
     }
 
     fn reset_from_timeout(&self, guest: GuestId, _source: u32) {
-        self.hardware.reset_display(guest).reported();
+        self.gpu.reset_display(guest).reported();
     }
 
     fn quiesce(&self, guest: GuestId) -> Option<DisplayTicket> {
-        self.hardware.quiesce_display(guest).map(Some).reported()
+        self.gpu.quiesce_display(guest).map(Some).reported()
     }
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use crate::ddi::Miniport;
-use crate::ddi::display::{VidPn, VidPnRefusal};
+use crate::ddi::display::{DisplayDdi, VidPn, VidPnRefusal};
 use crate::hardware::{
-    ConnectorCaps, Display as _, DisplayCaps, DisplayPath, DisplayTicket, GpuOrdinal, GuestId,
-    Hardware, Interrupt, Interrupts as _, Monitor, PhysicalAddress, Segment, SourceAddress,
+    ConnectorCaps, DisplayCaps, DisplayPath, DisplayTicket, GpuOrdinal, GuestId, Interrupt,
+    Monitor, PhysicalAddress, Segment, SourceAddress,
 };
 use crate::miniport::BellhopMiniport;
 use crate::model::Model;
-use crate::proxy::{LinkedHardware, Proxy};
+use crate::proxy::Proxy;
+use crate::proxy::tests::Told;
 use bellhop_protocol::control::display::{
     ConnectorKind, Constraint, Pinned, Pivot, Rotation, Scaling, SourceMode, TargetMode, VidPnPath,
 };
@@ -34,7 +35,6 @@ const TARGET: TargetMode = TargetMode {
 /// A chain of model GPUs with so many connectors each, into each of which a monitor is plugged.
 struct Rig {
     models: Vec<Arc<Model>>,
-    hardware: LinkedHardware,
     proxy: Proxy,
 }
 
@@ -59,17 +59,26 @@ impl Rig {
             Arc::new(model)
         };
         let models: Vec<_> = (0..).zip(connectors).map(model).collect();
-        let mut all = models.iter().map(|model| Arc::clone(model) as Arc<dyn Hardware>);
-        let hardware = LinkedHardware::new(all.next().unwrap(), all.collect());
         let mut drivers = models.iter().map(|model| -> Box<dyn Miniport> {
             Box::new(BellhopMiniport::new(Arc::clone(model) as _))
         });
-        let proxy = Proxy::linked(drivers.next().unwrap(), drivers.collect(), &hardware);
-        Self { models, hardware, proxy }
+        let proxy = Proxy::new(drivers.next().unwrap(), drivers.collect());
+        Self { models, proxy }
+    }
+
+    fn ddi(&self) -> &dyn DisplayDdi {
+        self.proxy.display().unwrap()
     }
 
     fn check(&self, paths: &[VidPnPath], others: &[DisplayPath]) -> Result<(), VidPnRefusal> {
-        self.proxy.display().unwrap().is_supported_vidpn(GUEST, VidPn { paths, others })
+        self.ddi().is_supported_vidpn(GUEST, VidPn { paths, others })
+    }
+
+    /// What the drivers have told since the last call.
+    fn interrupts(&mut self) -> Vec<Interrupt> {
+        let mut told = Told::default();
+        self.proxy.interrupt_routine(&mut told);
+        told.0
     }
 
     /// What each GPU has committed: its own numbers of sources and targets.
@@ -116,10 +125,9 @@ fn address(flip: u64) -> SourceAddress {
 #[test]
 fn a_call_about_a_source_or_a_connector_reaches_the_gpu_that_has_it() {
     let rig = Rig::new(&[1, 0, 2]);
-    let ddi = rig.proxy.display().unwrap();
+    let ddi = rig.ddi();
     let caps = ddi.query_child_relations();
     assert_eq!((caps.sources, caps.connectors.len()), (3, 3));
-    assert_eq!(rig.hardware.display_caps(), caps);
     let gpus: Vec<_> = (0..3).map(|n| (ddi.gpu_of_source(n).0, ddi.gpu_of_child(n).0)).collect();
     assert_eq!(gpus, [(0, 0), (2, 2), (2, 2)]);
     assert_eq!(ddi.query_device_descriptor(GUEST, 2).unwrap()[0], 2);
@@ -149,16 +157,15 @@ fn a_chain_without_displays_has_none() {
 
 #[test]
 fn interrupts_have_the_sources_and_connectors_of_the_chain() {
-    let rig = Rig::new(&[2, 1]);
-    let ddi = rig.proxy.display().unwrap();
-    ddi.commit_vidpn(GUEST, &[pinned(2, 2)]);
-    ddi.set_vidpn_source_address(GUEST, 2, Some(address(1)));
+    let mut rig = Rig::new(&[2, 1]);
+    rig.ddi().commit_vidpn(GUEST, &[pinned(2, 2)]);
+    rig.ddi().set_vidpn_source_address(GUEST, 2, Some(address(1)));
     rig.models[1].vsync(GUEST, 0);
     rig.models[1].plug(GUEST, 0, None);
     let vsync =
         Interrupt::CrtcVsync { guest: GUEST, source: 2, target: 2, flip: 1, count: 1, time: 1001 };
     let unplugged = Interrupt::ChildStatusChanged { guest: GUEST, child: 2 };
-    assert_eq!(rig.hardware.take_interrupts(), [vsync, unplugged]);
+    assert_eq!(rig.interrupts(), [vsync, unplugged]);
 }
 
 #[test]
@@ -187,7 +194,7 @@ fn a_path_between_gpus_is_refused_and_each_gpu_has_pixels_of_its_own() {
 #[test]
 fn what_is_offered_goes_with_what_the_other_gpus_show() {
     let rig = Rig::new(&[1, 2]);
-    let ddi = rig.proxy.display().unwrap();
+    let ddi = rig.ddi();
     let offered = |paths: &[VidPnPath], pivot_path| {
         let vidpn = VidPn { paths, others: &[] };
         ddi.enum_vidpn_cofunc_modality(GUEST, vidpn, pivot_path, Pivot::TARGET_MODE).len()
@@ -200,19 +207,18 @@ fn what_is_offered_goes_with_what_the_other_gpus_show() {
 
 #[test]
 fn a_ticket_passes_when_the_display_of_every_gpu_has_let_go() {
-    let rig = Rig::new(&[1, 0, 1]);
+    let mut rig = Rig::new(&[1, 0, 1]);
     rig.models.iter().for_each(|model| model.state().displays.lets_go_late = true);
-    let ddi = rig.proxy.display().unwrap();
-    let ticket = ddi.quiesce(GUEST).unwrap();
+    let ticket = rig.ddi().quiesce(GUEST).unwrap();
     rig.models[2].let_go(GUEST);
-    assert_eq!(rig.hardware.take_interrupts(), []);
-    let later = ddi.quiesce(GUEST).unwrap();
+    assert_eq!(rig.interrupts(), []);
+    let later = rig.ddi().quiesce(GUEST).unwrap();
     assert!(later > ticket);
     rig.models[0].let_go(GUEST);
     let passed = |ticket: DisplayTicket| Interrupt::DisplayQuiesced { guest: GUEST, ticket };
-    assert_eq!(rig.hardware.take_interrupts(), [passed(ticket)]);
+    assert_eq!(rig.interrupts(), [passed(ticket)]);
     rig.models[2].let_go(GUEST);
-    assert_eq!(rig.hardware.take_interrupts(), [passed(later)]);
+    assert_eq!(rig.interrupts(), [passed(later)]);
 }
 
 proptest! {
@@ -225,7 +231,7 @@ proptest! {
         let rig = Rig::new(&connectors);
         let all: u32 = connectors.iter().sum();
         prop_assume!(all > 0);
-        let ddi = rig.proxy.display().unwrap();
+        let ddi = rig.ddi();
         for numbers in commits {
             let numbers: Vec<_> = numbers.into_iter().filter(|number| *number < all).collect();
             let paths: Vec<_> = numbers.iter().map(|n| open(*n, *n)).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! A simulated GPU that keeps its state in maps. It logs the kernel's calls, so that tests can assert their order,
-//! and panics when the kernel breaks the rules of `Hardware`.
+//! and panics when the kernel breaks the rules of `Gpu` or `Platform`.
 
 pub mod displays;
 mod engines;

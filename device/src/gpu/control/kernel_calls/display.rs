@@ -6,14 +6,17 @@ use super::Gpu;
 use crate::gpu::display::GuestDisplay;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    ConnectorUse, Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Monitor, PointerShape,
+    Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Monitor, PointerShape,
     SourceAddress, UnknownId,
 };
 use bellhop_protocol::control::flip::ScanLine;
 use std::sync::Arc;
 
 impl Gpu {
-    fn display(&self, guest: GuestId) -> Result<Arc<GuestDisplay>, UnknownId> {
+    pub(in crate::gpu::control) fn display(
+        &self,
+        guest: GuestId,
+    ) -> Result<Arc<GuestDisplay>, UnknownId> {
         self.displays.get(guest).ok_or(UnknownId::Guest(guest))
     }
 }
@@ -25,10 +28,6 @@ impl Display for Gpu {
 
     fn monitor(&self, guest: GuestId, child: u32) -> Option<Monitor> {
         self.display(guest).ok()?.monitor(child)
-    }
-
-    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId> {
-        Ok(self.display(guest)?.connector_use(child))
     }
 
     fn commit_vidpn(&self, guest: GuestId, paths: &[DisplayPath]) -> Result<(), UnknownId> {

@@ -6,8 +6,8 @@ use super::Gpu;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    DoorbellModel, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding, RotationProgress,
-    UnknownId,
+    DoorbellModel, DoorbellPages, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding,
+    RotationProgress, UnknownId,
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
@@ -78,16 +78,6 @@ impl Doorbells for Gpu {
         Ok(())
     }
 
-    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
-        let queue = self.queue(queue)?;
-        let ring = queue.ring.load_full();
-        let Some(slot) = ring.map(|ring| ring.slot) else { return Ok(0) };
-        let read = move |partition: &Arc<Partition>| {
-            partition.bar().last_queued(slot).map_or(0, publication::read)
-        };
-        Ok(self.hand.touch(&queue.partition, read).unwrap_or(0))
-    }
-
     fn watch(&self, doorbell: PhysicalDoorbell, queue: HwQueueId) -> Result<(), UnknownId> {
         let queue = self.queue(queue)?;
         let is_there = self.registry().set_watch(&self.chip, doorbell.0, Some(queue));
@@ -108,6 +98,18 @@ impl Doorbells for Gpu {
     fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
         let was_watched = self.registry().unwatch_global(&self.chip, queue);
         was_watched.then_some(()).ok_or(UnknownId::HwQueue(queue))
+    }
+}
+
+impl DoorbellPages for Gpu {
+    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        let queue = self.queue(queue)?;
+        let ring = queue.ring.load_full();
+        let Some(slot) = ring.map(|ring| ring.slot) else { return Ok(0) };
+        let read = move |partition: &Arc<Partition>| {
+            partition.bar().last_queued(slot).map_or(0, publication::read)
+        };
+        Ok(self.hand.touch(&queue.partition, read).unwrap_or(0))
     }
 
     fn rotate_to_physical(&self, queue: HwQueueId) -> Result<RotationProgress, UnknownId> {

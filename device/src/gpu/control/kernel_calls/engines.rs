@@ -4,7 +4,9 @@
 
 use super::Gpu;
 use crate::gpu::shared::chip::{attention, reset};
-use bellhop_host_kmd::hardware::{EngineProgress, Engines, GuestId, Ticket, UnknownId};
+use bellhop_host_kmd::hardware::{
+    EngineProgress, Engines, GuestId, HwQueueId, Quiescence, Ticket, UnknownId,
+};
 use bellhop_protocol::control::power::EnginePowerState;
 use bellhop_protocol::handoff::power::Asked;
 
@@ -43,7 +45,9 @@ impl Engines for Gpu {
         port.raise(attention::POWER);
         Ok(())
     }
+}
 
+impl Quiescence for Gpu {
     fn quiesce(&self, guest: Option<GuestId>) -> Ticket {
         let registry = self.registry();
         // Engines cache nothing of a removed guest.
@@ -61,5 +65,12 @@ impl Engines for Gpu {
 
     fn withheld(&self) -> Vec<(GuestId, Ticket)> {
         self.chip.withheld()
+    }
+
+    fn lose_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        let queue = self.queue(queue)?;
+        queue.lose();
+        self.kick_queue(&queue);
+        Ok(())
     }
 }

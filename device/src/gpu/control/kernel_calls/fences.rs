@@ -5,8 +5,8 @@
 use super::{Gpu, each};
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, FenceLogBuffer, FenceLogs, FenceStorage, Fences, GuestId, HwQueueId, QueueLog,
-    SlotValue, UnknownId,
+    AddressSpaceId, CurrentValues, FenceLogBuffer, FenceLogContents, FenceLogs, FenceStorage,
+    Fences, GuestId, HwQueueId, QueueLog, SlotValue, UnknownId,
 };
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::handoff::fence::FenceCell;
@@ -67,12 +67,6 @@ impl Fences for Gpu {
         Ok(())
     }
 
-    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId> {
-        let partition = self.guest(guest)?;
-        let fence = partition.fence(slot).ok_or(UnknownId::FenceSlot(slot))?;
-        Ok(fence.cell.current())
-    }
-
     fn update_monitored_values(
         &self,
         guest: GuestId,
@@ -87,6 +81,14 @@ impl Fences for Gpu {
         each(values, |SlotValue { slot, .. }| {
             partition.fence(*slot).map(|_| ()).ok_or(UnknownId::FenceSlot(*slot))
         })
+    }
+}
+
+impl CurrentValues for Gpu {
+    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId> {
+        let partition = self.guest(guest)?;
+        let fence = partition.fence(slot).ok_or(UnknownId::FenceSlot(slot))?;
+        Ok(fence.cell.current())
     }
 
     fn update_current_values(
@@ -147,6 +149,17 @@ impl FenceLogs for Gpu {
         was_set.then_some(()).ok_or(UnknownId::Storage(log.storage))
     }
 
+    fn flush_fence_logs(&self, _queues: &[HwQueueId]) {
+        // One barrier serves all queues.
+        FenceLog::<0>::flush();
+    }
+
+    fn set_logging_level(&self, level: LoggingLevel) {
+        self.chip.set_logging_level(level);
+    }
+}
+
+impl FenceLogContents for Gpu {
     fn with_fence_log(
         &self,
         log: QueueLog,
@@ -157,14 +170,5 @@ impl FenceLogs for Gpu {
         let content = known.logs.get(log_type);
         act(content.ok_or(UnknownId::FenceLog { queue, log_type })?);
         Ok(())
-    }
-
-    fn flush_fence_logs(&self, _queues: &[HwQueueId]) {
-        // One barrier serves all queues.
-        FenceLog::<0>::flush();
-    }
-
-    fn set_logging_level(&self, level: LoggingLevel) {
-        self.chip.set_logging_level(level);
     }
 }

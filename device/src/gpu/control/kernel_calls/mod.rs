@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The registers: the control plane's operations on the GPU, one file per subject of
-//! [`Hardware`](bellhop_host_kmd::hardware::Hardware).
+//! [`Gpu`](bellhop_host_kmd::hardware::Gpu) and [`Platform`](bellhop_host_kmd::hardware::Platform).
 
 mod display;
 mod doorbells;
@@ -19,8 +19,8 @@ use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
-    Adapter, AddressSpaceId, DoorbellModel, GuestId, HwQueueId, Interrupt, Interrupts,
-    NodeDescription, UnknownId,
+    Adapter, AddressSpaceId, Chain, DoorbellModel, DriverCaps, GuestId, HwQueueId, Interrupt,
+    Interrupts, NodeDescription, UnknownId,
 };
 use bellhop_protocol::control::security::SecurityCaps;
 use std::sync::Arc;
@@ -81,16 +81,20 @@ impl Adapter for Gpu {
         self.doorbell_model
     }
 
+    fn physical_doorbells(&self) -> u32 {
+        self.physical_doorbells
+    }
+}
+
+impl DriverCaps for Gpu {
     fn optimized_fence_interrupt(&self) -> bool {
         self.chip.optimized_fence_interrupt
     }
+}
 
+impl Chain for Gpu {
     fn security_caps(&self) -> SecurityCaps {
         self.security.as_ref().map(|security| security.caps()).unwrap_or_default()
-    }
-
-    fn physical_doorbells(&self) -> u32 {
-        self.physical_doorbells
     }
 }
 

@@ -9,8 +9,8 @@ use crate::gpu::memory::windows::PAGING_BUFFERS_START;
 use crate::gpu::shared::hw_queue::{HwQueue, Role, SUBMISSIONS};
 use bellhop_host_kmd::ddi::paging::{PAGING_BUFFER_SIZE, PageSize};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, HardwareError, HardwareFull, KernelSubmission, NodeDescription,
-    PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
+    AccessedBits, AddressSpaceId, GuestId, HardwareError, HardwareFull, KernelSubmission,
+    NodeDescription, PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
 };
 use bellhop_protocol::control::adapter::EngineType;
 use std::sync::Arc;
@@ -67,7 +67,9 @@ impl PageTables for Gpu {
     ) -> Result<Vec<PageTableRange>, HardwareError> {
         Ok(self.space(space)?.locate(gpu_va, page_size, pages, create)?)
     }
+}
 
+impl AccessedBits for Gpu {
     fn take_accessed(
         &self,
         space: AddressSpaceId,

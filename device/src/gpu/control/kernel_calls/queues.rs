@@ -30,13 +30,6 @@ impl Queues for Gpu {
         was_there.then_some(()).ok_or(UnknownId::HwQueue(queue))
     }
 
-    fn lose_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId> {
-        let queue = self.queue(queue)?;
-        queue.lose();
-        self.kick_queue(&queue);
-        Ok(())
-    }
-
     fn suspend_hw_queues(&self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
         self.each_queue(queues, |queue| queue.membership.suspend())
     }

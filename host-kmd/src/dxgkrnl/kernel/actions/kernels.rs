@@ -41,7 +41,7 @@ impl ProcessAccess<'_> {
             return Err(RequestError::DeviceRemoved(device));
         }
         self.guest.quotas.charge_object(ObjectKind::GuestKernel)?;
-        match self.hardware.create_kernel(space, source, None) {
+        match self.platform.create_kernel(space, source, None) {
             Ok(kernel) => Ok(Compiling { space, kernel, device }),
             Err(refusal) => {
                 self.guest.quotas.refund_object(ObjectKind::GuestKernel);
@@ -81,7 +81,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn abandon_compilations(&mut self, device: Handle) -> Result<(), RequestError> {
         let space = self.process()?.space();
         for (kernel, compilation) in self.compilations.take_of(space, device) {
-            match self.hardware.destroy_kernel(space, kernel) {
+            match self.platform.destroy_kernel(space, kernel) {
                 // It may have failed, and its interrupt be on its way.
                 Ok(()) | Err(UnknownId::Kernel { .. }) => {}
                 Err(unknown) => HardwareError::from(unknown).report(),
@@ -100,7 +100,7 @@ impl ProcessAccess<'_> {
         if let Ok(device) = self.get_mut::<Device>(kernel.device()) {
             device.remove_kernel(handle);
         }
-        self.hardware.destroy_kernel(space, kernel.number()).reported();
+        self.platform.destroy_kernel(space, kernel.number()).reported();
         Ok(())
     }
 }

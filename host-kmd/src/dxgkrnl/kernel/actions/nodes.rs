@@ -6,7 +6,7 @@ use crate::ddi::Miniport;
 use crate::ddi::display::DisplayDdi;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::hardware::{GpuOrdinal, Hardware};
+use crate::hardware::{GpuOrdinal, Platform};
 use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata};
 use bellhop_protocol::features::Features;
 
@@ -26,11 +26,11 @@ pub(crate) fn node(
 
 /// The GPU with this ordinal, if the adapter has it.
 pub(crate) fn gpu(
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     field: &'static str,
     ordinal: u32,
 ) -> Result<GpuOrdinal, RequestError> {
-    let known = 0..hardware.gpu_count();
+    let known = 0..platform.gpu_count();
     let gpu = u8::try_from(ordinal).ok().filter(|gpu| known.contains(gpu));
     gpu.map(GpuOrdinal).ok_or(RequestError::parameter(field, ordinal.into()))
 }

@@ -46,7 +46,7 @@ impl ProcessAccess<'_> {
         if let Ok(device) = self.get_mut::<Device>(session.device()) {
             device.remove_video_session(handle);
         }
-        self.hardware.destroy_video_session(space, session.number()).reported();
+        self.platform.destroy_video_session(space, session.number()).reported();
         Ok(())
     }
 

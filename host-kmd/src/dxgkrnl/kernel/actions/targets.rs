@@ -12,20 +12,20 @@ use crate::dxgkrnl::object::target::Target;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::recovery::termination::Drain;
-use crate::hardware::{Fault, Hardware, Reported as _};
+use crate::hardware::{Fault, Platform, Reported as _};
 use bellhop_protocol::control::Handle;
 
 /// Whether a queue has done all its work, or is lost. A kernel-mode submission is work until the hardware has done it,
 /// whatever value its progress fence has by then; so is what its software queue holds.
 pub(crate) fn is_drained(
     guest: &Guest,
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     process: u32,
     wait: Drain,
 ) -> bool {
     let Ok(queue) = guest.handles.get::<HwQueue>(process, wait.queue) else { return true };
     let has_done_it =
-        hardware.fence_value(guest.id, wait.slot).reported() >= wait.value && queue.is_idle();
+        platform.fence_value(guest.id, wait.slot).reported() >= wait.value && queue.is_idle();
     queue.is_in_error() || has_done_it && !queue.held().has_work()
 }
 
@@ -111,11 +111,11 @@ impl ProcessAccess<'_> {
             return Ok(None);
         }
         // The guest can write any last queued value; the time-out bounds the wait.
-        let value = self.hardware.last_queued_value(id).reported().max(submitted);
+        let value = self.platform.last_queued_value(id).reported().max(submitted);
         let slot = self.global_of(progress_fence)?;
         self.with_signals(|signals| signals.await_drain(slot, value))?;
         let drain = Drain { queue: handle, slot, value };
-        let is_done = is_drained(self.guest, self.hardware, self.process_id, drain);
+        let is_done = is_drained(self.guest, self.platform, self.process_id, drain);
         Ok((!is_done).then_some(drain))
     }
 

@@ -38,7 +38,7 @@ impl View<'_> {
         let describe = move |(connector, caps): (u32, ConnectorCaps)| {
             let plugged = ddi.is_some_and(|ddi| ddi.query_child_status(id, connector));
             let known =
-                self.identity.map(|_| self.hardware.connector_use(id, connector).reported());
+                self.identity.map(|_| self.platform.connector_use(id, connector).reported());
             let (name, viewers) = known.map(|known| (known.name, known.viewers)).unzip();
             let display = snapshot::Display {
                 connector,
@@ -58,8 +58,8 @@ impl View<'_> {
 
     pub(super) fn adapter(&self) -> snapshot::Adapter {
         let (power, power_transitions) = self.power.describe_device();
-        let (doorbell_model, physical_doorbells) = match self.hardware.doorbell_model() {
-            DoorbellModel::Dedicated => ("dedicated", self.hardware.physical_doorbells()),
+        let (doorbell_model, physical_doorbells) = match self.platform.doorbell_model() {
+            DoorbellModel::Dedicated => ("dedicated", self.platform.physical_doorbells()),
             DoorbellModel::Global => ("global", 0),
         };
         snapshot::Adapter {
@@ -74,10 +74,10 @@ impl View<'_> {
             power: power.into(),
             power_transitions,
             gpus: self.gpus(),
-            time: self.hardware.gpu_clock(),
+            time: self.platform.gpu_clock(),
             traced: self.recorder.is_recording(),
             changes: self.changes.all(),
-            cgroups: self.identity.and_then(|_| self.hardware.cgroups()),
+            cgroups: self.identity.and_then(|_| self.platform.cgroups()),
         }
     }
 
@@ -111,14 +111,14 @@ impl View<'_> {
             power_transitions,
             busy_time: self
                 .identity
-                .map(|_| self.hardware.busy_time(BusyOf::Engine(ordinal)).reported()),
+                .map(|_| self.platform.busy_time(BusyOf::Engine(ordinal)).reported()),
             processor: self.identity.and_then(|_| self.processor(ordinal)),
             run_list: Vec::new(),
         })
     }
 
     fn processor(&self, node: u32) -> Option<u32> {
-        let node = self.hardware.nodes().get(usize::try_from(node).ok()?)?;
+        let node = self.platform.nodes().get(usize::try_from(node).ok()?)?;
         node.processor.and_then(|processor| u32::try_from(processor).ok())
     }
 
@@ -147,7 +147,7 @@ impl View<'_> {
                 shared,
             }
         };
-        let seen = self.hardware.workers().into_iter().filter(is_seen);
+        let seen = self.platform.workers().into_iter().filter(is_seen);
         // A guest must not learn the numbers of the host's processes.
         let position = |(place, worker): (u64, WorkerDescription)| {
             (if self.identity.is_some() { worker.pid.into() } else { place }, worker)
@@ -166,10 +166,10 @@ impl View<'_> {
             control_messages: guest.control_messages(),
             notifies: guest.notifies(),
             victims: self.doorbells.victims(id),
-            ..self.hardware.statistics(id).reported()
+            ..self.platform.statistics(id).reported()
         };
         // A guest must not learn what only the host knows about it.
-        let front_end = self.identity.and_then(|_| self.hardware.front_end(id));
+        let front_end = self.identity.and_then(|_| self.platform.front_end(id));
         let (socket, pid, command) = front_end
             .map(|FrontEnd { socket, pid, command }| (Some(socket), pid, command))
             .unwrap_or_default();
@@ -181,15 +181,15 @@ impl View<'_> {
             state: state.into(),
             bar_mapped: guest.resources.bar_mapped,
             features: guest.features().to_string(),
-            weight: self.hardware.guest_weight(id).reported(),
+            weight: self.platform.guest_weight(id).reported(),
             suspended: guest.is_suspended,
             gpu: guest.presence.name().into(),
-            gpus_removed: (1..self.hardware.gpu_count())
+            gpus_removed: (1..self.platform.gpu_count())
                 .filter(|gpu| guest.presence.is_removed(GpuOrdinal(*gpu)))
                 .map(u32::from)
                 .collect(),
             changes: self.identity.map(|_| guest.changes.all()).unwrap_or_default(),
-            cgroups: self.identity.map(|_| self.hardware.guest_cgroups(id)).unwrap_or_default(),
+            cgroups: self.identity.map(|_| self.platform.guest_cgroups(id)).unwrap_or_default(),
             agent: guest.agency.describe(),
             statistics: statistics.into(),
             quotas: guest.describe_quotas(),
@@ -218,9 +218,9 @@ impl View<'_> {
         let QueueIdentity { id, user_mode_submission, progress_fence, .. } = queue.identity();
         let fence = guest.handles.get::<NativeFence>(process, progress_fence);
         let completed =
-            fence.map_or(0, |fence| self.hardware.fence_value(guest_id, fence.global).reported());
+            fence.map_or(0, |fence| self.platform.fence_value(guest_id, fence.global).reported());
         let queued = match (user_mode_submission, queue.doorbell()) {
-            (true, Some(_)) => self.hardware.last_queued_value(id).reported(),
+            (true, Some(_)) => self.platform.last_queued_value(id).reported(),
             (true, None) => 0,
             (false, _) => queue.last_submitted(),
         };
@@ -244,7 +244,7 @@ impl View<'_> {
             completed,
             logged: guest.logs.of(id).map_or(0, QueueLogs::read),
             log_entries_lost: guest.logs.of(id).map_or(0, QueueLogs::lost),
-            busy_time: self.hardware.busy_time(BusyOf::Queue(id)).reported(),
+            busy_time: self.platform.busy_time(BusyOf::Queue(id)).reported(),
             doorbell,
         }
     }

@@ -25,7 +25,7 @@ use crate::dxgkrnl::power::gpus::GpuPower;
 use crate::dxgkrnl::power::state::Power;
 use crate::dxgkrnl::queue::context::Context;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
-use crate::hardware::{GuestId, Hardware, Reported as _};
+use crate::hardware::{GuestId, Platform, Reported as _};
 use crate::port::{ListError, ListObjects, ObjectPage};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
@@ -37,7 +37,7 @@ use std::time::Duration;
 /// The state that a page comes from.
 struct View<'a> {
     miniport: &'a dyn Miniport,
-    hardware: &'a dyn Hardware,
+    platform: &'a dyn Platform,
     doorbells: &'a Doorbells,
     power: &'a Power,
     gpu_power: &'a GpuPower,
@@ -58,7 +58,7 @@ impl Kernel {
     pub fn list(&self, wanted: ListObjects, room: usize) -> Result<ObjectPage, ListError> {
         let view = View {
             miniport: self.miniport.as_ref(),
-            hardware: self.hardware.as_ref(),
+            platform: self.platform.as_ref(),
             doorbells: &self.callbacks.doorbells,
             power: &self.power,
             gpu_power: &self.gpu_power,
@@ -96,7 +96,7 @@ impl ProcessAccess<'_> {
     pub(crate) fn escape(&mut self, request: Escape) -> Handled<EscapeReply> {
         let view = View {
             miniport: self.miniport,
-            hardware: self.hardware,
+            platform: self.platform,
             doorbells: &self.callbacks.doorbells,
             power: self.power,
             gpu_power: self.gpu_power,
@@ -171,7 +171,7 @@ impl View<'_> {
                 page(processes.map(|(id, process)| (u64::from(*id), entry(*id, process))), room)
             }
             ObjectList::KERNELS => {
-                let kernels = self.hardware.kernels(found()?.space()).into_iter();
+                let kernels = self.platform.kernels(found()?.space()).into_iter();
                 let left = kernels.filter(|kernel| u64::from(kernel.number) > after);
                 page(left.map(|kernel| (kernel.number.into(), describe_kernel(kernel))), room)
             }
@@ -199,7 +199,7 @@ impl View<'_> {
             }
             ObjectList::FENCES => {
                 let describe = |handle, fence: &NativeFence| {
-                    let value = self.hardware.fence_value(id, fence.global).reported();
+                    let value = self.platform.fence_value(id, fence.global).reported();
                     let global = guest.fences.get(fence.global)?;
                     Some(global.describe(handle, value))
                 };

@@ -8,7 +8,7 @@ use crate::dxgkrnl::kernel::callbacks::Callbacks;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
-use crate::hardware::Hardware;
+use crate::hardware::Platform;
 use bellhop_protocol::control::adapter::{
     ADAPTER_BAR_MAPPED, AdapterInfo, ClockCalibration, GetNodeMetadata, INTRA_GPU_FENCE_SUPPORTED,
     NATIVE_GPU_FENCE_SUPPORTED, NODE_SUGGESTED, NativeFenceCaps, NodeMetadata, OpenAdapter,
@@ -23,11 +23,11 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 /// What the security node offers.
 pub(crate) fn query_security_caps(
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     request: QuerySecurityCaps,
 ) -> Handled<SecurityCaps> {
     zero("reserved", request.reserved)?;
-    Ok(Answer::Done(hardware.security_caps()))
+    Ok(Answer::Done(platform.security_caps()))
 }
 
 /// `D3DKMTOpenAdapter`. A restarted driver may open the adapter again, but not while processes exist, because
@@ -127,13 +127,13 @@ pub(crate) fn query_native_fence_caps(
 
 /// `D3DKMTQueryClockCalibration`.
 pub(crate) fn query_clock_calibration(
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     request: QueryClockCalibration,
 ) -> Handled<ClockCalibration> {
     zero("reserved", request.reserved)?;
     Ok(Answer::Done(ClockCalibration {
         gpu_frequency: NANOSECONDS,
-        gpu_clock_counter: hardware.gpu_clock(),
+        gpu_clock_counter: platform.gpu_clock(),
     }))
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn query_clock_calibration(
 pub(crate) fn query_statistics(
     guest: &Guest,
     callbacks: &Callbacks,
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     request: QueryStatistics,
 ) -> Handled<Statistics> {
     zero("reserved", request.reserved)?;
@@ -149,6 +149,6 @@ pub(crate) fn query_statistics(
         control_messages: guest.control_messages(),
         notifies: guest.notifies(),
         victims: callbacks.doorbells.victims(guest.id),
-        ..hardware.statistics(guest.id)?
+        ..platform.statistics(guest.id)?
     }))
 }

@@ -105,7 +105,7 @@ impl ProcessAccess<'_> {
         // place in the aperture, which differs between processes.
         let alone = AllocationFlags::SHARED | AllocationFlags::ACCESSED_PHYSICALLY;
         let (own, ordinal) = split_flags(request.flags);
-        let gpu = nodes::gpu(self.hardware, "flags", ordinal)
+        let gpu = nodes::gpu(self.platform, "flags", ordinal)
             .map_err(|_| wrong("flags", request.flags))?;
         self.guest.presence.check_gpu(gpu)?;
         let flags = AllocationFlags::from_bits(own)
@@ -122,7 +122,7 @@ impl ProcessAccess<'_> {
             .ok_or(wrong("flags", request.flags))?;
         let is_protected = flags.contains(AllocationFlags::PROTECTED);
         if is_protected {
-            if !self.hardware.security_caps().is_supported() {
+            if !self.platform.security_caps().is_supported() {
                 return Err(RequestError::NotSupported(
                     "protected allocations without a security node",
                 ));
@@ -183,7 +183,7 @@ impl ProcessAccess<'_> {
         size: u64,
         extents: Vec<Extent>,
     ) -> Result<(Memory, u64), RequestError> {
-        if total_length(self.hardware, self.guest_id, &extents)? != size {
+        if total_length(self.platform, self.guest_id, &extents)? != size {
             return Err(RequestError::parameter("size", size));
         }
         let count = extents.len() as u64;

@@ -9,7 +9,7 @@ use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::total_length;
 use crate::dxgkrnl::object::error::RequestError;
-use crate::hardware::Hardware;
+use crate::hardware::Platform;
 use crate::vidmm::pool::is_whole_pages;
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::control::adapter::{DonateArea, QueryBarLayout};
@@ -25,7 +25,7 @@ pub(crate) fn query_bar_layout(guest: &Guest, request: QueryBarLayout) -> Handle
 /// Takes memory of the guest for an area.
 pub(crate) fn donate_area(
     guest: &mut Guest,
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     request: DonateArea,
     extents: Vec<Extent>,
 ) -> Handled<()> {
@@ -40,7 +40,7 @@ pub(crate) fn donate_area(
         return Err(RequestError::AreaBusy(request.kind));
     }
     check_donation(guest, &request)?;
-    let bytes = total_length(hardware, guest.id, &extents)?;
+    let bytes = total_length(platform, guest.id, &extents)?;
     let donated = request
         .offset
         .checked_add(bytes)
@@ -48,7 +48,7 @@ pub(crate) fn donate_area(
         .ok_or(RequestError::parameter("an extent's length", bytes))?;
     let all = guest.donations.with_next(request.kind, request.offset, extents);
     if donated == request.length {
-        place(guest, hardware, request.kind, request.length, &all)?;
+        place(guest, platform, request.kind, request.length, &all)?;
     }
     guest.donations.set(request.kind, request.length, donated, all);
     Ok(Answer::Done(()))
@@ -77,12 +77,12 @@ fn check_donation(guest: &Guest, request: &DonateArea) -> Result<(), RequestErro
 /// Places an area once all its memory is donated.
 fn place(
     guest: &mut Guest,
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     kind: AreaKind,
     length: u64,
     extents: &[Extent],
 ) -> Result<(), RequestError> {
-    if !hardware.place_area(guest.id, kind, extents)? {
+    if !platform.place_area(guest.id, kind, extents)? {
         // The memory belonged to the guest when the request was checked.
         let address = extents.first().map_or(0, |extent| extent.address);
         return Err(RequestError::parameter("an extent's address", address));

@@ -84,7 +84,7 @@ impl ProcessAccess<'_> {
     /// Returns the slot of the word that the guest rings for a new doorbell, and the tag that distinguishes its rings
     /// from others at that word.
     fn doorbell_word(&mut self, slot: u32) -> (u32, RingTag) {
-        match self.hardware.doorbell_model() {
+        match self.platform.doorbell_model() {
             DoorbellModel::Dedicated => (slot, RingTag(0)),
             DoorbellModel::Global => {
                 let count = self.guest.count_global_doorbell();
@@ -129,7 +129,7 @@ impl ProcessAccess<'_> {
         if page.segment == Segment::Local {
             for offset in [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET] {
                 let address = page.address.saturating_add(offset);
-                zero("a ring pointer", self.hardware.read_local_word(self.guest_id, address)?)?;
+                zero("a ring pointer", self.platform.read_local_word(self.guest_id, address)?)?;
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ impl ProcessAccess<'_> {
     /// What kernels can be, for this guest.
     pub(crate) fn query_kernel_caps(&mut self, request: QueryKernelCaps) -> Handled<KernelCaps> {
         zero("reserved", request.reserved)?;
-        let mut caps = self.hardware.kernel_caps();
+        let mut caps = self.platform.kernel_caps();
         let limit = self.guest.quotas.limit(Limited::Kernels);
         caps.max_kernels = caps.max_kernels.min(u32::try_from(limit).unwrap_or(u32::MAX));
         Ok(Answer::Done(caps))
@@ -31,7 +31,7 @@ impl ProcessAccess<'_> {
     ) -> Handled<KernelCreated> {
         let CreateKernel { device, .. } = request;
         self.get::<Device>(device)?.check_alive(device)?;
-        let caps = self.hardware.kernel_caps();
+        let caps = self.platform.kernel_caps();
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("kernels"));
         }

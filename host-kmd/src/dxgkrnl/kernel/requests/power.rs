@@ -9,7 +9,7 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::power::gpus::GpuPower;
 use crate::dxgkrnl::power::state::Power;
-use crate::hardware::Hardware;
+use crate::hardware::Platform;
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, GpuPowerInfo, PowerInfo, QueryGpuPower, QueryPower,
     SetDevicePower, SetEnginePower,
@@ -27,12 +27,12 @@ pub(crate) fn query_power(power: &Power, request: QueryPower) -> Handled<PowerIn
 /// Returns the state of a GPU of the chain.
 pub(crate) fn query_gpu_power(
     gpu_power: &GpuPower,
-    hardware: &dyn Hardware,
+    platform: &dyn Platform,
     now: Duration,
     request: QueryGpuPower,
 ) -> Handled<GpuPowerInfo> {
     zero("reserved", request.reserved)?;
-    let gpu = nodes::gpu(hardware, "gpu", request.gpu)?;
+    let gpu = nodes::gpu(platform, "gpu", request.gpu)?;
     let info = gpu_power.info(gpu, now);
     info.map(Answer::Done).ok_or(RequestError::parameter("gpu", request.gpu.into()))
 }

@@ -116,7 +116,7 @@ impl ProcessAccess<'_> {
         &mut self,
         request: QueryVideoMemoryInfo,
     ) -> Handled<VideoMemoryInfo> {
-        let gpu = nodes::gpu(self.hardware, "gpu", request.gpu)?;
+        let gpu = nodes::gpu(self.platform, "gpu", request.gpu)?;
         if request.segment != SegmentSet::PRIVATE.bits() {
             zero("gpu", request.gpu)?;
         }

@@ -84,7 +84,7 @@ impl Kernel {
                     }
                 }
                 // Queues that are gone may still be in engines.
-                self.gpu_power.leave(gpu, self.hardware.quiesce(None));
+                self.gpu_power.leave(gpu, self.platform.quiesce(None));
             }
             GpuPowerStep::PowerOff => {
                 for node in self.tdr.engines_of(gpu) {
@@ -95,7 +95,7 @@ impl Kernel {
                     let Some(range) = guest.vidmm.empty_memory_of(gpu) else { continue };
                     let PageRange { start, length } = range;
                     // Without power it is lost: zeroing returns the pages to the host.
-                    self.hardware.zero_memory(*id, Segment::Private, start, length).reported();
+                    self.platform.zero_memory(*id, Segment::Private, start, length).reported();
                 }
                 self.gpu_power.power_off(gpu, self.now);
                 tracing::debug!(gpu = gpu.0, "nothing needs the GPU, which is in D3");

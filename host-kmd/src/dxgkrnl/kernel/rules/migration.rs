@@ -9,7 +9,7 @@ use crate::ddi::Miniport;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::work::{Rule, WorkList};
 use crate::dxgkrnl::memory::migration::{Migration, PERIOD};
-use crate::hardware::{GuestId, Hardware, Reported as _};
+use crate::hardware::{GuestId, Platform, Reported as _};
 use crate::vidmm::step::Mapping;
 use bellhop_protocol::features::Features;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(crate) fn watch_use(migration: &mut Migration, guest: Option<&Guest>, now: D
 pub(crate) fn continue_migration(
     migration: &mut Migration,
     guests: &mut BTreeMap<GuestId, Guest>,
-    (miniport, hardware): (&dyn Miniport, &dyn Hardware),
+    (miniport, platform): (&dyn Miniport, &dyn Platform),
     work: &mut WorkList,
     now: Duration,
 ) {
@@ -44,7 +44,7 @@ pub(crate) fn continue_migration(
             continue;
         }
         let was_used = |mapping: &Mapping| {
-            hardware.take_accessed(mapping.space, mapping.gpu_va, mapping.length).reported()
+            platform.take_accessed(mapping.space, mapping.gpu_va, mapping.length).reported()
         };
         match guest.vidmm.look(was_used) {
             Ok(found) => looked |= found,
@@ -53,6 +53,6 @@ pub(crate) fn continue_migration(
         work.wake(Rule::Paging(*id));
     }
     if looked {
-        hardware.forget_translations();
+        platform.forget_translations();
     }
 }

@@ -52,7 +52,7 @@ impl Kernel {
             self.hold(id, *process);
         }
         // After the contexts have left the run list.
-        let ticket = (!held.is_empty()).then(|| self.hardware.quiesce(Some(id)));
+        let ticket = (!held.is_empty()).then(|| self.platform.quiesce(Some(id)));
         let Some(guest) = self.guests.get_mut(&id) else { return };
         let batch = Batch { held, concerned, freed, waiter, failed: false };
         guest.paging.begin(steps, ticket, batch);
@@ -114,7 +114,7 @@ impl Kernel {
         }
         for range in work.freed {
             // Zeroing returns the pages to the host.
-            self.hardware.zero_memory(id, Segment::Backing, range.start, range.length).reported();
+            self.platform.zero_memory(id, Segment::Backing, range.start, range.length).reported();
             if let Some(guest) = self.guests.get_mut(&id) {
                 guest.vidmm.give_back(range);
             }

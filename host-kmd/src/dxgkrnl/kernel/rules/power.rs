@@ -43,7 +43,7 @@ impl Kernel {
         }
         self.each_context(|access, context| access.suspend_context(context, Suspension::POWER));
         disconnect_doorbells(&mut self.callbacks, self.miniport.as_mut(), &self.queues, |_| true);
-        self.power.begin_suspending(self.hardware.quiesce(None));
+        self.power.begin_suspending(self.platform.quiesce(None));
         self.work.wake(Rule::PowerDown);
     }
 
@@ -53,7 +53,7 @@ impl Kernel {
             match step {
                 PowerDownStep::EvictRings => {
                     self.each_ring(|access, queue| access.evict_ring(queue));
-                    self.power.begin_evicting(self.hardware.quiesce(None));
+                    self.power.begin_evicting(self.platform.quiesce(None));
                 }
                 PowerDownStep::PowerOff => self.power_off(),
             }

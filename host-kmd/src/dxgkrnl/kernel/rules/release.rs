@@ -68,7 +68,7 @@ impl Kernel {
                 if !guest.is_detaching() {
                     let start = guest.fences.storage().log(slot, FenceLogType::WAITS);
                     let (segment, offset) = (start.segment, start.address);
-                    self.hardware
+                    self.platform
                         .zero_memory(guest_id, segment, offset, FENCE_LOGS_SIZE)
                         .reported();
                 }
@@ -76,7 +76,7 @@ impl Kernel {
             Resource::FenceSlot(slot) => {
                 // The next process must not see these values.
                 for page in guest.fences.free_slot(slot) {
-                    self.hardware
+                    self.platform
                         .zero_memory(guest_id, page.segment, page.address, PAGE_SIZE)
                         .reported();
                 }
@@ -85,7 +85,7 @@ impl Kernel {
                 guest.quotas.refund(Limited::CrossAdapterFences, 1);
                 if self.cross_fences.forget(id) {
                     let PhysicalAddress { segment, address } = current_value(id);
-                    self.hardware.zero_memory(guest_id, segment, address, PAGE_SIZE).reported();
+                    self.platform.zero_memory(guest_id, segment, address, PAGE_SIZE).reported();
                 }
             }
             Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),

@@ -32,7 +32,7 @@ impl Kernel {
             self.invalidate(guest, resource);
         }
         // After invalidating: an engine that has passed this ticket no longer uses the old entries.
-        let ticket = self.hardware.quiesce(Some(guest));
+        let ticket = self.platform.quiesce(Some(guest));
         let works = self.guests.get(&guest).map_or(0, |guest| guest.paging.begun());
         self.retirements.push(Retirement { ticket, guest, works, resources, completion });
         self.work.wake(Rule::Retirements);

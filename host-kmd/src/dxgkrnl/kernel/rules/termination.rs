@@ -89,7 +89,7 @@ impl Kernel {
         } else {
             self.for_process(guest, process, |access| access.lose_target(target, fault));
         }
-        self.hardware.quiesce(Some(guest))
+        self.platform.quiesce(Some(guest))
     }
 
     /// Checks all terminations.
@@ -129,10 +129,10 @@ impl Kernel {
     }
 
     fn look_at_termination(&mut self, index: usize) -> Option<Progress> {
-        let Self { terminations, guests, hardware, quiesced, now, .. } = self;
+        let Self { terminations, guests, platform, quiesced, now, .. } = self;
         let is_done = |ending: &Ending, wait| {
             let guest = guests.get(&ending.guest);
-            guest.is_none_or(|guest| is_drained(guest, hardware.as_ref(), ending.process, wait))
+            guest.is_none_or(|guest| is_drained(guest, platform.as_ref(), ending.process, wait))
         };
         let is_seen = |ending: &Ending| {
             guests.get(&ending.guest).is_some_and(|guest| is_shown(guest, ending))
@@ -177,7 +177,7 @@ impl Kernel {
         let Ending { guest, process, target, .. } = ending;
         let access = self.access(guest, process);
         if access.is_some_and(|mut access| access.leave_run_list(target)) {
-            self.hardware.quiesce(Some(guest))
+            self.platform.quiesce(Some(guest))
         } else {
             // No engine can be inside it.
             self.quiesced.of(guest)

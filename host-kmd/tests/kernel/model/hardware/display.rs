@@ -5,8 +5,8 @@
 use crate::model::Model;
 use crate::model::displays::ModelSource;
 use bellhop_host_kmd::hardware::{
-    ConnectorUse, Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Interrupt, Monitor,
-    PointerShape, SourceAddress, UnknownId,
+    Display, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Interrupt, Monitor, PointerShape,
+    SourceAddress, UnknownId,
 };
 use bellhop_protocol::control::flip::ScanLine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +18,6 @@ impl Display for Model {
 
     fn monitor(&self, guest: GuestId, child: u32) -> Option<Monitor> {
         self.state().displays.monitors.get(&(guest, child)).cloned()
-    }
-
-    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId> {
-        self.known(UnknownId::Guest(guest))?;
-        Ok(ConnectorUse { name: format!("connector {child}"), viewers: child.into() })
     }
 
     fn commit_vidpn(&self, guest: GuestId, paths: &[DisplayPath]) -> Result<(), UnknownId> {

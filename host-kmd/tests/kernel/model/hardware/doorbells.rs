@@ -4,8 +4,8 @@
 
 use crate::model::{Call, Model};
 use bellhop_host_kmd::hardware::{
-    DoorbellModel, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding, RotationProgress,
-    UnknownId,
+    DoorbellModel, DoorbellPages, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding,
+    RotationProgress, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -75,6 +75,33 @@ impl Doorbells for Model {
         Ok(())
     }
 
+    fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let mut state = self.state();
+        assert_eq!(state.model, DoorbellModel::Global);
+        assert!(state.rings.contains_key(&queue));
+        assert!(state.global_watches.insert(queue), "watched already");
+        state.log.push(Call::WatchGlobal(queue));
+        Ok(())
+    }
+
+    fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let mut state = self.state();
+        assert!(state.global_watches.remove(&queue), "not watched");
+        assert!(!is_connected(state.status[&queue]), "the status must be published first");
+        state.log.push(Call::UnwatchGlobal(queue));
+        Ok(())
+    }
+}
+
+impl DoorbellPages for Model {
+    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
+        self.known(UnknownId::HwQueue(queue))?;
+        let state = self.state();
+        Ok(state.last_queued.get(&queue).copied().unwrap_or(0))
+    }
+
     fn rotate_to_physical(&self, queue: HwQueueId) -> Result<RotationProgress, UnknownId> {
         self.known(UnknownId::HwQueue(queue))?;
         let mut state = self.state();
@@ -93,25 +120,6 @@ impl Doorbells for Model {
         if state.rotates {
             state.log.push(Call::RotateToDummy(queue));
         }
-        Ok(())
-    }
-
-    fn watch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
-        self.known(UnknownId::HwQueue(queue))?;
-        let mut state = self.state();
-        assert_eq!(state.model, DoorbellModel::Global);
-        assert!(state.rings.contains_key(&queue));
-        assert!(state.global_watches.insert(queue), "watched already");
-        state.log.push(Call::WatchGlobal(queue));
-        Ok(())
-    }
-
-    fn unwatch_global(&self, queue: HwQueueId) -> Result<(), UnknownId> {
-        self.known(UnknownId::HwQueue(queue))?;
-        let mut state = self.state();
-        assert!(state.global_watches.remove(&queue), "not watched");
-        assert!(!is_connected(state.status[&queue]), "the status must be published first");
-        state.log.push(Call::UnwatchGlobal(queue));
         Ok(())
     }
 
@@ -140,11 +148,5 @@ impl Doorbells for Model {
         state.status.insert(queue, reason);
         state.log.push(Call::Disconnected(queue, reason));
         Ok(())
-    }
-
-    fn last_queued_value(&self, queue: HwQueueId) -> Result<u64, UnknownId> {
-        self.known(UnknownId::HwQueue(queue))?;
-        let state = self.state();
-        Ok(state.last_queued.get(&queue).copied().unwrap_or(0))
     }
 }

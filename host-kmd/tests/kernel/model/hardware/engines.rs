@@ -4,7 +4,8 @@
 
 use crate::model::{Call, Model};
 use bellhop_host_kmd::hardware::{
-    EngineProgress, Engines, GuestId, Interrupt, Interrupts, Ticket, UnknownId,
+    EngineProgress, Engines, GuestId, HwQueueId, Interrupt, Interrupts, Quiescence, Ticket,
+    UnknownId,
 };
 use bellhop_protocol::control::power::EnginePowerState;
 
@@ -62,7 +63,9 @@ impl Engines for Model {
         state.log.push(Call::EnginePower(node, power));
         Ok(())
     }
+}
 
+impl Quiescence for Model {
     fn quiesce(&self, _: Option<GuestId>) -> Ticket {
         let mut state = self.state();
         state.log.push(Call::Quiesce);
@@ -79,6 +82,10 @@ impl Engines for Model {
 
     fn withheld(&self) -> Vec<(GuestId, Ticket)> {
         self.state().withheld.clone()
+    }
+
+    fn lose_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId> {
+        self.known(UnknownId::HwQueue(queue))
     }
 }
 

@@ -4,8 +4,8 @@
 
 use crate::model::{Call, Fence, Model};
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, FenceLogBuffer, FenceLogs, FenceStorage, Fences, GuestId, HwQueueId, QueueLog,
-    SlotValue, UnknownId,
+    AddressSpaceId, CurrentValues, FenceLogBuffer, FenceLogContents, FenceLogs, FenceStorage,
+    Fences, GuestId, HwQueueId, QueueLog, SlotValue, UnknownId,
 };
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::FENCE_LOG_SIZE;
@@ -66,11 +66,6 @@ impl Fences for Model {
         Ok(())
     }
 
-    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId> {
-        self.known(UnknownId::Guest(guest))?;
-        Ok(self.current(self.state().fences[&(guest, slot)]))
-    }
-
     fn update_monitored_values(
         &self,
         guest: GuestId,
@@ -89,18 +84,12 @@ impl Fences for Model {
         }
         Ok(())
     }
+}
 
-    fn notify_current_values(
-        &self,
-        guest: GuestId,
-        slots: &[u32],
-        always: bool,
-    ) -> Result<(), UnknownId> {
+impl CurrentValues for Model {
+    fn fence_value(&self, guest: GuestId, slot: u32) -> Result<u64, UnknownId> {
         self.known(UnknownId::Guest(guest))?;
-        let mut state = self.state();
-        assert!(slots.iter().all(|slot| state.fences[&(guest, *slot)].view().is_some()));
-        state.log.push(Call::Notify(slots.to_vec(), always));
-        Ok(())
+        Ok(self.current(self.state().fences[&(guest, slot)]))
     }
 
     fn update_current_values(
@@ -118,6 +107,19 @@ impl Fences for Model {
             assert!(*value >= least, "a fence cannot go back");
             self.set_current(fence, *value);
         }
+        Ok(())
+    }
+
+    fn notify_current_values(
+        &self,
+        guest: GuestId,
+        slots: &[u32],
+        always: bool,
+    ) -> Result<(), UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        let mut state = self.state();
+        assert!(slots.iter().all(|slot| state.fences[&(guest, *slot)].view().is_some()));
+        state.log.push(Call::Notify(slots.to_vec(), always));
         Ok(())
     }
 }
@@ -139,6 +141,17 @@ impl FenceLogs for Model {
         Ok(())
     }
 
+    fn flush_fence_logs(&self, queues: &[HwQueueId]) {
+        FenceLog::<6>::flush();
+        self.state().log.push(Call::FlushLogs(queues.to_vec()));
+    }
+
+    fn set_logging_level(&self, level: LoggingLevel) {
+        self.state().log.push(Call::LoggingLevel(level));
+    }
+}
+
+impl FenceLogContents for Model {
     fn with_fence_log(
         &self,
         log: QueueLog,
@@ -148,14 +161,5 @@ impl FenceLogs for Model {
         let (words, _) = self.state().fence_logs[&(log.queue, log.log_type)].clone();
         act(FenceLog::new(&words).unwrap());
         Ok(())
-    }
-
-    fn flush_fence_logs(&self, queues: &[HwQueueId]) {
-        FenceLog::<6>::flush();
-        self.state().log.push(Call::FlushLogs(queues.to_vec()));
-    }
-
-    fn set_logging_level(&self, level: LoggingLevel) {
-        self.state().log.push(Call::LoggingLevel(level));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The model as the driver and dxgkrnl see it: one file for each subject of `Hardware`.
+//! The model as the driver and dxgkrnl see it: one file for each subject of `Gpu` and `Platform`.
 
 mod adapter;
 mod display;

@@ -5,8 +5,8 @@
 use super::ModelKernel;
 use crate::model::Model;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, BusyOf, FrontEnd, GuestId, HardwareFull, HostClocks, KernelDescription,
-    KernelNumber, Observe, UnknownId, WorkerDescription,
+    AddressSpaceId, BusyOf, ConnectorUse, FrontEnd, GuestId, HardwareFull, HostClocks,
+    KernelDescription, KernelNumber, Observe, UnknownId, WorkerDescription,
 };
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::handoff::fence_log::FenceLog;
@@ -86,5 +86,10 @@ impl Observe for Model {
             BusyOf::Engine(node) => 100 + u64::from(node),
             BusyOf::Queue(queue) => queue.0,
         })
+    }
+
+    fn connector_use(&self, guest: GuestId, child: u32) -> Result<ConnectorUse, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(ConnectorUse { name: format!("connector {child}"), viewers: child.into() })
     }
 }

@@ -5,7 +5,7 @@
 use crate::model::{Call, Model, Table};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, NodeDescription,
+    AccessedBits, AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, NodeDescription,
     PageTableRange, PageTables, Pte, SystemContext, SystemContexts, UnknownId,
 };
 use bellhop_protocol::control::adapter::EngineType;
@@ -32,23 +32,6 @@ impl PageTables for Model {
         assert!(state.passed > 0, "no ticket has passed since the queues went");
         state.spaces.remove(&space).expect("an address space that exists");
         Ok(())
-    }
-
-    fn take_accessed(
-        &self,
-        space: AddressSpaceId,
-        gpu_va: u64,
-        length: u64,
-    ) -> Result<bool, UnknownId> {
-        self.known(UnknownId::AddressSpace(space))?;
-        let accessed = &mut self.state().accessed;
-        let before = accessed.len();
-        accessed.retain(|(of, at)| *of != space || !(gpu_va..gpu_va + length).contains(at));
-        Ok(accessed.len() < before)
-    }
-
-    fn forget_translations(&self) {
-        self.state().looks += 1;
     }
 
     fn update_page_table(
@@ -120,6 +103,25 @@ impl PageTables for Model {
             done += entries;
         }
         Ok(ranges)
+    }
+}
+
+impl AccessedBits for Model {
+    fn take_accessed(
+        &self,
+        space: AddressSpaceId,
+        gpu_va: u64,
+        length: u64,
+    ) -> Result<bool, UnknownId> {
+        self.known(UnknownId::AddressSpace(space))?;
+        let accessed = &mut self.state().accessed;
+        let before = accessed.len();
+        accessed.retain(|(of, at)| *of != space || !(gpu_va..gpu_va + length).contains(at));
+        Ok(accessed.len() < before)
+    }
+
+    fn forget_translations(&self) {
+        self.state().looks += 1;
     }
 }
 

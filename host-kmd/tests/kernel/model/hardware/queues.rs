@@ -51,10 +51,6 @@ impl Queues for Model {
         Ok(())
     }
 
-    fn lose_hw_queue(&self, queue: HwQueueId) -> Result<(), UnknownId> {
-        self.known(UnknownId::HwQueue(queue))
-    }
-
     fn suspend_hw_queues(&self, queues: &[HwQueueId]) -> Result<(), UnknownId> {
         queues.iter().try_for_each(|queue| self.known(UnknownId::HwQueue(*queue)))?;
         let mut state = self.state();

@@ -120,7 +120,7 @@ impl ProcessAccess<'_> {
             let Some(logs) = self.guest.logs.of(queue) else { continue };
             for log_type in LOG_TYPES {
                 let log = QueueLog { queue, log_type };
-                self.hardware
+                self.platform
                     .with_fence_log(log, &mut |content| {
                         let position = content.position();
                         if logs.is_behind(log_type, position) {
@@ -138,7 +138,7 @@ impl ProcessAccess<'_> {
         self.miniport.update_native_fence_logs(&written);
         for (log, until) in found {
             let Some(logs) = self.guest.logs.of_mut(log.queue) else { continue };
-            self.hardware
+            self.platform
                 .with_fence_log(log, &mut |content| {
                     let entries = (log.log_type, &content);
                     overwritten += logs.read_entries(entries, until, |entry| each(log, entry));

@@ -59,6 +59,6 @@ impl ProcessAccess<'_> {
 
     /// The value of the fence in a slot.
     pub(crate) fn current_value(&self, slot: u32) -> u64 {
-        self.guest.fences.current_value(self.hardware, self.guest_id, slot)
+        self.guest.fences.current_value(self.platform, self.guest_id, slot)
     }
 }

@@ -27,7 +27,7 @@ impl ProcessAccess<'_> {
             fences: &mut self.guest.fences,
             quotas: &mut self.guest.quotas,
             miniport: self.miniport,
-            hardware: self.hardware,
+            platform: self.platform,
             cross_fences: self.cross_fences,
             ended: Vec::new(),
         };

@@ -92,7 +92,7 @@ impl ProcessAccess<'_> {
             .take((size as u64).next_multiple_of(PAGE_SIZE))
             .ok_or(HardwareFull("DMA buffer of this guest"))?;
         holds.push(Hold::DmaBuffer(place));
-        self.hardware.write_dma_buffer(self.guest_id, place.start, &buffer.packets)?;
+        self.platform.write_dma_buffer(self.guest_id, place.start, &buffer.packets)?;
         let size = u32::try_from(size).map_err(|_| RequestError::BufferSize(size as u64))?;
         CommandBuffer::new(DMA_BUFFERS_START + place.start, size)
     }

@@ -42,7 +42,7 @@ impl ProcessAccess<'_> {
     ) -> Result<Option<ConnectedStatus>, RequestError> {
         self.power.wake_engine(node, self.miniport);
         let status = self.miniport.connect_doorbell(queue, self.callbacks)?;
-        if self.hardware.rotate_to_physical(queue).reported() == RotationProgress::Pending {
+        if self.platform.rotate_to_physical(queue).reported() == RotationProgress::Pending {
             self.callbacks.doorbells.begin_connect(queue, status);
             return Ok(None);
         }

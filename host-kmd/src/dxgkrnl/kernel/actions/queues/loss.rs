@@ -41,7 +41,7 @@ impl ProcessAccess<'_> {
         let Ok(queue) = self.get_mut::<HwQueue>(handle) else { return };
         let QueueIdentity { id, context, progress_fence, .. } = queue.identity();
         let Some((in_flight, mut software)) = queue.lose() else { return };
-        self.hardware.lose_hw_queue(id).reported();
+        self.platform.lose_hw_queue(id).reported();
         // Terminations no longer wait for this queue.
         self.work.wake(Rule::Terminations);
         self.abandon_software_queue(&mut software);

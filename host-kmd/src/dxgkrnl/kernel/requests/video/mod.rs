@@ -20,7 +20,7 @@ impl ProcessAccess<'_> {
     /// What sessions can be, for this guest.
     pub(crate) fn query_video_caps(&mut self, request: QueryVideoCaps) -> Handled<VideoCaps> {
         zero("reserved", request.reserved)?;
-        let mut caps = self.hardware.video_caps();
+        let mut caps = self.platform.video_caps();
         let limit = self.guest.quotas.limit(Limited::VideoSessions);
         caps.max_sessions = caps.max_sessions.min(u32::try_from(limit).unwrap_or(u32::MAX));
         Ok(Answer::Done(caps))
@@ -33,7 +33,7 @@ impl ProcessAccess<'_> {
     ) -> Handled<VideoSessionCreated> {
         let CreateVideoSession { device, node, .. } = request;
         self.get::<Device>(device)?.check_alive(device)?;
-        let caps = self.hardware.video_caps();
+        let caps = self.platform.video_caps();
         if !caps.are_supported() {
             return Err(RequestError::NotSupported("video sessions"));
         }
@@ -44,7 +44,7 @@ impl ProcessAccess<'_> {
         let space = self.process()?.space();
         // Charged for first: what is refused costs the hardware nothing.
         self.guest.quotas.charge_object(ObjectKind::VideoSession)?;
-        let created = self.hardware.create_video_session(space, settings);
+        let created = self.platform.create_video_session(space, settings);
         let number = created.inspect_err(|_| {
             let kind = ObjectKind::VideoSession;
             self.guest.quotas.refund_object(kind);

@@ -2,13 +2,13 @@
 
 //! Kernels that guests bring: every GPU of the chain compiles each, so that any of its nodes can execute it.
 
-use super::LinkedHardware;
+use super::LinkedPlatform;
 use crate::hardware::{
     AddressSpaceId, KernelNumber, KernelRefusal, KernelSource, Kernels, UnknownId,
 };
 use bellhop_protocol::control::kernel::KernelCaps;
 
-impl Kernels for LinkedHardware {
+impl Kernels for LinkedPlatform {
     fn kernel_caps(&self) -> KernelCaps {
         // The chain can do what its weakest GPU can.
         let caps = self.gpus.iter().map(|gpu| gpu.kernel_caps());
@@ -40,7 +40,7 @@ impl Kernels for LinkedHardware {
     }
 }
 
-impl LinkedHardware {
+impl LinkedPlatform {
     /// Destroys a kernel on every GPU. The answer is the master's; a slave may have been refused it.
     fn forget(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {
         self.shared.forget_kernel(space, kernel);

@@ -2,13 +2,13 @@
 
 //! Video sessions: each belongs to the GPU that has its node.
 
-use super::LinkedHardware;
+use super::LinkedPlatform;
 use crate::hardware::{
     AddressSpaceId, UnknownId, Video, VideoRefusal, VideoSessionNumber, VideoSettings,
 };
 use bellhop_protocol::control::video::VideoCaps;
 
-impl Video for LinkedHardware {
+impl Video for LinkedPlatform {
     fn video_caps(&self) -> VideoCaps {
         // Some GPU of the chain does it; nodes tell which. The limit of sessions is the guest's.
         let all = self.gpus.iter().map(|gpu| gpu.video_caps()).filter(VideoCaps::are_supported);
