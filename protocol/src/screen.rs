@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a person sees of guests' displays, and does to them: lines of JSON on a daemon's control socket.
+//! What people see of guests' displays, and do to them: lines of JSON on a daemon's control socket.
 //!
 //! A client sends a [`ScreenRequest`] and gets a [`ScreenReply`]. After [`ScreenAction::View`] was answered, the
 //! connection shows one connector until it ends: the daemon sends [`Shown`], the client [`Viewed`], whenever they like.
 //!
 //! With [`Shown::Buffers`] come two file descriptors (`SCM_RIGHTS`), of files in memory that hold a frame each: words
 //! `0x00RRGGBB`, row by row without gaps. The daemon writes only into a buffer that the client does not hold. The
-//! client holds a buffer from [`Shown::Frame`] until it gives the buffer back, so a client that is slow misses frames
-//! and nobody waits for it.
+//! client holds a buffer from [`Shown::Frame`] until it gives the buffer back, so a slow client misses frames and delays
+//! neither the guest nor other clients.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -164,10 +164,10 @@ pub enum Input {
     },
 }
 
-/// Most keys that somebody holds at once.
+/// Most keys that a viewer holds at once.
 pub const MAX_HELD_KEYS: usize = 64;
 
-/// The keys and buttons that somebody who watches a screen holds down. When they leave, nobody else can let go of them.
+/// The keys and buttons that a viewer holds down. When the viewer leaves, they must be released for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Held {
     keys: Vec<u32>,

@@ -14,7 +14,7 @@ pub const MAX_ASSOCIATED: u32 = 1024;
 pub const NONCE_SIZE: usize = 32;
 /// Bytes of the tag behind a ciphertext.
 pub const TAG_SIZE: usize = 16;
-/// Sealed bytes are so many bytes longer than their plaintext.
+/// Bytes that sealing adds.
 pub const SEALED_OVERHEAD: usize = size_of::<SealedHeader>() + TAG_SIZE;
 
 /// [`SealedHeader::magic`]: "BSEA".
@@ -49,7 +49,7 @@ crate::assert_layout!(
 );
 
 impl SealedHeader {
-    /// The length of the plaintext, if this is the header of so many sealed bytes in all.
+    /// The length of the plaintext, if this is the header of `sealed` bytes in all.
     #[must_use]
     pub fn plaintext(&self, sealed: usize) -> Option<usize> {
         let length = usize::try_from(self.length).ok()?;

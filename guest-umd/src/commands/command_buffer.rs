@@ -188,7 +188,7 @@ impl CommandBuffer {
         Ok(self)
     }
 
-    /// Fails unless so many bytes are free.
+    /// Fails unless `needed` bytes are free.
     #[inline]
     pub(super) fn check_room(&self, needed: usize) -> Result<(), Error> {
         let taken = self.used + self.dispatches.arguments();

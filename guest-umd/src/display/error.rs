@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why a display did not do something.
+//! Errors of a display.
 
 use crate::error::Error;
 use bellhop_protocol::control::RequestCode;
@@ -73,7 +73,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a display did not do something.
+/// An error of a display.
 #[derive(Debug, thiserror::Error)]
 pub enum DisplayError {
     /// The guest has no display.

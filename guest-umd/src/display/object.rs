@@ -99,8 +99,8 @@ impl Display {
         self.adapter_call(&request).map_err(DisplayError::of_source(source))
     }
 
-    /// Asks for an event for each VSYNC of a source, or no longer (`DxgkDdiControlInterrupt`). While nobody asks and no
-    /// flip waits, VSYNCs cost nothing.
+    /// Asks for an event for each VSYNC of a source, or no longer (`DxgkDdiControlInterrupt`). While no
+    /// program asks and no flip waits, VSYNCs cost nothing.
     ///
     /// # Errors
     /// [`DisplayError::NotInTopology`]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What became of frames.
+//! How frames ended: shown, dropped or lost.
 
 use crate::link::display_events::Flipped;
 use bellhop_protocol::event::FlipOutcome;
@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Most frames that are kept until the program takes them.
 const MOST: usize = 1024;
 
-/// What became of a frame.
+/// How a frame ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// The number of its flip.
@@ -27,7 +27,7 @@ pub struct Frame {
     pub missed: u64,
 }
 
-/// What became of all frames.
+/// How many frames ended in each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameStatistics {
     /// Frames that were presented.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a kernel is made from.
+//! The description of a kernel before it is compiled.
 
 use super::error::KernelError;
 use super::object::{Inner, Kernel};
@@ -205,7 +205,7 @@ fn not_offered(device: &Device) -> Result<KernelError, Error> {
     Ok(KernelError::NotOffered { missing: unpadded(&caps.missing).to_owned() })
 }
 
-/// What came of compiling.
+/// The result of compiling.
 fn check(created: &KernelCreated, name: &str) -> Result<(), KernelError> {
     let length = (created.text_length as usize).min(created.text.len());
     let text = unpadded(&created.text[..length]).to_owned();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the device has to run kernels with.
+//! What the device can do for kernels.
 
 use crate::adapter::Adapter;
 use crate::error::Error;
 use bellhop_protocol::control::kernel::{KernelCaps, QueryKernelCaps};
 
 impl Adapter {
-    /// What kernels can be on this device: whether there are any, and if not, why
+    /// What kernels can do on this device: whether there are any, and if not, why
     /// ([`KernelCaps::missing`]); their limits; the Vulkan device that runs them.
     ///
     /// # Errors

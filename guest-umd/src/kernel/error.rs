@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why there is no kernel.
+//! Errors of creating a kernel.
 
 use crate::error::Error;
 

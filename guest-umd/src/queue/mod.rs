@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! HW queues: the ways of a submission to an engine.
+//! HW queues: the ways for a submission to reach an engine.
 
 pub(crate) mod doorbell;
 pub(crate) mod fallback;

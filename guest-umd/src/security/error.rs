@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why the security node did not do something.
+//! Errors of the security node.
 
 use crate::error::Error;
 
-/// Why the security node did not do something.
+/// An error of the security node.
 #[derive(Debug, thiserror::Error)]
 pub enum SecurityError {
     /// The device has no security node.

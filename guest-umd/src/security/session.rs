@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A program's way to the security node.
+//! A program's session with the security node.
 
 use super::error::SecurityError;
 use super::protected::Protected;

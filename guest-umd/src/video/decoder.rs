@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Decoding.
+//! Decoding: an AV1 stream to pictures.
 
 use super::error::VideoError;
 use super::picture::Picture;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Encoding.
+//! Encoding: pictures to an AV1 stream.
 
 use super::error::VideoError;
 use super::picture::Picture;
@@ -13,12 +13,12 @@ use bellhop_protocol::control::video::{
 };
 use bellhop_protocol::packet::video::{STATUS_KEY_FRAME, VideoFlags, VideoResult};
 
-/// What decides how many bits there are.
+/// What decides how many bits an encoder makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncoderRate {
     /// As many as this quantizer needs: 0 is the best, 255 the smallest.
     Quantizer(u8),
-    /// About so many a second.
+    /// About this number a second.
     BitsPerSecond(u32),
 }
 
@@ -31,7 +31,7 @@ pub struct EncoderSettings {
     pub size: [u32; 2],
     /// Pictures a second: numerator and denominator.
     pub frame_rate: [u32; 2],
-    /// What decides how many bits there are.
+    /// What decides how many bits an encoder makes.
     pub rate: EncoderRate,
     /// Most pictures from a key frame to the next; 0: as many as there are.
     pub key_frame_interval: u32,

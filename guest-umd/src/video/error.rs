@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why there is no picture, or no bitstream.
+//! Errors of decoding and encoding.
 
 use crate::error::Error;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A picture of a video.
+//! A picture of a video, in memory.
 
 use bellhop_protocol::control::video::VideoFormat;
 

@@ -9,6 +9,7 @@ mod ctl;
 mod daemon;
 mod dependencies;
 mod descriptors;
+mod display_document;
 mod edid;
 mod engine_kernels;
 mod inspect;
@@ -18,7 +19,6 @@ mod links;
 mod main_job;
 mod output;
 mod own_kernels;
-mod readme;
 #[path = "../../../device/tests/gpu/support/rig.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod rig;

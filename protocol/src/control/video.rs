@@ -75,7 +75,7 @@ impl VideoCaps {
         }
     }
 
-    /// A device whose nodes do what these flags say, and whose guests can have so many sessions.
+    /// A device whose nodes do what these flags say, and whose guests can have `max_sessions` sessions.
     #[must_use]
     pub fn new(flags: u32, max_sessions: u32) -> Self {
         let all = |numbers: &[u32]| numbers.iter().fold(0, |bits, number| bits | 1 << number);
@@ -161,7 +161,7 @@ open_enum! {
     pub struct RateControl: u32 {
         /// [`CreateVideoSession::rate`] is a quantizer: 0 is the best, 255 the smallest.
         QUANTIZER = 0;
-        /// It is about so many bits a second.
+        /// It is roughly the number of bits a second.
         BITS_PER_SECOND = 1;
     }
 }

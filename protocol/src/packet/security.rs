@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets of security nodes: bytes that are sealed, opened, and vouched for. Specific to Bellhop.
+//! Packets of security nodes: sealing, opening and attestation. Specific to Bellhop.
 //!
-//! What comes of a packet that breaks no rule is written to its status block:
+//! The result of a packet that breaks no rule is written to its status block:
 //! [`SecurityStatus`](crate::security::SecurityStatus). Addresses have any alignment unless a field says otherwise.
 
 use super::header::{Opcode, PacketHeader};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The README's commands give the README's pictures.
+//! The commands of docs/display.md give its picture.
 
 use crate::support::kernels::worker;
 use crate::support::screens::read_png;
@@ -22,13 +22,13 @@ impl Drop for Running {
     }
 }
 
-/// The commands of the README from the one on that begins so, to the end of their block.
-fn commands(readme: &str, first: &str) -> Vec<String> {
-    let lines = readme.lines().skip_while(|line| !line.starts_with(first));
+/// The commands of the document from the one on that begins so, to the end of their block.
+fn commands(document: &str, first: &str) -> Vec<String> {
+    let lines = document.lines().skip_while(|line| !line.starts_with(first));
     lines.take_while(|line| *line != "```").map(str::to_owned).collect()
 }
 
-/// A command of the README, which it may start in the background.
+/// A command of the document, which it may start in the background.
 fn command(line: &str, folder: &Path) -> Command {
     let words = shlex::split(line.trim_end_matches('&')).unwrap();
     assert_eq!(words[0], "bellhop", "{line}");
@@ -46,15 +46,15 @@ fn has_rings(png: &Path) -> bool {
 
 #[test]
 fn the_commands_for_a_display_show_the_rings_of_the_picture_above_them() {
-    if worker("the README's display is not tried").is_none() {
+    if worker("the display of docs/display.md is not tried").is_none() {
         return;
     }
     let root = Path::new(ROOT);
     assert!(has_rings(&root.join("docs/display.png")));
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let document = fs::read_to_string(root.join("docs/display.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (mut running, mut captured) = (Vec::new(), false);
-    for line in commands(&readme, "printf '[[adapter.displays]]") {
+    for line in commands(&document, "printf '[[adapter.displays]]") {
         if line.starts_with("printf ") {
             run(Command::new("sh").args(["-c", &line]).current_dir(folder.path()));
         } else if line.starts_with("bellhop daemon ") {
