@@ -20,14 +20,20 @@ enum Action {
         environment: &'static [(&'static str, &'static str)],
     },
     Call(fn() -> Result<(), String>),
-    /// Tests in VMs, and steps beside them: a VM keeps at most one processor busy.
+    /// Steps none of which needs another: all run even if one fails, so that one run shows every failure.
+    Each(&'static [Step]),
+    /// Tests in VMs, and each of these steps beside them: a VM keeps at most one processor busy.
     BesideVms(&'static [Step]),
 }
 
 /// `cargo xtask test`.
-pub const TEST: [Step; 4] = [
+pub const TEST: [Step; 3] = [
     Step { what: "programs that tests use", action: Action::Call(packages::install) },
     Step { what: "programs and tests", action: Action::Call(lanes::build) },
+    Step { what: "tests", action: Action::Each(&TESTS) },
+];
+
+static TESTS: [Step; 2] = [
     Step { what: "tests in VMs, and meanwhile all others", action: Action::BesideVms(&MEANWHILE) },
     Step { what: "tests that measure, documentation", action: Action::Call(lanes::measured) },
 ];
@@ -121,28 +127,67 @@ pub const DIST: [Step; 5] = [
 
 /// Runs the steps until one fails.
 pub fn run(steps: &[Step]) -> Result<(), String> {
-    for (number, step) in steps.iter().enumerate() {
-        println!("[{}/{}] {}", number + 1, steps.len(), step.what);
-        let start = Instant::now();
-        step.run().map_err(|error| format!("{}: {error}", step.what))?;
-        println!("[{}/{}] done in {:.0?}", number + 1, steps.len(), start.elapsed());
-    }
-    Ok(())
+    steps.iter().zip(1..).try_for_each(|(step, number)| step.tell_and_run(number, steps.len()))
+}
+
+/// Runs all steps. Tells every failure.
+fn run_each(steps: &[Step]) -> Result<(), String> {
+    let ran = steps.iter().zip(1..).map(|(step, number)| step.tell_and_run(number, steps.len()));
+    all(ran.collect())
+}
+
+/// The failures of steps that have all run.
+fn all(ran: Vec<Result<(), String>>) -> Result<(), String> {
+    let failures: Vec<_> = ran.into_iter().filter_map(Result::err).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
 impl Step {
+    fn tell_and_run(&self, number: usize, of: usize) -> Result<(), String> {
+        println!("[{number}/{of}] {}", self.what);
+        let start = Instant::now();
+        let ran = self.run();
+        let ended = if ran.is_ok() { "done" } else { "failed" };
+        println!("[{number}/{of}] {ended} in {:.0?}", start.elapsed());
+        ran.map_err(|error| format!("{}: {error}", self.what))
+    }
+
     fn run(&self) -> Result<(), String> {
         match self.action {
             Action::Cargo { arguments, environment } => {
                 command::run(cargo(arguments).envs(environment.iter().copied()))
             }
             Action::Call(function) => function(),
+            Action::Each(steps) => run_each(steps),
             Action::BesideVms(steps) => thread::scope(|scope| {
                 let vms = scope.spawn(lanes::vms);
-                let ran = run(steps);
-                let vms = vms.join().map_err(|_| "the thread of tests in VMs ended".to_owned())?;
-                ran.and(vms)
+                let ran = run_each(steps);
+                let vms = vms.join().map_err(|_| "the thread of tests in VMs ended".to_owned());
+                all(vec![ran, vms.flatten()])
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn steps_that_need_each_other_end_with_the_first_that_fails_and_others_all_run() {
+        static RAN: AtomicU32 = AtomicU32::new(0);
+        fn fails() -> Result<(), String> {
+            RAN.fetch_add(1, Ordering::Relaxed);
+            Err("no".to_owned())
+        }
+        static STEPS: [Step; 2] = [
+            Step { what: "one", action: Action::Call(fails) },
+            Step { what: "two", action: Action::Call(fails) },
+        ];
+        assert_eq!(run(&STEPS), Err("one: no".to_owned()));
+        assert_eq!(RAN.swap(0, Ordering::Relaxed), 1);
+        assert_eq!(run_each(&STEPS), Err("one: no\ntwo: no".to_owned()));
+        assert_eq!(RAN.load(Ordering::Relaxed), 2);
     }
 }
