@@ -309,12 +309,11 @@ impl Gpu {
         let workers = (!workers.roles.is_empty())
             .then(|| Workers::start(workers, kernel_caps, Arc::clone(&chip)))
             .transpose()?;
-        let kernels = workers
-            .as_ref()
-            .filter(|_| kernel_caps.are_supported())
-            .map(|workers| Kernels::new(Arc::clone(workers.desk()), kernels.kernels_per_guest));
+        let kernels = workers.as_ref().filter(|_| kernel_caps.are_supported()).map(|workers| {
+            Kernels::new(Arc::clone(workers.mailboxes()), kernels.kernels_per_guest)
+        });
         let video = workers.as_ref().zip(video).map(|(workers, video)| {
-            VideoSessions::new(Arc::clone(workers.desk()), video.role.workers)
+            VideoSessions::new(Arc::clone(workers.mailboxes()), video.role.workers)
         });
         let node = nodes.iter().position(|node| node.engine_type == EngineType::CRYPTO);
         let security = config.security.clone().zip(node).map(|(security, node)| {
@@ -355,11 +354,11 @@ impl Gpu {
                 _ => false,
             };
             let workers = gpu.workers.as_ref().filter(|_| has_workers);
-            let desk = workers.map(|workers| Arc::clone(workers.desk()));
-            let security = gpu.security.as_ref().map(|security| Arc::clone(security.desk()));
+            let mailboxes = workers.map(|workers| Arc::clone(workers.mailboxes()));
+            let security = gpu.security.as_ref().map(|security| Arc::clone(security.mailbox()));
             let security = security.filter(|_| node.engine_type == EngineType::CRYPTO);
             let number = chip.engine_of(index);
-            let engine = Engine::new(chip, number, node.engine_type, times, desk, security);
+            let engine = Engine::new(chip, number, node.engine_type, times, mailboxes, security);
             let name = match gpu.chip.place().gpu {
                 GpuOrdinal::MASTER => format!("engine-{}", node.name.to_lowercase()),
                 slave => format!("engine-{}.{}", slave.0, node.name.to_lowercase()),
@@ -600,7 +599,7 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         if let Some(security) = &self.security {
             // Its worker ends with the engine's side of the conversation, and is not to be started again.
-            security.desk().stop();
+            security.mailbox().stop();
         }
         for engine in self.chip.own_engines() {
             engine.stop();

@@ -41,7 +41,7 @@ pub struct EncoderSettings {
 
 /// A temporal unit of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unit {
+pub struct TemporalUnit {
     /// Its OBUs.
     pub data: Vec<u8>,
     /// The time of its picture.
@@ -106,7 +106,11 @@ impl VideoEncoder {
     ///
     /// # Errors
     /// [`VideoError::Refused`] if the picture has another format or size, or comes after [`Self::drain`].
-    pub fn encode(&mut self, picture: &Picture, is_key: bool) -> Result<Option<Unit>, VideoError> {
+    pub fn encode(
+        &mut self,
+        picture: &Picture,
+        is_key: bool,
+    ) -> Result<Option<TemporalUnit>, VideoError> {
         let EncoderSettings { format, size, .. } = self.settings;
         let is_whole = picture.bytes.len() as u64 == Picture::length(format, size);
         if picture.format != format || picture.size != size || !is_whole {
@@ -121,11 +125,15 @@ impl VideoEncoder {
     ///
     /// # Errors
     /// As [`Self::encode`].
-    pub fn drain(&mut self) -> Result<Option<Unit>, VideoError> {
+    pub fn drain(&mut self) -> Result<Option<TemporalUnit>, VideoError> {
         self.execute(VideoFlags::DRAIN, 0)
     }
 
-    fn execute(&mut self, flags: VideoFlags, time: u64) -> Result<Option<Unit>, VideoError> {
+    fn execute(
+        &mut self,
+        flags: VideoFlags,
+        time: u64,
+    ) -> Result<Option<TemporalUnit>, VideoError> {
         let pitch = self.settings.format.least_pitch(self.settings.size[0]);
         let room = self.session.bitstream.size().min(MAX_BITSTREAM.into()) as u32;
         let packet = Packet { flags, pitch, bitstream_size: room, time };
@@ -136,6 +144,6 @@ impl VideoEncoder {
         let mut data = vec![0; status.bytes.min(room.into()) as usize];
         self.session.bitstream.allocation().read(0, &mut data)?;
         let is_key = status.flags & STATUS_KEY_FRAME != 0;
-        Ok(Some(Unit { data, time: status.time, is_key }))
+        Ok(Some(TemporalUnit { data, time: status.time, is_key }))
     }
 }

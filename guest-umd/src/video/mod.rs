@@ -12,7 +12,7 @@ mod picture;
 mod session;
 
 pub use decoder::{DecoderSettings, VideoDecoder};
-pub use encoder::{EncoderRate, EncoderSettings, Unit, VideoEncoder};
+pub use encoder::{EncoderRate, EncoderSettings, TemporalUnit, VideoEncoder};
 pub use error::VideoError;
 pub use picture::Picture;
 

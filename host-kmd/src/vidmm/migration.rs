@@ -15,7 +15,7 @@ use super::allocation::Allocation;
 use super::error::VidMmError;
 use super::eviction::Need;
 use super::segment::{LocalSegment, Place};
-use super::standing::Looks;
+use super::standing::UsePass;
 use super::step::Mapping;
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::PAGE_SIZE;
@@ -54,7 +54,7 @@ impl VidMm {
     ) -> Result<bool, VidMmError> {
         let (mut entries, mut looked) = (0, false);
         while entries < MOST_ENTRIES {
-            let Looks { allocation, mapping, offset, .. } = self.looks;
+            let UsePass { allocation, mapping, offset, .. } = self.looks;
             let found = self.allocations.get(&allocation).filter(|allocation| allocation.present);
             let found = found.and_then(|found| found.mappings.range(mapping..).next());
             if let Some((key, found)) = found {

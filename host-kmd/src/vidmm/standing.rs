@@ -44,7 +44,7 @@ pub(super) struct Process {
 
 /// The progress of a pass over what engines use: see `migration`.
 #[derive(Debug)]
-pub(super) struct Looks {
+pub(super) struct UsePass {
     /// The current allocation, its current mapping by key, and an offset in that mapping.
     pub(super) allocation: AllocationId,
     pub(super) mapping: (u64, u64),
@@ -59,7 +59,7 @@ pub(super) struct Looks {
     pub(super) found: Vec<AllocationId>,
 }
 
-impl Default for Looks {
+impl Default for UsePass {
     fn default() -> Self {
         let (allocation, mapping) = (AllocationId(0), (0, 0));
         let (offset, used, begin, found) = (0, false, 0, Vec::new());

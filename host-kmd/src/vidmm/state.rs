@@ -6,7 +6,7 @@ use super::allocation::Allocation;
 use super::error::VidMmError;
 use super::pool::{PagePool, PageRange};
 use super::segment::{LocalMemory, LocalSegment};
-use super::standing::{Looks, Process};
+use super::standing::{Process, UsePass};
 use super::step::{Plan, Step};
 use crate::ddi::paging::AllocationId;
 use crate::hardware::GpuOrdinal;
@@ -39,7 +39,7 @@ pub(crate) struct VidMm {
     /// Whether there may be room for allocations that were taken away.
     pub(super) may_restore: bool,
     /// Progress of the checks for what engines use.
-    pub(super) looks: Looks,
+    pub(super) looks: UsePass,
     pub(super) plan: Plan,
 }
 
@@ -67,7 +67,7 @@ impl VidMm {
             last_id: 0,
             clock: 0,
             may_restore: false,
-            looks: Looks::default(),
+            looks: UsePass::default(),
             plan: Plan::default(),
         }
     }

@@ -8,8 +8,8 @@ use crate::support::{
     Daemon, adapter_of, assert_every_behaviour_is_seen, bellhop, fault, guest, outcomes, skip, text,
 };
 use bellhop_guest_umd::video::{
-    DecoderSettings, EncoderRate, EncoderSettings, Picture, Unit, VideoDecoder, VideoEncoder,
-    VideoError,
+    DecoderSettings, EncoderRate, EncoderSettings, Picture, TemporalUnit, VideoDecoder,
+    VideoEncoder, VideoError,
 };
 use bellhop_guest_umd::{Adapter, Device};
 use bellhop_protocol::control::video::VideoFormat;
@@ -168,7 +168,7 @@ impl Decodes {
 }
 
 /// A stream of grey pictures, each brighter than the one before.
-fn stream(daemon: &Daemon, number: usize) -> Vec<Unit> {
+fn stream(daemon: &Daemon, number: usize) -> Vec<TemporalUnit> {
     let adapter = adapter_of(&guest(daemon, number));
     let device = adapter.create_device().unwrap();
     let settings = EncoderSettings {

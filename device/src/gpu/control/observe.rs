@@ -77,7 +77,7 @@ impl Observe for Gpu {
     }
 
     fn kernels(&self, space: AddressSpaceId) -> Vec<KernelDescription> {
-        let space = self.workers.as_ref().and_then(|workers| workers.desk().space(space));
+        let space = self.workers.as_ref().and_then(|workers| workers.mailboxes().space(space));
         let kernels = space.map(|space| space.all()).unwrap_or_default();
         let describe = |(number, kernel): (u32, Arc<Kernel>)| KernelDescription {
             number,
@@ -89,7 +89,7 @@ impl Observe for Gpu {
     }
 
     fn workers(&self) -> Vec<WorkerDescription> {
-        let roster = self.workers.as_ref().map(|workers| workers.desk().roster.load_full());
+        let roster = self.workers.as_ref().map(|workers| workers.mailboxes().roster.load_full());
         let mut workers: Vec<_> =
             roster.iter().flat_map(|roster| roster.iter()).map(Listed::describe).collect();
         workers.extend(self.security.as_ref().and_then(|security| security.describe()));
@@ -105,7 +105,7 @@ impl Observe for Gpu {
     }
 
     fn guest_cgroups(&self, guest: GuestId) -> Vec<Cgroup> {
-        let groups = self.workers.as_ref().map(|workers| workers.desk().groups.load_full());
+        let groups = self.workers.as_ref().map(|workers| workers.mailboxes().groups.load_full());
         let groups = groups.iter().flat_map(|groups| groups.iter());
         groups.filter(|(id, _)| *id == guest).map(|(_, group)| group.describe()).collect()
     }

@@ -8,8 +8,8 @@
 //! Whoever has flipped waits for the slice that is being read ([`Turns::pass`]) and for nothing else.
 
 use super::GuestDisplay;
+use super::change_detector::Look;
 use super::compose::{Picture, Pointer};
-use super::looks::Look;
 use super::state::{Job, Work};
 use bellhop_protocol::control::display::SourceMode;
 use std::io;

@@ -29,7 +29,7 @@ pub struct Timing {
 
 /// The line that is scanned out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
+pub struct ScannedLine {
     /// The line; lines of the blank follow the visible ones.
     pub line: u32,
     /// Whether it is one of the vertical blank.
@@ -145,7 +145,7 @@ impl Crtc {
     }
 
     /// The line that is scanned out at a time.
-    pub fn line(&self, now: u64) -> Line {
+    pub fn line(&self, now: u64) -> ScannedLine {
         let Timing { lines, total_lines, .. } = self.timing;
         let total = total_lines.get();
         let passed = u128::from(now.saturating_sub(self.last(now).time));
@@ -153,10 +153,12 @@ impl Crtc {
         let line = passed * u128::from(total) * denominator / (numerator * SECOND);
         let blank = total.saturating_sub(lines);
         match u32::try_from(line) {
-            Ok(line) if line < blank => Line { line: lines + line, in_vertical_blank: true },
-            Ok(line) if line < total => Line { line: line - blank, in_vertical_blank: false },
+            Ok(line) if line < blank => ScannedLine { line: lines + line, in_vertical_blank: true },
+            Ok(line) if line < total => {
+                ScannedLine { line: line - blank, in_vertical_blank: false }
+            }
             // The frame is over: with variable refresh its blank begins early and lasts.
-            _ => Line { line: lines, in_vertical_blank: true },
+            _ => ScannedLine { line: lines, in_vertical_blank: true },
         }
     }
 }
@@ -223,7 +225,7 @@ mod tests {
         // 1125 lines at 40 Hz: a line takes 22,222.2 ns, and the blank of 45 lines 1 ms.
         let crtc = Crtc::new(timing(40, 1), 0);
         let line = |now| {
-            let Line { line, in_vertical_blank } = crtc.line(now);
+            let ScannedLine { line, in_vertical_blank } = crtc.line(now);
             (line, in_vertical_blank)
         };
         assert_eq!(line(0), (1080, true));
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(crtc.last(80_000_000), at(3, 75_000_000));
         // A frame takes 10 ms, and the rest is blank.
         assert!(!crtc.line(9_999_999).in_vertical_blank);
-        let waiting = Line { line: 1080, in_vertical_blank: true };
+        let waiting = ScannedLine { line: 1080, in_vertical_blank: true };
         assert_eq!((crtc.line(10_000_000), crtc.line(24_999_999)), (waiting, waiting));
     }
 

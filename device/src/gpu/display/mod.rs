@@ -10,12 +10,12 @@
 //!
 //! Source: Windows KMD overview, "Display" and "Flip/Present".
 
+mod change_detector;
 mod compose;
 mod composer;
 pub mod config;
 mod crtc;
 mod frame_buffer;
-mod looks;
 mod reports;
 mod scan_out;
 mod source;

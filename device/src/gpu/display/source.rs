@@ -2,9 +2,9 @@
 
 //! A source: what is flipped, when it is shown, and what lies over it.
 
+use super::change_detector::{ChangeDetector, Look};
 use super::compose::Pointer;
 use super::crtc::{Crtc, Timing, Vsync};
-use super::looks::{Look, Looks};
 use super::surface::Surface;
 use bellhop_host_kmd::hardware::{DisplayPath, SourceAddress};
 use bellhop_protocol::control::display::{SourceMode, TargetMode};
@@ -51,7 +51,7 @@ pub struct Source {
     pub version: u64,
     /// The VSYNC from which on the latest change is seen.
     pub seen_from: u64,
-    pub looks: Looks,
+    pub changes: ChangeDetector,
 }
 
 /// What a VSYNC brought.
@@ -102,7 +102,7 @@ impl Source {
             pointer: None,
             version,
             seen_from: 0,
-            looks: Looks::default(),
+            changes: ChangeDetector::default(),
         }
     }
 
@@ -154,8 +154,8 @@ impl Source {
     /// The look that is due, and when another one is.
     pub fn look(&mut self, number: u32, now: u64) -> (Option<Look>, Option<u64>) {
         let Some(surface) = self.surface() else { return (None, None) };
-        let look = self.looks.due(number, (self.version, surface), now);
-        let next = look.is_none().then(|| self.looks.next());
+        let look = self.changes.due(number, (self.version, surface), now);
+        let next = look.is_none().then(|| self.changes.next());
         (look, next)
     }
 
@@ -241,11 +241,11 @@ impl Source {
     }
 
     /// The line that is scanned, and whether it is one of the vertical blank.
-    pub fn line(&self, now: u64) -> super::crtc::Line {
+    pub fn line(&self, now: u64) -> super::crtc::ScannedLine {
         if self.visible {
             return self.crtc.line(now);
         }
-        super::crtc::Line { line: self.target_mode.height, in_vertical_blank: true }
+        super::crtc::ScannedLine { line: self.target_mode.height, in_vertical_blank: true }
     }
 
     /// The last VSYNC.

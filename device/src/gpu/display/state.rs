@@ -3,10 +3,10 @@
 //! The state of a guest's display: what is committed, plugged in, and watched. It has no thread and no clock: callers
 //! tell the time, and [`State::step`] says what to do then.
 
+use super::change_detector::Look;
 use super::compose::{Geometry, Pointer};
 use super::config::DisplayConfig;
-use super::crtc::{Line, Vsync};
-use super::looks::Look;
+use super::crtc::{ScannedLine, Vsync};
 use super::reports::Reports;
 use super::source::Source;
 use super::surface::Surface;
@@ -200,9 +200,9 @@ impl State {
     }
 
     /// The line that a source's preferred target scans; the blank if nothing is scanned.
-    pub fn line(&self, source: u32, now: u64) -> Line {
+    pub fn line(&self, source: u32, now: u64) -> ScannedLine {
         let source = self.sources.get(&source).filter(|_| self.is_powered);
-        let blank = Line { line: 0, in_vertical_blank: true };
+        let blank = ScannedLine { line: 0, in_vertical_blank: true };
         source.map_or(blank, |source| source.line(now))
     }
 
@@ -452,7 +452,7 @@ impl State {
         for look in work.looks {
             let number = look.source;
             let Some(source) = self.sources.get_mut(&number) else { continue };
-            if source.looks.made(look, (from, now)) {
+            if source.changes.made(look, (from, now)) {
                 let from = source.last_vsync(now).count + 1;
                 for viewer in &mut self.viewers {
                     let target = viewer.target;

@@ -46,7 +46,7 @@ pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
 
 /// What an engine needs to execute packets of any queue.
 #[derive(Debug)]
-pub struct Unit {
+pub struct CommandProcessor {
     /// Cached translations.
     pub tlb: Tlb,
     /// Scratch buffers.
@@ -58,10 +58,10 @@ pub struct Unit {
     /// The processes that execute kernels, if the engine has any.
     pub workers: Option<Box<Workers>>,
     /// The way to the worker with the keys, if the engine is a security node's.
-    pub security: Option<Box<security::unit::Unit>>,
+    pub security: Option<Box<security::unit::SecurityUnit>>,
 }
 
-impl Unit {
+impl CommandProcessor {
     /// For how long the engine has waited for other processes since the last call.
     #[cold]
     pub fn take_waited(&mut self) -> Duration {
@@ -71,7 +71,7 @@ impl Unit {
     }
 
     /// A unit with empty caches.
-    pub fn new(workers: Option<Workers>, security: Option<security::unit::Unit>) -> Self {
+    pub fn new(workers: Option<Workers>, security: Option<security::unit::SecurityUnit>) -> Self {
         Self {
             tlb: Tlb::new(),
             scratch: Scratch::new(),

@@ -32,7 +32,7 @@ impl Doorbells {
     pub fn take_changes(&mut self, port: &EnginePort, run_list: &mut RunList) {
         while let Some(queue) = port.watch_changes.pop() {
             let at = queue.watching.take();
-            let Some(index) = run_list.index_of(&queue) else { continue };
+            let Some(index) = run_list.enlist(&queue) else { continue };
             self.remove(port, run_list, index);
             if let Some(at) = at {
                 self.add(port, run_list, queue, index, at);

@@ -2,7 +2,7 @@
 
 //! The part of an engine that executes packets.
 
-use super::command_processor::{Execution, ShortTurn, Turn, Unit, Windows};
+use super::command_processor::{CommandProcessor, Execution, ShortTurn, Turn, Windows};
 use super::others::Others;
 use super::packets::context::{Before, Context, Timing};
 use super::packets::fence::Signals;
@@ -31,7 +31,7 @@ pub struct Core {
     /// The engine's type.
     engine_type: EngineType,
     /// The engine's working memory.
-    pub unit: Unit,
+    pub unit: CommandProcessor,
     rings: Rings,
 }
 
@@ -42,13 +42,13 @@ impl Core {
         index: u32,
         engine_type: EngineType,
         workers: Option<Workers>,
-        security: Option<security::unit::Unit>,
+        security: Option<security::unit::SecurityUnit>,
     ) -> Self {
         Self {
             chip,
             index,
             engine_type,
-            unit: Unit::new(workers, security),
+            unit: CommandProcessor::new(workers, security),
             rings: Rings::default(),
         }
     }
@@ -194,10 +194,10 @@ impl<'a> Reached<'a> {
         self,
         engine: u32,
         engine_type: EngineType,
-        unit: &'a mut Unit,
+        unit: &'a mut CommandProcessor,
     ) -> (Context<'a>, &'a mut Windows) {
         let Self { queue, pinned, signals, waited, timing, others } = self;
-        let Unit { tlb, scratch, blocks, windows, workers, security } = unit;
+        let CommandProcessor { tlb, scratch, blocks, windows, workers, security } = unit;
         let codec = Codec { metadata: queue.partition.metadata(), blocks };
         let context = Context {
             chip: signals.chip,

@@ -6,7 +6,7 @@
 //! *priority*. While lower priorities wait, one turn in every [`PATIENCE`] goes to one of them, in rotation, so
 //! that none starves.
 
-use super::index_queue::{End, Line, Links};
+use super::index_queue::{End, IndexQueue, Links};
 use crate::gpu::shared::rank::{LINES, SYSTEM};
 use bellhop_host_kmd::hardware::GuestId;
 
@@ -21,7 +21,7 @@ pub struct GuestLines {
     /// The number of its queues.
     pub members: u32,
     /// Its waiting contexts, by line.
-    lines: [Line; LINES],
+    lines: [IndexQueue; LINES],
     /// Bit set of the lines that are not empty.
     waiting: u32,
     /// Turns in a row that went to the highest priority while lower ones waited.
@@ -33,7 +33,14 @@ pub struct GuestLines {
 impl GuestLines {
     /// A guest without a waiting context.
     pub fn new(id: GuestId) -> Self {
-        Self { id, members: 0, lines: [Line::EMPTY; LINES], waiting: 0, passed_over: 0, served: 0 }
+        Self {
+            id,
+            members: 0,
+            lines: [IndexQueue::EMPTY; LINES],
+            waiting: 0,
+            passed_over: 0,
+            served: 0,
+        }
     }
 
     /// Whether no context is in line.

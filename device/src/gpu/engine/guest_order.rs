@@ -134,7 +134,7 @@ impl GuestOrder {
         }
         for Reverse((_, guest)) in self.order.drain() {
             #[cfg(test)]
-            super::looks::note();
+            super::visits::note();
             self.guests[guest as usize].place = Place::Out;
         }
     }

@@ -158,7 +158,7 @@ impl Hints {
             self.places.remove(&word);
             if let Some(moved) = self.groups.get(place) {
                 #[cfg(test)]
-                super::looks::note();
+                super::visits::note();
                 let word = word_of(moved.partition.id(), moved.at, moved.slot);
                 self.places.insert(word, place);
             }

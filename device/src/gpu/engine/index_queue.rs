@@ -44,12 +44,12 @@ impl Links {
 
 /// A FIFO of indices. All methods of one queue take one and the same [`Links`].
 #[derive(Debug, Clone, Copy)]
-pub struct Line {
+pub struct IndexQueue {
     first: u32,
     last: u32,
 }
 
-impl Line {
+impl IndexQueue {
     /// An empty queue.
     pub const EMPTY: Self = Self { first: NONE, last: NONE };
 
@@ -98,7 +98,7 @@ impl Line {
         let mut left = std::mem::replace(self, Self::EMPTY);
         while let Some(number) = left.pop(links) {
             #[cfg(test)]
-            super::looks::note();
+            super::visits::note();
             if stays(number) {
                 self.push(links, number, End::Back);
             }
@@ -119,7 +119,7 @@ mod tests {
         ) {
             let mut links = Links::default();
             (0..8).for_each(|number| links.add(number));
-            let mut lines = [Line::EMPTY; 2];
+            let mut lines = [IndexQueue::EMPTY; 2];
             let mut model = [VecDeque::new(), VecDeque::new()];
             for (number, line, step) in steps {
                 let stands = model.iter().any(|line| line.contains(&number));

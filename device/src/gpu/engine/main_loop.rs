@@ -25,7 +25,7 @@ use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::statistics::Tally;
 use crate::gpu::shared::wake::Woken;
-use crate::gpu::workers::desk::Desk;
+use crate::gpu::workers::mailboxes::Mailboxes;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::power::Asked;
@@ -89,17 +89,17 @@ enum Next {
 
 impl Engine {
     /// An engine without queues. `index` is its node and its index among the chip's ports. It executes kernels if
-    /// there is a desk, and what needs keys if there is the other.
+    /// there are mailboxes, and what needs keys if there is the other.
     pub fn new(
         chip: Arc<Chip>,
         index: u32,
         engine_type: EngineType,
         times: Times,
-        desk: Option<Arc<Desk>>,
-        security: Option<Arc<security::desk::Desk>>,
+        mailboxes: Option<Arc<Mailboxes>>,
+        security: Option<Arc<security::mailbox::Mailbox>>,
     ) -> Self {
-        let workers = desk.map(|desk| Workers::new(desk, index));
-        let security = security.map(security::unit::Unit::new);
+        let workers = mailboxes.map(|mailboxes| Workers::new(mailboxes, index));
+        let security = security.map(security::unit::SecurityUnit::new);
         Self {
             core: Core::new(chip, index, engine_type, workers, security),
             times,
@@ -286,7 +286,7 @@ impl Engine {
 
     /// Looks once at the queue's ring and its kernel-mode submissions.
     fn kick(&mut self, port: &EnginePort, queue: &Arc<HwQueue>) {
-        let Some(index) = self.run_list.index_of(queue) else { return };
+        let Some(index) = self.run_list.enlist(queue) else { return };
         if queue.membership.is_destroyed() {
             self.doorbells.remove(port, &mut self.run_list, index);
             return self.run_list.forget(index);

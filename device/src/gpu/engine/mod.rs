@@ -11,8 +11,6 @@ pub mod guest_order;
 pub mod hints;
 pub mod idleness;
 pub mod index_queue;
-#[cfg(test)]
-pub mod looks;
 pub mod main_loop;
 pub mod others;
 pub mod packets;
@@ -21,5 +19,7 @@ pub mod sampling;
 pub mod scans;
 pub mod schedule;
 pub mod turn_clock;
+#[cfg(test)]
+pub mod visits;
 pub mod watches;
 pub mod workers;

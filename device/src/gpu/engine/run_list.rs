@@ -157,8 +157,8 @@ impl RunList {
         }
     }
 
-    /// The index of a queue. Adds the queue if it is not on the list; returns `None` if it is destroyed.
-    pub fn index_of(&mut self, queue: &Arc<HwQueue>) -> Option<u32> {
+    /// Puts a queue on the list, unless it is there, and returns its index; `None` if it is destroyed.
+    pub fn enlist(&mut self, queue: &Arc<HwQueue>) -> Option<u32> {
         if let Some(index) = queue.run_list_index() {
             // The queue may be forgotten, and another queue may have its index.
             let entry = self.get(index).filter(|entry| Arc::ptr_eq(&entry.queue, queue));
@@ -194,7 +194,7 @@ impl RunList {
     #[inline]
     pub fn get(&mut self, index: u32) -> Option<&mut Entry> {
         #[cfg(test)]
-        super::looks::note();
+        super::visits::note();
         self.entries.get_mut(index as usize)?.as_deref_mut()
     }
 
@@ -299,7 +299,7 @@ impl RunList {
     #[inline]
     fn change(&mut self, index: u32, from: Condition, to: Condition) -> bool {
         #[cfg(test)]
-        super::looks::note();
+        super::visits::note();
         let Some(Some(entry)) = self.entries.get_mut(index as usize) else { return false };
         if entry.condition != from {
             return false;
@@ -372,7 +372,7 @@ impl RunList {
     pub fn catch_up(&mut self) {
         for entry in self.entries.iter_mut().flatten() {
             #[cfg(test)]
-            super::looks::note();
+            super::visits::note();
             entry.catch_up();
         }
     }

@@ -11,7 +11,7 @@
 
 use super::guest_lines::GuestLines;
 use super::guest_order::GuestOrder;
-use super::index_queue::{End, Line, Links, NONE};
+use super::index_queue::{End, IndexQueue, Links, NONE};
 use crate::gpu::shared::rank::Rank;
 use bellhop_host_kmd::hardware::{GuestId, HwContextId};
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ struct ContextLine {
     /// The number of its queues.
     members: u32,
     /// Queues that wait for a turn.
-    queues: Line,
+    queues: IndexQueue,
     /// Whether the context is in one of its guest's lines.
     in_line: bool,
     /// The line that the context enters next.
@@ -64,7 +64,7 @@ impl ContextLine {
             key,
             guest,
             members: 0,
-            queues: Line::EMPTY,
+            queues: IndexQueue::EMPTY,
             in_line: false,
             rank: Rank::System,
             used: Duration::ZERO,

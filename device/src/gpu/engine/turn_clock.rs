@@ -8,7 +8,7 @@
 
 mod standstill;
 
-use super::command_processor::Unit;
+use super::command_processor::CommandProcessor;
 use super::packets::context::Timing;
 use super::run_list::Entry;
 use super::scans::Scans;
@@ -70,12 +70,12 @@ impl TurnClock {
     }
 
     /// The thread is about to sleep until it has work. Whether it does or not, what was before counts for no turn.
-    pub fn sleep(&mut self, chip: &Chip, unit: &mut Unit) {
+    pub fn sleep(&mut self, chip: &Chip, unit: &mut CommandProcessor) {
         self.count_from(chip.now(), unit);
     }
 
     #[cold]
-    fn count_from(&mut self, now: u64, unit: &mut Unit) {
+    fn count_from(&mut self, now: u64, unit: &mut CommandProcessor) {
         self.standstill.count_from(now);
         unit.take_waited();
     }
@@ -114,7 +114,7 @@ impl TurnClock {
         entry: &mut Entry,
         start: Start,
         timing: Timing,
-        unit: &mut Unit,
+        unit: &mut CommandProcessor,
     ) -> Option<TurnTime> {
         let Some(began) = timing.began else {
             entry.sampling.skip();

@@ -122,7 +122,7 @@ impl Watches {
     fn note_place(&mut self, place: usize) {
         let Some(watch) = self.list.get(place) else { return };
         #[cfg(test)]
-        super::looks::note();
+        super::visits::note();
         if let Some(known) = self.places.get_mut(watch.index as usize) {
             *known = place as u32;
         }

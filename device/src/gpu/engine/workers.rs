@@ -11,7 +11,7 @@
 //! worker that takes long. Meanwhile tickets pass for all guests but that worker's.
 
 mod batch;
-mod own;
+mod engine_worker;
 mod slots;
 mod tickets;
 mod turn;
@@ -21,19 +21,19 @@ use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
-use crate::gpu::workers::desk::{Desk, Failure, Note, Order, Request};
-use crate::gpu::workers::held::Held;
 use crate::gpu::workers::kernels::module::Module;
 use crate::gpu::workers::kernels::table::KernelSpace;
+use crate::gpu::workers::mailboxes::{Failure, Mailboxes, Note, Order, Request};
 use crate::gpu::workers::tenant::{Tenant, TenantId};
+use crate::gpu::workers::tenant_worker::TenantWorker;
 use crate::gpu::workers::video::VideoSession;
 pub use batch::{Batch, Item};
 use bellhop_host_kmd::hardware::{AddressSpaceId, HwQueueId, Ticket};
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::WorkerError;
-use own::Own;
-pub use own::{Flight, Lost};
+use engine_worker::EngineWorker;
+pub use engine_worker::{InFlight, Lost};
 use slots::{Admission, Slots};
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ const KEPT: usize = 4;
 /// Whether an idle worker executes a batch.
 enum Dispatched {
     /// It does.
-    Begun(Flight),
+    Begun(InFlight),
     /// It has yet to forget memory.
     Waits,
     /// It lacks a kernel.
@@ -68,7 +68,7 @@ enum Dispatched {
 #[derive(Debug)]
 pub enum Start {
     /// It does.
-    Begun(Flight),
+    Begun(InFlight),
     /// The manager prepares it, it executes another queue's, or has yet to forget memory. The engine's attention is raised
     /// when that ends.
     Waits,
@@ -80,13 +80,13 @@ pub enum Wait<T> {
     /// It was, and this came of it.
     Done(T),
     /// Not yet.
-    GoesOn(Flight),
+    GoesOn(InFlight),
 }
 
 /// An engine's workers.
 #[derive(Debug)]
 pub struct Workers {
-    desk: Arc<Desk>,
+    mailboxes: Arc<Mailboxes>,
     engine: u32,
     slots: Slots,
     /// The tenant whose worker executes something and is not stopped: at most one.
@@ -99,9 +99,9 @@ pub struct Workers {
 
 impl Workers {
     /// No workers.
-    pub fn new(desk: Arc<Desk>, engine: u32) -> Self {
+    pub fn new(mailboxes: Arc<Mailboxes>, engine: u32) -> Self {
         Self {
-            desk,
+            mailboxes,
             engine,
             slots: Slots::default(),
             running: None,
@@ -126,17 +126,17 @@ impl Workers {
 
     /// What kernels can be.
     pub fn caps(&self) -> &KernelCaps {
-        &self.desk.caps
+        &self.mailboxes.caps
     }
 
     /// The kernels of an address space.
     pub fn kernels(&self, space: AddressSpaceId) -> Option<Arc<KernelSpace>> {
-        self.desk.space(space)
+        self.mailboxes.space(space)
     }
 
     /// A video session of an address space.
     pub fn session(&self, space: AddressSpaceId, number: u32) -> Option<Arc<VideoSession>> {
-        self.desk.session(space, number)
+        self.mailboxes.session(space, number)
     }
 
     /// An empty batch.
@@ -175,7 +175,7 @@ impl Workers {
             Admission::Idle => match self
                 .waiting(|workers| workers.dispatch(tenant.id, queue, mmu, batch))?
             {
-                Dispatched::Begun(flight) => return Ok(Start::Begun(flight)),
+                Dispatched::Begun(in_flight) => return Ok(Start::Begun(in_flight)),
                 Dispatched::Waits => return Ok(Start::Waits),
                 Dispatched::Ended => {}
                 Dispatched::Lacks => match self.waiting(|workers| workers.give_back(tenant.id)) {
@@ -219,7 +219,7 @@ impl Workers {
         self.make_way(queue.id);
         let Some(own) = self.slots.get_mut(tenant.id) else { return Ok(Start::Waits) };
         let start = Instant::now();
-        let sent = send_task(own, &self.desk, queue, mmu, (task, self.tickets.passed()));
+        let sent = send_task(own, &self.mailboxes, queue, mmu, (task, self.tickets.passed()));
         self.waited += start.elapsed();
         match sent {
             Ok(false) => Ok(self.wait_for(tenant.id)),
@@ -247,17 +247,17 @@ impl Workers {
         tenant: &Arc<Tenant>,
         queue: HwQueueId,
         modules: Vec<Arc<Module>>,
-        held: Option<Box<Held>>,
+        held: Option<Box<TenantWorker>>,
     ) {
         self.slots.ask(tenant, queue);
         let (engine, tenant) = (self.engine, Arc::clone(tenant));
-        self.desk.order(Order::Prepare(Request { engine, tenant, modules, held }));
+        self.mailboxes.order(Order::Prepare(Request { engine, tenant, modules, held }));
     }
 
     /// Takes an idle worker, in which no memory is mapped then. `None` if it has ended. Later if it has yet to forget memory.
-    fn give_back(&mut self, tenant: TenantId) -> Result<Option<Box<Held>>, Later> {
+    fn give_back(&mut self, tenant: TenantId) -> Result<Option<Box<TenantWorker>>, Later> {
         let Some(own) = self.slots.get_mut(tenant) else { return Ok(None) };
-        let forgot = own.forget_memory(&self.desk.window, self.tickets.passed());
+        let forgot = own.forget_memory(&self.mailboxes.window, self.tickets.passed());
         if forgot.and_then(|()| own.look(Instant::now() + LOOK)).is_err() {
             self.kill(tenant);
             return Ok(None);
@@ -286,7 +286,7 @@ impl Workers {
     fn look_again_at(&self, at: Instant) {
         let left = at.saturating_duration_since(Instant::now());
         let left = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-        self.desk.set_alarm(self.engine, self.desk.chip.now().saturating_add(left));
+        self.mailboxes.set_alarm(self.engine, self.mailboxes.chip.now().saturating_add(left));
     }
 
     /// Sends a batch to an idle worker.
@@ -310,7 +310,7 @@ impl Workers {
         let Some(own) = self.slots.get_mut(tenant) else {
             return Ok(Dispatched::Ended);
         };
-        match send_batch(own, &self.desk, queue, mmu, (batch, self.tickets.passed())) {
+        match send_batch(own, &self.mailboxes, queue, mmu, (batch, self.tickets.passed())) {
             Ok(false) => {
                 self.wait_for(tenant);
                 Ok(Dispatched::Waits)
@@ -335,7 +335,7 @@ impl Workers {
     /// What ended the batch. Its worker is killed.
     pub fn wait(
         &mut self,
-        flight: Flight,
+        in_flight: InFlight,
         mmu: &Mmu<'_>,
         batch: &Batch,
         is_alone: bool,
@@ -343,8 +343,8 @@ impl Workers {
         let number = |index| batch.number(index);
         let lost = Violation::new(FaultReason::KERNEL_LOST, number(0).into());
         let tenant = batch.space.as_ref().map(|space| space.tenant.id).ok_or(lost)?;
-        match self.await_answer(flight, tenant, mmu, is_alone) {
-            Ok(Wait::GoesOn(flight)) => Ok(Wait::GoesOn(flight)),
+        match self.await_answer(in_flight, tenant, mmu, is_alone) {
+            Ok(Wait::GoesOn(in_flight)) => Ok(Wait::GoesOn(in_flight)),
             Ok(Wait::Done(Answer::Batch)) => Ok(Wait::Done(())),
             Ok(Wait::Done(Answer::Task(_))) => Err(lost),
             Err(lost) => Err(lost.of_kernels(number)),
@@ -358,13 +358,13 @@ impl Workers {
     /// What ended the task. The worker is killed.
     pub fn wait_for_task(
         &mut self,
-        flight: Flight,
+        in_flight: InFlight,
         tenant: TenantId,
         mmu: &Mmu<'_>,
         is_alone: bool,
     ) -> Result<Wait<Box<[u8]>>, Lost> {
-        match self.await_answer(flight, tenant, mmu, is_alone)? {
-            Wait::GoesOn(flight) => Ok(Wait::GoesOn(flight)),
+        match self.await_answer(in_flight, tenant, mmu, is_alone)? {
+            Wait::GoesOn(in_flight) => Ok(Wait::GoesOn(in_flight)),
             Wait::Done(Answer::Task(answer)) => Ok(Wait::Done(answer)),
             Wait::Done(Answer::Batch) => Err(Lost::Gone),
         }
@@ -372,7 +372,7 @@ impl Workers {
 
     fn await_answer(
         &mut self,
-        flight: Flight,
+        in_flight: InFlight,
         tenant: TenantId,
         mmu: &Mmu<'_>,
         is_alone: bool,
@@ -386,7 +386,7 @@ impl Workers {
                 let slice = if is_alone { own.flown_for() / PART } else { SLICE };
                 let slice = (slice.clamp(SLICE, LONG_SLICE), self.tickets.passed());
                 let start = Instant::now();
-                let served = serve(own, mmu, &self.desk, slice);
+                let served = serve(own, mmu, &self.mailboxes, slice);
                 let waited = start.elapsed();
                 own.had_a_turn(waited);
                 self.waited += waited;
@@ -395,10 +395,10 @@ impl Workers {
             None => Err(Lost::Gone),
         };
         match waited {
-            Ok(None) => Ok(Wait::GoesOn(flight)),
+            Ok(None) => Ok(Wait::GoesOn(in_flight)),
             Ok(Some(answer)) => {
-                drop(flight);
-                self.land(tenant);
+                drop(in_flight);
+                self.complete(tenant);
                 Ok(Wait::Done(answer))
             }
             Err(lost) => {
@@ -409,11 +409,11 @@ impl Workers {
     }
 
     /// A worker has done what its queue waited for.
-    fn land(&mut self, tenant: TenantId) {
+    fn complete(&mut self, tenant: TenantId) {
         self.running = None;
         let Some(own) = self.slots.get_mut(tenant) else { return };
-        let rest = own.land();
-        own.held.last_use.stamp(self.desk.chip.now());
+        let rest = own.complete();
+        own.held.last_use.stamp(self.mailboxes.chip.now());
         let (is_waited_for, is_recalled) = (std::mem::take(&mut own.waited_for), own.recalled);
         if is_recalled {
             // Its process has another one when its turn comes.
@@ -421,14 +421,14 @@ impl Workers {
         }
         if is_waited_for {
             // The queues that wait are looked at after this turn.
-            self.desk.call(self.engine);
+            self.mailboxes.call(self.engine);
         }
         if !is_recalled {
             self.look_again_at(rest);
         }
     }
 
-    /// Kills a worker. The manager buries it.
+    /// Kills a worker. The manager reaps it.
     fn kill(&mut self, tenant: TenantId) {
         self.running.take_if(|running| *running == tenant);
         let Some(own) = self.slots.take(tenant) else { return };
@@ -436,14 +436,14 @@ impl Workers {
         if tenant.role.remembers() {
             own.held.tenant.lose();
         }
-        let grave = self.tickets.die(guest, own.owes_since());
+        let exit = self.tickets.die(guest, own.owes_since());
         let worker = own.held.worker;
         worker.process().kill();
-        self.desk.order(Order::Bury { engine: self.engine, tenant, worker, grave });
+        self.mailboxes.order(Order::Reap { engine: self.engine, tenant, worker, exit });
     }
 
     /// Kills all workers that `which` chooses.
-    fn kill_all(&mut self, which: impl Fn(&Own) -> bool) {
+    fn kill_all(&mut self, which: impl Fn(&EngineWorker) -> bool) {
         let chosen = self.slots.iter().filter(|(_, own)| which(own)).map(|(tenant, _)| tenant);
         for tenant in chosen.collect::<Vec<_>>() {
             self.kill(tenant);
@@ -452,7 +452,7 @@ impl Workers {
 
     /// Kills the workers whose queues no longer wait for them.
     fn reap(&mut self) {
-        self.kill_all(Own::is_abandoned);
+        self.kill_all(EngineWorker::is_abandoned);
     }
 
     /// Another queue has a turn: stops the worker that executes something, unless it is this queue's.
@@ -506,14 +506,14 @@ impl Workers {
     fn tell(
         &mut self,
         mut charge: impl FnMut(&Partition, Duration),
-        tell: impl Fn(&mut Own, &Range<u64>, Ticket) -> Result<(), WorkerError>,
+        tell: impl Fn(&mut EngineWorker, &Range<u64>, Ticket) -> Result<(), WorkerError>,
     ) {
         let start = Instant::now();
         let mut late = Vec::new();
         let mut until = start;
         for (tenant, own) in self.slots.iter_mut() {
             let owed = own.owes_since();
-            if let Err(error) = tell(own, &self.desk.window, self.tickets.passed()) {
+            if let Err(error) = tell(own, &self.mailboxes.window, self.tickets.passed()) {
                 late.push((tenant, error));
             }
             if owed.is_none() && own.owes_since().is_some() {
@@ -537,7 +537,7 @@ impl Workers {
             if owed && own.owes_since().is_none() && !own.is_busy() {
                 // The queues that wait are looked at after this.
                 if std::mem::take(&mut own.waited_for) {
-                    self.desk.call(self.engine);
+                    self.mailboxes.call(self.engine);
                 }
             }
         }
@@ -550,7 +550,7 @@ impl Workers {
             self.running.take_if(|running| *running == tenant);
             self.kill(tenant);
             // Its queue finds that it is gone.
-            self.desk.call(self.engine);
+            self.mailboxes.call(self.engine);
         }
         if let Some(at) = next {
             self.look_again_at(at);
@@ -561,7 +561,7 @@ impl Workers {
     fn withhold(&mut self, port: &EnginePort) {
         let owed = self.slots.iter();
         let owed = owed.filter_map(|(_, own)| Some((own.held.tenant.guest.id, own.owes_since()?)));
-        self.tickets.withhold(owed, &self.desk.chip, port);
+        self.tickets.withhold(owed, &self.mailboxes.chip, port);
     }
 
     /// Whether the worker of a queue that may not run has yet to forget its memory. The engine's attention is raised when it
@@ -574,7 +574,7 @@ impl Workers {
 
     /// Takes notes of the manager's.
     pub fn take_notes(&mut self) {
-        while let Some(note) = self.desk.take_note(self.engine) {
+        while let Some(note) = self.mailboxes.take_note(self.engine) {
             match note {
                 Note::Ready(held) => self.slots.arrive(held),
                 Note::Failed(tenant, failure) => self.slots.fail(tenant, failure),
@@ -598,7 +598,7 @@ impl Workers {
 
     /// Makes workers ask for all memory anew, so that it counts as accessed.
     pub fn look_again(&mut self, charge: impl FnMut(&Partition, Duration)) {
-        self.tell(charge, Own::forget_memory);
+        self.tell(charge, EngineWorker::forget_memory);
     }
 }
 

@@ -5,7 +5,7 @@
 //! Only this thread starts it: a worker ends with the thread that started it.
 
 use super::config::SecurityConfig;
-use super::desk::{Desk, Numbered};
+use super::mailbox::{Mailbox, Numbered};
 use crate::gpu::shared::chip::Chip;
 use crate::gpu::workers::roster::describe_keeper;
 use bellhop_host_kmd::hardware::WorkerDescription;
@@ -31,7 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A security node's worker.
 #[derive(Debug)]
 pub struct Security {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     caps: SecurityCaps,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,10 +46,11 @@ impl Security {
         reason = "the daemon's start: until its own worker has keys, 20 s"
     )]
     pub fn start(config: SecurityConfig, chip: Arc<Chip>, node: u32) -> io::Result<Self> {
-        let desk = Arc::new(Desk::new(chip, node)?);
+        let mailbox = Arc::new(Mailbox::new(chip, node)?);
         let (started, starting) = sync_channel(1);
         let lasting = config.about.lasting == 1;
-        let manager = Manager { desk: Arc::clone(&desk), config, number: 0, public_key: None };
+        let manager =
+            Manager { mailbox: Arc::clone(&mailbox), config, number: 0, public_key: None };
         let thread =
             Builder::new().name("security-worker".into()).spawn(move || manager.run(&started))?;
         let told = starting.recv().map_err(|_| io::Error::other("its thread ended"))?;
@@ -63,7 +64,7 @@ impl Security {
             max_associated: MAX_ASSOCIATED,
             public_key,
         };
-        Ok(Self { desk, caps, thread: Some(thread) })
+        Ok(Self { mailbox, caps, thread: Some(thread) })
     }
 
     /// What guests are told.
@@ -72,21 +73,21 @@ impl Security {
     }
 
     /// Where the engine meets the manager.
-    pub fn desk(&self) -> &Arc<Desk> {
-        &self.desk
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
     }
 
     /// What tools are told of the worker.
     pub fn describe(&self) -> Option<WorkerDescription> {
-        let pid = self.desk.pid()?;
-        Some(describe_keeper(pid, self.desk.engine()))
+        let pid = self.mailbox.pid()?;
+        Some(describe_keeper(pid, self.mailbox.engine()))
     }
 }
 
 impl Drop for Security {
     #[expect(clippy::disallowed_methods, reason = "the end of the adapter")]
     fn drop(&mut self) {
-        self.desk.stop();
+        self.mailbox.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -96,7 +97,7 @@ impl Drop for Security {
 }
 
 struct Manager {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     config: SecurityConfig,
     /// The number of the last worker.
     number: u64,
@@ -122,17 +123,17 @@ impl Manager {
             }
         };
         let mut since = Instant::now();
-        while !self.desk.is_stopping() {
+        while !self.mailbox.is_stopping() {
             match &worker {
-                Some(process) => wait(&[self.desk.fd(), process.ended()], None),
-                None => wait(&[self.desk.fd()], Some(pause)),
+                Some(process) => wait(&[self.mailbox.fd(), process.ended()], None),
+                None => wait(&[self.mailbox.fd()], Some(pause)),
             }
-            let is_lost = self.desk.was_lost(self.number);
+            let is_lost = self.mailbox.was_lost(self.number);
             let is_over = match &worker {
                 Some(worker) => is_lost || is_readable(worker.ended()),
                 None => true,
             };
-            if self.desk.is_stopping() || !is_over {
+            if self.mailbox.is_stopping() || !is_over {
                 continue;
             }
             if let Some(ended) = worker.take() {
@@ -142,7 +143,7 @@ impl Manager {
                     pause = PAUSE;
                 } else {
                     // One that ends again and again costs no more than a little of a processor.
-                    wait(&[self.desk.fd()], Some(pause));
+                    wait(&[self.mailbox.fd()], Some(pause));
                     pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 }
             }
@@ -151,7 +152,7 @@ impl Manager {
                 Err(error) => {
                     pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                     tracing::error!(%error, "the security node's worker does not start");
-                    self.desk.has_none();
+                    self.mailbox.has_none();
                 }
             }
             since = Instant::now();
@@ -167,7 +168,7 @@ impl Manager {
             tracing::warn!(?said, "the security node's worker does not begin");
         })?;
         self.number += 1;
-        self.desk.hand_over(Numbered { number: self.number, conversation }, process.id());
+        self.mailbox.hand_over(Numbered { number: self.number, conversation }, process.id());
         Ok((process, public_key))
     }
 

@@ -3,7 +3,7 @@
 //! The security node's worker, which has the keys, and the engine's way to it.
 //!
 //! * `config`: what the worker is started with.
-//! * `desk`: where the manager and the engine meet without a lock.
+//! * `mailbox`: where the manager and the engine meet without a lock.
 //! * `manager`: a thread that starts the worker, and another when it has ended.
 //! * `unit`: the engine's side: one piece of work at a time.
 //!
@@ -14,6 +14,6 @@
 //! program, how it is started, its sockets and the sandbox.
 
 pub mod config;
-pub mod desk;
+pub mod mailbox;
 pub mod manager;
 pub mod unit;

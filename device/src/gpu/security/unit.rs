@@ -5,7 +5,7 @@
 //! While the worker computes, the engine may serve other queues. Work of a queue that is taken off the run list does not
 //! hold others up: it is dropped, and begun anew when the queue is back. Nothing was written yet.
 
-use super::desk::{Desk, Numbered};
+use super::mailbox::{Mailbox, Numbered};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
 use bellhop_protocol::event::FaultReason;
@@ -24,7 +24,7 @@ pub const MAX_DATA: usize = MAX_SEALED as usize + SEALED_OVERHEAD;
 
 /// Work that the worker does. It is abandoned when this is dropped.
 #[derive(Debug)]
-pub struct Flight {
+pub struct InFlight {
     number: u64,
     _wanted: Arc<()>,
 }
@@ -33,7 +33,7 @@ pub struct Flight {
 #[derive(Debug)]
 pub enum Start {
     /// It does.
-    Begun(Flight),
+    Begun(InFlight),
     /// It does other work.
     Busy,
     /// There is none. The engine's attention is raised when there is.
@@ -46,7 +46,7 @@ pub enum Wait {
     /// It is.
     Done(Answer),
     /// Not yet.
-    GoesOn(Flight),
+    GoesOn(InFlight),
     /// It was dropped: to be begun anew.
     Again,
 }
@@ -71,8 +71,8 @@ impl Running {
 
 /// An engine's way to the worker with the keys.
 #[derive(Debug)]
-pub struct Unit {
-    desk: Arc<Desk>,
+pub struct SecurityUnit {
+    mailbox: Arc<Mailbox>,
     worker: Option<Numbered>,
     running: Option<Running>,
     /// The number of the last work.
@@ -85,11 +85,11 @@ pub struct Unit {
     waited: Duration,
 }
 
-impl Unit {
+impl SecurityUnit {
     /// No worker yet.
-    pub fn new(desk: Arc<Desk>) -> Self {
+    pub fn new(mailbox: Arc<Mailbox>) -> Self {
         Self {
-            desk,
+            mailbox,
             worker: None,
             running: None,
             number: 0,
@@ -122,12 +122,12 @@ impl Unit {
                 _ => self.lose(),
             }
         }
-        if let Some(newer) = self.desk.take() {
+        if let Some(newer) = self.mailbox.take() {
             self.worker = Some(newer);
         }
         match &self.worker {
             Some(_) => Ok(None),
-            None if self.desk.is_coming() => Ok(Some(Start::Waits)),
+            None if self.mailbox.is_coming() => Ok(Some(Start::Waits)),
             None => Err(lost),
         }
     }
@@ -149,15 +149,16 @@ impl Unit {
             queue: Arc::downgrade(queue),
             since: Instant::now(),
         });
-        Start::Begun(Flight { number: self.number, _wanted: wanted })
+        Start::Begun(InFlight { number: self.number, _wanted: wanted })
     }
 
     /// Waits for a slice of time until work is done. What came of it is in `data` then.
     ///
     /// # Errors
     /// This violation if the worker has ended, or does not answer.
-    pub fn wait(&mut self, flight: Flight, lost: Violation) -> Result<Wait, Violation> {
-        let Some(running) = self.running.as_ref().filter(|running| running.number == flight.number)
+    pub fn wait(&mut self, in_flight: InFlight, lost: Violation) -> Result<Wait, Violation> {
+        let Some(running) =
+            self.running.as_ref().filter(|running| running.number == in_flight.number)
         else {
             return Ok(Wait::Again);
         };
@@ -167,7 +168,7 @@ impl Unit {
         let polled = worker.conversation.poll(start + SLICE);
         self.waited += start.elapsed();
         match polled {
-            Ok(None) if !is_late => Ok(Wait::GoesOn(flight)),
+            Ok(None) if !is_late => Ok(Wait::GoesOn(in_flight)),
             Ok(Some(answer)) => {
                 self.running = None;
                 let data = self.data.get_mut(..answer.length);
@@ -200,7 +201,7 @@ impl Unit {
         // Plaintext of a guest may be there.
         self.data.fill(0);
         if let Some(Numbered { number, .. }) = worker {
-            self.desk.lose(number);
+            self.mailbox.lose(number);
         }
     }
 }

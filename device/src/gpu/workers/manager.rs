@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The thread that manages workers: it starts them, has kernels compiled and loaded, and buries them.
+//! The thread that manages workers: it starts them, has kernels compiled and loaded, and reaps them.
 //!
 //! Only this thread starts workers: they end with the thread that started them. It waits for all of them at once, each
 //! with a deadline, so a slow compiler delays nobody but its guest.
@@ -11,25 +11,25 @@
 
 mod compiling;
 mod executing;
-mod graves;
 mod groups;
 mod pace;
 mod places;
+mod reaper;
 mod spent;
 mod starting;
 
 use super::config::WorkersConfig;
-use super::desk::{Desk, Order, Request};
-use super::held::Held;
 use super::kernels::module::Module;
+use super::mailboxes::{Mailboxes, Order, Request};
 use super::roster::{Listed, Roster, Task};
+use super::tenant_worker::TenantWorker;
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_worker::owner::{Event, Options, Role, Worker, WorkerError};
 use compiling::Compiling;
 use executing::Executing;
-use graves::Graves;
 use groups::Groups;
 use pace::Pace;
+use reaper::Reaper;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spent::Begun;
@@ -71,7 +71,7 @@ impl Process {
     fn listed(&self) -> Listed {
         let worker = match &self.worker {
             Body::Free(worker) => worker,
-            Body::Held(held) => &held.worker,
+            Body::TenantWorker(held) => &held.worker,
         };
         let (state, guest, request) = match &self.duty {
             Duty::Spare => ("spare", None, None),
@@ -100,21 +100,21 @@ enum Body {
     /// Without a tenant.
     Free(Box<Worker>),
     /// Of a tenant.
-    Held(Box<Held>),
+    TenantWorker(Box<TenantWorker>),
 }
 
 impl Body {
     fn worker(&mut self) -> &mut Worker {
         match self {
             Self::Free(worker) => worker,
-            Self::Held(held) => &mut held.worker,
+            Self::TenantWorker(held) => &mut held.worker,
         }
     }
 
     fn into_worker(self) -> Worker {
         match self {
             Self::Free(worker) => *worker,
-            Self::Held(held) => held.worker,
+            Self::TenantWorker(held) => held.worker,
         }
     }
 }
@@ -131,7 +131,7 @@ enum Duty {
 
 /// What a worker compiles aside.
 struct Job {
-    compile: super::desk::Compile,
+    compile: super::mailboxes::Compile,
     /// The kernel's content.
     module: Arc<Module>,
 }
@@ -152,31 +152,31 @@ enum End {
 
 /// The manager's state.
 pub struct Manager {
-    desk: Arc<Desk>,
+    mailboxes: Arc<Mailboxes>,
     config: WorkersConfig,
     processes: Vec<Process>,
     starting: BTreeMap<Role, Starting>,
     pace: Pace,
     compiling: Compiling,
     executing: Executing,
-    graves: Graves,
+    reaper: Reaper,
     /// After what has processes: it removes the groups.
     groups: Groups,
 }
 
 impl Manager {
     /// A manager without workers.
-    pub fn new(desk: Arc<Desk>, config: WorkersConfig) -> Self {
+    pub fn new(mailboxes: Arc<Mailboxes>, config: WorkersConfig) -> Self {
         Self {
             pace: Pace::new(&config),
             groups: Groups::new(&config),
-            desk,
+            mailboxes,
             config,
             processes: Vec::new(),
             starting: BTreeMap::new(),
             compiling: Compiling::default(),
             executing: Executing::default(),
-            graves: Graves::default(),
+            reaper: Reaper::default(),
         }
     }
 
@@ -187,13 +187,13 @@ impl Manager {
             self.serve_requests();
             self.serve_compiles();
             self.keep_a_spare();
-            self.desk.roster.store(Arc::new(self.roster()));
-            self.desk.groups.store(Arc::new(self.groups.seen()));
-            let alarm = self.desk.ring_alarms();
+            self.mailboxes.roster.store(Arc::new(self.roster()));
+            self.mailboxes.groups.store(Arc::new(self.groups.seen()));
+            let alarm = self.mailboxes.ring_alarms();
             let deadline = self.deadline(alarm);
             let readable = self.wait(deadline);
-            self.desk.acknowledge();
-            while let Some(order) = self.desk.take_order() {
+            self.mailboxes.acknowledge();
+            while let Some(order) = self.mailboxes.take_order() {
                 if !self.take(order) {
                     return;
                 }
@@ -203,7 +203,7 @@ impl Manager {
                 self.listen(index);
             }
             self.end_the_late();
-            self.graves.fill(&self.desk);
+            self.reaper.reap(&self.mailboxes);
         }
     }
 
@@ -224,16 +224,16 @@ impl Manager {
     fn wait(&self, deadline: Option<Instant>) -> Vec<usize> {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        let order = self.desk.fd();
+        let order = self.mailboxes.fd();
         let mut polled = vec![PollFd::from_borrowed_fd(order, PollFlags::IN)];
         for process in &self.processes {
             let worker = match &process.worker {
                 Body::Free(worker) => worker,
-                Body::Held(held) => &held.worker,
+                Body::TenantWorker(held) => &held.worker,
             };
             polled.push(PollFd::from_borrowed_fd(worker.socket(), PollFlags::IN));
         }
-        polled.extend(self.graves.fds());
+        polled.extend(self.reaper.fds());
         match poll(&mut polled, left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => tracing::error!(%error, "the manager of workers cannot wait"),
@@ -275,7 +275,7 @@ impl Manager {
     /// All workers, for tools.
     fn roster(&self) -> Roster {
         let own = self.processes.iter().map(Process::listed);
-        own.chain(self.executing.listed()).chain(self.graves.listed()).collect()
+        own.chain(self.executing.listed()).chain(self.reaper.listed()).collect()
     }
 
     /// Starts a spare worker for kernels, if there is none: a driver takes long to start.
@@ -294,7 +294,7 @@ impl Manager {
         };
         let options = Options {
             role,
-            window: self.desk.window.clone(),
+            window: self.mailboxes.window.clone(),
             memory: config.memory,
             device: config.device,
             threads: config.threads,
@@ -324,13 +324,13 @@ impl Manager {
         match order {
             Order::Compile(compile) => self.compiling.push(compile),
             Order::Prepare(request) => self.executing.ask(request),
-            Order::Bury { engine, tenant, worker, grave } => {
+            Order::Reap { engine, tenant, worker, exit } => {
                 self.executing.gone(engine, tenant);
-                self.graves.dig(worker, tenant.role, Some((engine, grave)));
+                self.reaper.kill(worker, tenant.role, Some((engine, exit)));
             }
             Order::EndTenant(tenant) => {
                 self.compiling.forget(|compile| compile.space.tenant.id == tenant);
-                self.executing.end(&self.desk, tenant);
+                self.executing.end(&self.mailboxes, tenant);
             }
             Order::Resize(guest) => self.groups.resize(&guest),
             Order::EndGuest(guest) => {
@@ -453,7 +453,7 @@ impl Manager {
     fn end(&mut self, index: usize, end: End) {
         self.charge(index);
         let Process { worker, role, duty, .. } = self.processes.swap_remove(index);
-        self.graves.dig(worker.into_worker(), role, None);
+        self.reaper.kill(worker.into_worker(), role, None);
         if let End::NotStarted(why) = &end
             && self.starting.entry(role).or_default().failed(role, why)
         {

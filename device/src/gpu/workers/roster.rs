@@ -3,7 +3,7 @@
 //! The workers as tools see them. The manager writes down what each is for; everything else is read from where it is when
 //! a tool asks, so that engines do nothing for it.
 
-use super::held::LastUse;
+use super::tenant_worker::LastUse;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, WorkerDescription};
 use bellhop_worker::owner::Role;
 use std::fs;

@@ -3,7 +3,7 @@
 //! The manager's thread, and what every role's control plane needs of it.
 
 use super::config::WorkersConfig;
-use super::desk::{Desk, Order};
+use super::mailboxes::{Mailboxes, Order};
 use super::manager::Manager;
 use super::tenant::{Allowances, GuestWorkers};
 use crate::allowance::Rate;
@@ -19,7 +19,7 @@ use std::thread::{Builder, JoinHandle};
 /// All workers of an adapter. They and the thread that manages them end when this is dropped.
 #[derive(Debug)]
 pub struct Workers {
-    desk: Arc<Desk>,
+    mailboxes: Arc<Mailboxes>,
     /// No engine ever takes this lock.
     guests: Mutex<HashMap<GuestId, Arc<GuestWorkers>>>,
     /// By the paths of sockets, of which the daemon has few.
@@ -33,16 +33,16 @@ impl Workers {
     /// # Errors
     /// If the operating system has no file descriptors or threads.
     pub fn start(config: WorkersConfig, caps: KernelCaps, chip: Arc<Chip>) -> io::Result<Self> {
-        let desk = Arc::new(Desk::new(chip, caps)?);
-        let manager = Manager::new(Arc::clone(&desk), config);
+        let mailboxes = Arc::new(Mailboxes::new(chip, caps)?);
+        let manager = Manager::new(Arc::clone(&mailboxes), config);
         let manager = Builder::new().name("workers".into()).spawn(|| manager.run())?;
         let (guests, sockets) = (Mutex::default(), Mutex::default());
-        Ok(Self { desk, guests, sockets, manager: Some(manager) })
+        Ok(Self { mailboxes, guests, sockets, manager: Some(manager) })
     }
 
     /// Where engines and control plane meet the manager.
-    pub fn desk(&self) -> &Arc<Desk> {
-        &self.desk
+    pub fn mailboxes(&self) -> &Arc<Mailboxes> {
+        &self.mailboxes
     }
 
     /// What all workers of a guest share.
@@ -59,7 +59,7 @@ impl Workers {
         let known = lock(&self.guests).get(&partition.id()).map(Arc::clone);
         if let Some(guest) = known {
             guest.set_reach(partition.memory().bytes());
-            self.desk.order(Order::Resize(guest));
+            self.mailboxes.order(Order::Resize(guest));
         }
     }
 
@@ -80,7 +80,7 @@ impl Workers {
     /// A guest is detached, and its tenants have ended.
     pub fn end_guest(&self, guest: GuestId) {
         lock(&self.guests).remove(&guest);
-        self.desk.order(Order::EndGuest(guest));
+        self.mailboxes.order(Order::EndGuest(guest));
     }
 }
 
@@ -95,7 +95,7 @@ impl Drop for Workers {
         reason = "the end of the adapter: until the manager has killed its workers, 1 s each at most"
     )]
     fn drop(&mut self) {
-        self.desk.order(Order::Stop);
+        self.mailboxes.order(Order::Stop);
         if let Some(manager) = self.manager.take()
             && manager.join().is_err()
         {

@@ -5,7 +5,7 @@
 //! A session has a worker of its own, which its engine asks for at the first packet. The worker remembers the stream, so
 //! the session is lost with it.
 
-use super::desk::{Desk, Order};
+use super::mailboxes::{Mailboxes, Order};
 use super::tenant::{GuestWorkers, Tenant, TenantId};
 use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, VideoSessionNumber, VideoSettings};
 use bellhop_worker::messages::video::Session;
@@ -50,15 +50,15 @@ static NUMBERS: AtomicU32 = AtomicU32::new(1);
 /// The control plane's side of sessions.
 #[derive(Debug)]
 pub struct VideoSessions {
-    desk: Arc<Desk>,
+    mailboxes: Arc<Mailboxes>,
     /// Most sessions of all guests.
     most: usize,
 }
 
 impl VideoSessions {
     /// No sessions. There may be this many.
-    pub fn new(desk: Arc<Desk>, most: u32) -> Self {
-        Self { desk, most: most as usize }
+    pub fn new(mailboxes: Arc<Mailboxes>, most: u32) -> Self {
+        Self { mailboxes, most: most as usize }
     }
 
     /// Creates a session. `None` if there is no room for another.
@@ -68,7 +68,7 @@ impl VideoSessions {
         settings: VideoSettings,
         guest: Arc<GuestWorkers>,
     ) -> Option<VideoSessionNumber> {
-        let mut table = SessionTable::clone(&self.desk.sessions.load());
+        let mut table = SessionTable::clone(&self.mailboxes.sessions.load());
         if table.len() >= self.most {
             return None;
         }
@@ -79,7 +79,7 @@ impl VideoSessions {
         let tenant = Arc::new(Tenant::new(id, space, guest));
         let session = VideoSession { tenant, settings };
         table.insert((space, number), Arc::new(session));
-        self.desk.sessions.store(Arc::new(table));
+        self.mailboxes.sessions.store(Arc::new(table));
         Some(VideoSessionNumber(number))
     }
 
@@ -99,15 +99,15 @@ impl VideoSessions {
     }
 
     fn end(&self, which: impl Fn(AddressSpaceId, u32, &VideoSession) -> bool) -> usize {
-        let mut table = SessionTable::clone(&self.desk.sessions.load());
+        let mut table = SessionTable::clone(&self.mailboxes.sessions.load());
         let ended: Vec<_> =
             table.extract_if(|(space, number), session| which(*space, *number, session)).collect();
         if !ended.is_empty() {
-            self.desk.sessions.store(Arc::new(table));
+            self.mailboxes.sessions.store(Arc::new(table));
         }
         for (_, session) in &ended {
             session.tenant.end();
-            self.desk.order(Order::EndTenant(session.tenant.id));
+            self.mailboxes.order(Order::EndTenant(session.tenant.id));
         }
         ended.len()
     }

@@ -46,7 +46,7 @@ struct Agent {
 
 /// A guest's agent, if it has one.
 #[derive(Debug)]
-pub(crate) struct Agency {
+pub(crate) struct AgentRegistration {
     agent: Option<Agent>,
     /// By number.
     pending: BTreeMap<u64, Pending>,
@@ -56,7 +56,7 @@ pub(crate) struct Agency {
     refused: u64,
 }
 
-impl Default for Agency {
+impl Default for AgentRegistration {
     fn default() -> Self {
         Self {
             agent: None,
@@ -69,7 +69,7 @@ impl Default for Agency {
     }
 }
 
-impl Agency {
+impl AgentRegistration {
     /// Makes a process the agent.
     pub(crate) fn register(
         &mut self,
@@ -210,8 +210,8 @@ mod tests {
         Asker::Program(Promise::numbered(number))
     }
 
-    fn registered() -> Agency {
-        let mut agency = Agency::default();
+    fn registered() -> AgentRegistration {
+        let mut agency = AgentRegistration::default();
         agency.register(7, AGENT_VERSION, ALL_WISHES).unwrap();
         agency
     }

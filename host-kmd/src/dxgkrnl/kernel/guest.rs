@@ -3,7 +3,7 @@
 //! One guest: the state that each subsystem keeps for it.
 
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
-use crate::dxgkrnl::agent::state::Agency;
+use crate::dxgkrnl::agent::state::AgentRegistration;
 use crate::dxgkrnl::display::state::Display;
 use crate::dxgkrnl::fence::features::NativeFences;
 use crate::dxgkrnl::fence::log::FenceLogs;
@@ -83,7 +83,7 @@ pub(crate) struct Guest {
     /// Whether the host's operator has suspended it.
     pub(crate) is_suspended: bool,
     /// Its agent, and what that is asked for.
-    pub(crate) agency: Agency,
+    pub(crate) agency: AgentRegistration,
     /// Whether it has its GPU.
     pub(crate) presence: Presence,
     /// What the host's operator has changed of it.
@@ -134,7 +134,7 @@ impl Guest {
             notifies: 0,
             hangs: Hangs::default(),
             is_suspended: false,
-            agency: Agency::default(),
+            agency: AgentRegistration::default(),
             presence: Presence::default(),
             changes: Changes::default(),
         }

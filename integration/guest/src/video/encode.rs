@@ -6,7 +6,7 @@ use super::report::{Frame, Report};
 use super::{ivf, y4m};
 use anyhow::{Context as _, ensure};
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::video::{EncoderRate, EncoderSettings, Picture, Unit, VideoEncoder};
+use bellhop_guest_umd::video::{EncoderRate, EncoderSettings, Picture, TemporalUnit, VideoEncoder};
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
 use std::fs;
 use std::path::PathBuf;
@@ -55,9 +55,9 @@ pub fn encode(
     let mut encoder = VideoEncoder::new(&adapter, &device, settings)?;
     let mut frames = Vec::new();
     let mut file = ivf::header(in_file, pictures.len() as u32);
-    let mut take = |unit: Unit, start: Instant| {
+    let mut take = |unit: TemporalUnit, start: Instant| {
         let nanoseconds = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let Unit { data, time, is_key } = unit;
+        let TemporalUnit { data, time, is_key } = unit;
         let (bytes, is_key) = (data.len() as u64, Some(is_key));
         frames.push(Frame { time, bytes, nanoseconds, is_key });
         ivf::append(&mut file, ivf::Frame { time, data: &data });

@@ -5,8 +5,8 @@
 use super::*;
 use crate::gpu::GpuConfig;
 use crate::gpu::engine::hints::Hints;
-use crate::gpu::engine::looks;
 use crate::gpu::engine::scans::PERIOD_OF_A_DOORBELL;
+use crate::gpu::engine::visits;
 use crate::gpu::engine::watches::{Watch, Watches};
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
@@ -170,7 +170,7 @@ fn a_ticket_has_an_engine_look_at_no_queue() {
     let flushes = rig.queue.partition.flushes();
     rig.queue.partition.flush();
     let ticket = rig.chip.quiesce();
-    assert_eq!(looks::during(|| rig.attend()), 0, "it went through its queues");
+    assert_eq!(visits::during(|| rig.attend()), 0, "it went through its queues");
     assert!(rig.chip.quiesced() >= ticket);
     let entry = rig.engine.run_list.get(0).unwrap();
     assert_eq!(entry.view.flushes(), flushes);
@@ -220,9 +220,9 @@ fn looks_of_a_destroy(others: u32, at: fn(u32) -> WatchedAt) -> u64 {
     let port = &rig.chip.engines[0];
     port.change_watch(&doomed, None);
     port.kick(&doomed);
-    let looks = looks::during(|| rig.attend());
+    let looks = visits::during(|| rig.attend());
     assert_eq!(rig.engine.doorbells.count() as u32, others);
-    assert_eq!(rig.engine.run_list.index_of(&doomed), None);
+    assert_eq!(rig.engine.run_list.enlist(&doomed), None);
     // All others are still in line.
     let turns = std::iter::repeat_with(|| rig.engine.give_a_turn(&rig.chip.engines[0]));
     assert_eq!(turns.take_while(|gave| *gave).count() as u32, others);
@@ -264,7 +264,7 @@ fn the_next_guest_of_a_socket_makes_up_for_the_time_for_which_an_engine_stood_fo
     queues.iter().for_each(|queue| rig.occupy(queue, 0, WatchedAt::OwnPage));
     rig.attend();
     let list = &mut rig.engine.run_list;
-    let [first, second] = queues.each_ref().map(|queue| list.index_of(queue).unwrap());
+    let [first, second] = queues.each_ref().map(|queue| list.enlist(queue).unwrap());
     let mut turn = || {
         let (Pick { queue, .. }, _) = list.next().unwrap();
         list.end_turn(queue, Turn::Runnable, Some(Duration::from_secs(600)));
@@ -296,7 +296,7 @@ fn an_engine_of_which_a_waiting_queue_is_lost_gives_up_its_power() {
     rig.queue.membership.destroy();
     rig.chip.engines[0].kick(&rig.queue);
     rig.attend();
-    assert_eq!(rig.engine.run_list.index_of(&rig.queue), None);
+    assert_eq!(rig.engine.run_list.enlist(&rig.queue), None);
 }
 
 /// The control plane has changed the queue that takes over before the one that had the doorbell, and changes it again.

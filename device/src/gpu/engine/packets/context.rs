@@ -68,7 +68,7 @@ pub struct Context<'a> {
     /// The processes that execute kernels, if the engine has any.
     pub workers: Option<&'a mut Workers>,
     /// The way to the worker with the keys, if the engine is a security node's.
-    pub security: Option<&'a mut security::unit::Unit>,
+    pub security: Option<&'a mut security::unit::SecurityUnit>,
 }
 
 /// What is known of the time of a turn.

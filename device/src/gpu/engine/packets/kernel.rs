@@ -4,7 +4,7 @@
 
 use super::context::Context;
 use super::progress::Progress;
-use crate::gpu::engine::workers::{Batch, Flight, Item, Start, Wait};
+use crate::gpu::engine::workers::{Batch, InFlight, Item, Start, Wait};
 use crate::gpu::memory::violation::{Violation, aligned};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::KernelCaps;
@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 #[derive(Debug)]
 pub struct KernelBatch {
     batch: Batch,
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
 }
 
 impl KernelBatch {
@@ -28,7 +28,7 @@ impl KernelBatch {
     pub fn new(context: &mut Context<'_>, packet: &DispatchKernel) -> Result<Self, Violation> {
         let mut batch = Self {
             batch: context.workers.as_mut().map(|w| w.batch()).unwrap_or_default(),
-            flight: None,
+            in_flight: None,
         };
         batch.add(context, packet)?;
         Ok(batch)
@@ -107,21 +107,21 @@ impl KernelBatch {
         if self.batch.is_empty() {
             return Ok(Progress::Finished);
         }
-        let flight = match self.flight.take() {
-            Some(flight) => flight,
+        let in_flight = match self.in_flight.take() {
+            Some(in_flight) => in_flight,
             None => match workers.begin(context.queue, &context.mmu, &self.batch)? {
-                Start::Begun(flight) => flight,
+                Start::Begun(in_flight) => in_flight,
                 Start::Waits => return Ok(Progress::Waits),
             },
         };
         let is_alone = context.others.is_some();
-        match workers.wait(flight, &context.mmu, &self.batch, is_alone)? {
+        match workers.wait(in_flight, &context.mmu, &self.batch, is_alone)? {
             Wait::Done(()) => {
                 workers.keep(std::mem::take(&mut self.batch));
                 Ok(Progress::Finished)
             }
-            Wait::GoesOn(flight) => {
-                self.flight = Some(flight);
+            Wait::GoesOn(in_flight) => {
+                self.in_flight = Some(in_flight);
                 Ok(Progress::TurnIsOver)
             }
         }

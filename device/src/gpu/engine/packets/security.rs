@@ -9,7 +9,7 @@ use super::context::Context;
 use super::progress::Progress;
 use crate::gpu::memory::mmu::{Access, check_range, protected};
 use crate::gpu::memory::violation::{Violation, aligned};
-use crate::gpu::security::unit::{Flight, MAX_DATA, OwnJob, Start, Wait, lost};
+use crate::gpu::security::unit::{InFlight, MAX_DATA, OwnJob, Start, Wait, lost};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -32,7 +32,7 @@ enum Task {
 #[derive(Debug)]
 pub struct Securing {
     task: Task,
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
     /// Whether the plaintext that is being opened goes to protected memory only.
     is_protected: bool,
 }
@@ -73,7 +73,7 @@ impl Securing {
     }
 
     fn new(task: Task) -> Self {
-        Self { task, flight: None, is_protected: false }
+        Self { task, in_flight: None, is_protected: false }
     }
 
     /// See `Operation::step`. If the worker has not answered at the end of a slice of time, the turn is over.
@@ -82,20 +82,20 @@ impl Securing {
     /// A fault of memory, or `SECURITY_LOST`.
     pub fn step(&mut self, context: &mut Context<'_>) -> Result<Progress, Violation> {
         let lost = lost(self.opcode());
-        let flight = match self.flight.take() {
-            Some(flight) => flight,
+        let in_flight = match self.in_flight.take() {
+            Some(in_flight) => in_flight,
             None => match self.begin(context, lost)? {
-                Some(Start::Begun(flight)) => flight,
+                Some(Start::Begun(in_flight)) => in_flight,
                 Some(Start::Busy) => return Ok(Progress::TurnIsOver),
                 Some(Start::Waits) => return Ok(Progress::Waits),
                 None => return Ok(Progress::Finished),
             },
         };
         let Some(unit) = context.security.as_deref_mut() else { return Err(lost) };
-        match unit.wait(flight, lost)? {
+        match unit.wait(in_flight, lost)? {
             Wait::Again => Ok(Progress::TurnIsOver),
-            Wait::GoesOn(flight) => {
-                self.flight = Some(flight);
+            Wait::GoesOn(in_flight) => {
+                self.in_flight = Some(in_flight);
                 Ok(Progress::TurnIsOver)
             }
             Wait::Done(answer) => {

@@ -5,7 +5,7 @@
 
 use super::context::Context;
 use super::progress::Progress;
-use crate::gpu::engine::workers::{Flight, Lost, Start, Task, Wait};
+use crate::gpu::engine::workers::{InFlight, Lost, Start, Task, Wait};
 use crate::gpu::memory::mmu::Access;
 use crate::gpu::memory::violation::{Violation, aligned};
 use crate::gpu::workers::video::VideoSession;
@@ -28,7 +28,7 @@ pub struct VideoWork {
     task: VideoTask,
     ranges: Ranges,
     status: u64,
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
 }
 
 impl VideoWork {
@@ -77,7 +77,7 @@ impl VideoWork {
             time: packet.time,
         };
         context.time_turn();
-        Ok(Self { session, task, ranges, status: packet.status, flight: None })
+        Ok(Self { session, task, ranges, status: packet.status, in_flight: None })
     }
 
     /// See `Operation::step`. If the worker has not answered at the end of a slice of time, the turn is over.
@@ -104,23 +104,23 @@ impl VideoWork {
             return Ok(None);
         }
         let Some(workers) = context.workers.as_deref_mut() else { return Ok(None) };
-        let flight = match self.flight.take() {
-            Some(flight) => flight,
+        let in_flight = match self.in_flight.take() {
+            Some(in_flight) => in_flight,
             None => {
                 let (ranges, count) = &self.ranges;
                 let ranges = ranges.get(..*count).unwrap_or_default();
                 let task = Task { bytes: self.task.as_bytes(), ranges };
                 let tenant = &self.session.tenant;
                 match workers.begin_task(tenant, context.queue, &context.mmu, task)? {
-                    Start::Begun(flight) => flight,
+                    Start::Begun(in_flight) => in_flight,
                     Start::Waits => return Ok(Some(Progress::Waits)),
                 }
             }
         };
         let (tenant, is_alone) = (self.session.tenant.id, context.others.is_some());
-        match workers.wait_for_task(flight, tenant, &context.mmu, is_alone) {
-            Ok(Wait::GoesOn(flight)) => {
-                self.flight = Some(flight);
+        match workers.wait_for_task(in_flight, tenant, &context.mmu, is_alone) {
+            Ok(Wait::GoesOn(in_flight)) => {
+                self.in_flight = Some(in_flight);
                 Ok(Some(Progress::TurnIsOver))
             }
             Ok(Wait::Done(answer)) => {

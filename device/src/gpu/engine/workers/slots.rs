@@ -2,10 +2,10 @@
 
 //! Which tenants have a worker on an engine, and which wait for one.
 
-use super::own::Own;
-use crate::gpu::workers::desk::Failure;
-use crate::gpu::workers::held::Held;
+use super::engine_worker::EngineWorker;
+use crate::gpu::workers::mailboxes::Failure;
 use crate::gpu::workers::tenant::{Tenant, TenantId};
+use crate::gpu::workers::tenant_worker::TenantWorker;
 use bellhop_host_kmd::hardware::HwQueueId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ enum Slot {
     /// The manager has none, for this reason. The queue that it was asked for is told.
     Failed(Arc<Tenant>, HwQueueId, Failure),
     /// It is here.
-    Here(Box<Own>),
+    Here(Box<EngineWorker>),
 }
 
 /// Whether a tenant has a worker for a queue.
@@ -63,8 +63,8 @@ impl Slots {
     }
 
     /// The manager has prepared a worker.
-    pub(super) fn arrive(&mut self, held: Box<Held>) {
-        self.0.insert(held.tenant.id, Slot::Here(Box::new(Own::new(held))));
+    pub(super) fn arrive(&mut self, held: Box<TenantWorker>) {
+        self.0.insert(held.tenant.id, Slot::Here(Box::new(EngineWorker::new(held))));
     }
 
     /// The manager has no worker for a tenant.
@@ -85,7 +85,7 @@ impl Slots {
     }
 
     /// A tenant's worker, if it is here.
-    pub(super) fn get(&self, tenant: TenantId) -> Option<&Own> {
+    pub(super) fn get(&self, tenant: TenantId) -> Option<&EngineWorker> {
         match self.0.get(&tenant) {
             Some(Slot::Here(own)) => Some(own),
             _ => None,
@@ -93,7 +93,7 @@ impl Slots {
     }
 
     /// A tenant's worker, if it is here.
-    pub(super) fn get_mut(&mut self, tenant: TenantId) -> Option<&mut Own> {
+    pub(super) fn get_mut(&mut self, tenant: TenantId) -> Option<&mut EngineWorker> {
         match self.0.get_mut(&tenant) {
             Some(Slot::Here(own)) => Some(own),
             _ => None,
@@ -101,7 +101,7 @@ impl Slots {
     }
 
     /// Takes a tenant's worker out, if it is here.
-    pub(super) fn take(&mut self, tenant: TenantId) -> Option<Box<Own>> {
+    pub(super) fn take(&mut self, tenant: TenantId) -> Option<Box<EngineWorker>> {
         match self.0.remove(&tenant)? {
             Slot::Here(own) => Some(own),
             other => {
@@ -112,7 +112,7 @@ impl Slots {
     }
 
     /// The workers that are here.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (TenantId, &Own)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TenantId, &EngineWorker)> {
         self.0.iter().filter_map(|(tenant, slot)| match slot {
             Slot::Here(own) => Some((*tenant, &**own)),
             _ => None,
@@ -120,7 +120,7 @@ impl Slots {
     }
 
     /// The workers that are here.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (TenantId, &mut Own)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (TenantId, &mut EngineWorker)> {
         self.0.iter_mut().filter_map(|(tenant, slot)| match slot {
             Slot::Here(own) => Some((*tenant, &mut **own)),
             _ => None,

@@ -3,11 +3,11 @@
 //! What an engine says to one of its workers in a turn, and hears from it.
 
 use super::batch::Batch;
-use super::own::{Lost, Own};
+use super::engine_worker::{EngineWorker, Lost};
 use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
-use crate::gpu::workers::desk::Desk;
+use crate::gpu::workers::mailboxes::Mailboxes;
 use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::{Event, WorkerError};
@@ -40,14 +40,14 @@ pub(super) enum Answer {
 /// Prepares a worker for a queue's work: it runs, and has nothing mapped that the guest flushed. Returns false if it has yet
 /// to forget that.
 fn ready(
-    own: &mut Own,
-    desk: &Desk,
+    own: &mut EngineWorker,
+    mailboxes: &Mailboxes,
     queue: &HwQueue,
     mmu: &Mmu<'_>,
     passed: Ticket,
 ) -> Result<bool, WorkerError> {
     own.resume()?;
-    own.catch_up(&queue.partition, mmu.flushes(), &desk.window, passed)?;
+    own.catch_up(&queue.partition, mmu.flushes(), &mailboxes.window, passed)?;
     if own.owes_since().is_some() {
         own.look(Instant::now() + LOOK)?;
     }
@@ -56,19 +56,19 @@ fn ready(
 
 /// Sends a batch to an idle worker. Returns false if the worker has yet to forget memory.
 pub(super) fn send_batch(
-    own: &mut Own,
-    desk: &Desk,
+    own: &mut EngineWorker,
+    mailboxes: &Mailboxes,
     queue: &HwQueue,
     mmu: &Mmu<'_>,
     (batch, passed): (&Batch, Ticket),
 ) -> Result<bool, Lost> {
-    if !ready(own, desk, queue, mmu, passed)? {
+    if !ready(own, mailboxes, queue, mmu, passed)? {
         return Ok(false);
     }
     if own.held.worker.needs_memory_first() {
         for range in batch.descriptors() {
             // A read-only page is mapped as such, and the device's store to it fails.
-            own.map(*range, mmu, &desk.window)?;
+            own.map(*range, mmu, &mailboxes.window)?;
         }
     }
     own.held.worker.dispatch(&batch.to_dispatch())?;
@@ -77,17 +77,17 @@ pub(super) fn send_batch(
 
 /// Sends a task to an idle worker. Returns false if the worker has yet to forget memory.
 pub(super) fn send_task(
-    own: &mut Own,
-    desk: &Desk,
+    own: &mut EngineWorker,
+    mailboxes: &Mailboxes,
     queue: &HwQueue,
     mmu: &Mmu<'_>,
     (task, passed): (Task<'_>, Ticket),
 ) -> Result<bool, Lost> {
-    if !ready(own, desk, queue, mmu, passed)? {
+    if !ready(own, mailboxes, queue, mmu, passed)? {
         return Ok(false);
     }
     for (address, length, access) in task.ranges {
-        look_up([*address, *length], *access, mmu, &desk.window)?;
+        look_up([*address, *length], *access, mmu, &mailboxes.window)?;
     }
     own.held.worker.task(task.bytes)?;
     Ok(true)
@@ -112,9 +112,9 @@ fn look_up(
 
 /// Serves a worker for a slice of time. Returns its answer, if it has one.
 pub(super) fn serve(
-    own: &mut Own,
+    own: &mut EngineWorker,
     mmu: &Mmu<'_>,
-    desk: &Desk,
+    mailboxes: &Mailboxes,
     (slice, passed): (Duration, Ticket),
 ) -> Result<Option<Answer>, Lost> {
     let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
@@ -127,8 +127,8 @@ pub(super) fn serve(
             Event::Done => return Ok(Some(Answer::Batch)),
             Event::Answer(answer) => return Ok(Some(Answer::Task(answer))),
             Event::Fault(fault) => {
-                own.catch_up(&partition, mmu.flushes(), &desk.window, passed)?;
-                own.answer(fault, mmu, &desk.window)?;
+                own.catch_up(&partition, mmu.flushes(), &mailboxes.window, passed)?;
+                own.answer(fault, mmu, &mailboxes.window)?;
             }
             Event::NotDone(index, why) => {
                 tracing::debug!(index, why, "a kernel did not run");

@@ -7,7 +7,7 @@ use super::source::Source;
 use super::table::KernelSpace;
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::partition::Partition;
-use crate::gpu::workers::desk::{Compile, Desk, Order, Outcome};
+use crate::gpu::workers::mailboxes::{Compile, Mailboxes, Order, Outcome};
 use crate::gpu::workers::tenant::GuestWorkers;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal,
@@ -27,7 +27,7 @@ struct Owner {
 /// All kernels.
 #[derive(Debug)]
 pub struct Kernels {
-    desk: Arc<Desk>,
+    mailboxes: Arc<Mailboxes>,
     most: usize,
     /// No engine ever takes this lock.
     owners: Mutex<HashMap<GuestId, Owner>>,
@@ -35,8 +35,8 @@ pub struct Kernels {
 
 impl Kernels {
     /// No kernels. A guest may have this many.
-    pub fn new(desk: Arc<Desk>, kernels_per_guest: u32) -> Self {
-        Self { desk, most: kernels_per_guest as usize, owners: Mutex::default() }
+    pub fn new(mailboxes: Arc<Mailboxes>, kernels_per_guest: u32) -> Self {
+        Self { mailboxes, most: kernels_per_guest as usize, owners: Mutex::default() }
     }
 
     #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
@@ -75,21 +75,21 @@ impl Kernels {
             None => {
                 let new = Arc::new(KernelSpace::new(space.id(), Arc::clone(&owner.guest)));
                 owner.spaces.push(Arc::clone(&new));
-                let mut spaces = HashMap::clone(&self.desk.spaces.load());
+                let mut spaces = HashMap::clone(&self.mailboxes.spaces.load());
                 spaces.insert(new.id(), Arc::clone(&new));
-                self.desk.spaces.store(Arc::new(spaces));
+                self.mailboxes.spaces.store(Arc::new(spaces));
                 new
             }
         };
         // Whether it was compiled before, the manager finds out: to look at that much takes long.
         space.add(number, Kernel::new(source));
-        self.desk.order(Order::Compile(Compile { space, number }));
+        self.mailboxes.order(Order::Compile(Compile { space, number }));
         Ok(KernelNumber(number))
     }
 
     /// Destroys a kernel. Returns false if there is no such kernel.
     pub fn destroy(&self, space: AddressSpaceId, kernel: KernelNumber) -> bool {
-        self.desk.space(space).is_some_and(|space| space.remove(kernel.0))
+        self.mailboxes.space(space).is_some_and(|space| space.remove(kernel.0))
     }
 
     /// Destroys the kernels of an address space. Its workers end soon, and before any engine passes a later ticket.
@@ -108,7 +108,7 @@ impl Kernels {
     }
 
     fn forget(&self, which: impl Fn(&KernelSpace) -> bool) {
-        let known = self.desk.spaces.load_full();
+        let known = self.mailboxes.spaces.load_full();
         let (ended, left): (Vec<_>, HashMap<_, _>) = {
             let (ended, left): (Vec<_>, Vec<_>) = known.iter().partition(|(_, space)| which(space));
             let copy = |(id, space): (&AddressSpaceId, &Arc<KernelSpace>)| (*id, Arc::clone(space));
@@ -117,19 +117,19 @@ impl Kernels {
         if ended.is_empty() {
             return;
         }
-        self.desk.spaces.store(Arc::new(left));
+        self.mailboxes.spaces.store(Arc::new(left));
         for (_, space) in ended {
             space.tenant.end();
-            self.desk.order(Order::EndTenant(space.tenant.id));
+            self.mailboxes.order(Order::EndTenant(space.tenant.id));
         }
     }
 
     /// The interrupts for what the compiler said since the last call. Forgets what it refused.
     pub fn take_interrupts(&self) -> Vec<Interrupt> {
-        let told = std::iter::from_fn(|| self.desk.take_outcome());
+        let told = std::iter::from_fn(|| self.mailboxes.take_outcome());
         told.filter_map(|Outcome { space: id, number, outcome }| {
             // The process may have destroyed the kernel meanwhile.
-            let space = self.desk.space(id).filter(|space| space.contains(number))?;
+            let space = self.mailboxes.space(id).filter(|space| space.contains(number))?;
             if matches!(outcome, KernelOutcome::Failed(..)) {
                 space.remove(number);
             }

@@ -4,8 +4,8 @@
 
 use super::spent::Begun;
 use super::{Duty, End, Job, Manager};
-use crate::gpu::workers::desk::{Compile, Outcome};
 use crate::gpu::workers::kernels::remembered::Remembered;
+use crate::gpu::workers::mailboxes::{Compile, Outcome};
 use bellhop_host_kmd::hardware::{GuestId, KernelOutcome};
 use bellhop_protocol::control::kernel::KernelResult;
 use bellhop_worker::owner::Role;
@@ -85,7 +85,7 @@ impl Manager {
         }
         // Another kernel of the same content was compiled before.
         if let Some(outcome) = module.outcome() {
-            self.desk.tell(Outcome { space: space.id(), number: *number, outcome });
+            self.mailboxes.tell(Outcome { space: space.id(), number: *number, outcome });
             return None;
         }
         let mut compilers = 0;
@@ -169,7 +169,7 @@ impl Manager {
         let _ = process.worker.worker().unload(module.number);
         module.decide(verdict);
         if let Some(outcome) = module.outcome() {
-            self.desk.tell(Outcome { space: space.id(), number, outcome });
+            self.mailboxes.tell(Outcome { space: space.id(), number, outcome });
         }
     }
 
@@ -186,7 +186,7 @@ impl Manager {
         };
         let (space, number) = (compile.space.id(), compile.number);
         tracing::debug!(guest = compile.space.tenant.guest.id.0, number, %why, "a kernel was not compiled");
-        self.desk.tell(Outcome { space, number, outcome: KernelOutcome::Failed(result, why) });
+        self.mailboxes.tell(Outcome { space, number, outcome: KernelOutcome::Failed(result, why) });
     }
 }
 

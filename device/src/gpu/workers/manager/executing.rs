@@ -5,10 +5,10 @@
 use super::places::{Limits, Place, Ruling, State};
 use super::spent::Begun;
 use super::{Body, Duty, End, Manager, Process};
-use crate::gpu::workers::desk::{Desk, Failure, Note, Request};
-use crate::gpu::workers::held::{Held, LastUse};
+use crate::gpu::workers::mailboxes::{Failure, Mailboxes, Note, Request};
 use crate::gpu::workers::roster::{Listed, Task};
 use crate::gpu::workers::tenant::{Tenant, TenantId};
+use crate::gpu::workers::tenant_worker::{LastUse, TenantWorker};
 use bellhop_host_kmd::hardware::GuestId;
 use bellhop_worker::owner::Role;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -80,10 +80,10 @@ impl Executing {
     }
 
     /// Recalls the workers of a destroyed tenant.
-    pub(super) fn end(&mut self, desk: &Desk, tenant: TenantId) {
+    pub(super) fn end(&mut self, mailboxes: &Mailboxes, tenant: TenantId) {
         self.evicted.retain(|(_, evicted)| *evicted != tenant);
         for grant in self.grants.iter_mut().filter(|grant| grant.tenant.id == tenant) {
-            grant.recall(desk, false);
+            grant.recall(mailboxes, false);
         }
     }
 
@@ -102,11 +102,11 @@ impl Executing {
 }
 
 impl Grant {
-    fn recall(&mut self, desk: &Desk, for_another: bool) {
+    fn recall(&mut self, mailboxes: &Mailboxes, for_another: bool) {
         if self.recalled.is_none() {
             self.recalled = Some(Instant::now());
             self.for_another = for_another;
-            desk.note(self.engine, Note::GiveUp(self.tenant.id));
+            mailboxes.note(self.engine, Note::GiveUp(self.tenant.id));
         }
     }
 
@@ -179,7 +179,7 @@ impl Manager {
                 return None;
             }
             if let Some(held) = request.held.take() {
-                self.graves.dig(held.worker, role, None);
+                self.reaper.kill(held.worker, role, None);
             }
             if !may_load || look.blocked.contains(&guest.id) {
                 return Some(request);
@@ -213,7 +213,7 @@ impl Manager {
                             && let Some(grant) = self.executing.grants.get_mut(grant)
                         {
                             let for_another = grant.tenant.guest.id != guest.id;
-                            grant.recall(&self.desk, for_another);
+                            grant.recall(&self.mailboxes, for_another);
                         }
                         return Some(request);
                     }
@@ -255,13 +255,13 @@ impl Manager {
         let held = request.held.take();
         if request.tenant.has_ended() {
             if let Some(held) = held {
-                self.graves.dig(held.worker, request.tenant.id.role, None);
+                self.reaper.kill(held.worker, request.tenant.id.role, None);
             }
             return self.not_prepared(&request, &End::Unneeded);
         }
         if let Some(held) = held {
             let (role, duty) = (request.tenant.id.role, Duty::Executor(request, 0));
-            let worker = Body::Held(held);
+            let worker = Body::TenantWorker(held);
             self.processes.push(Process { is_free, ..Process::new(worker, role, true, duty) });
             self.load_next(self.processes.len() - 1);
             return;
@@ -285,13 +285,15 @@ impl Manager {
     /// Loads the next module of a request that the worker does not have, or hands the worker to its engine. Returns
     /// false if the manager has the worker no longer.
     pub(super) fn load_next(&mut self, index: usize) -> bool {
-        let now = self.desk.chip.now();
+        let now = self.mailboxes.chip.now();
         let process = self.processes.swap_remove(index);
         let Process { worker, role, ready, is_free, duty, .. } = process;
         let Duty::Executor(request, mut next) = duty else { return false };
         let mut held = match worker {
-            Body::Held(held) => held,
-            Body::Free(worker) => Box::new(Held::new(*worker, Arc::clone(&request.tenant), now)),
+            Body::TenantWorker(held) => held,
+            Body::Free(worker) => {
+                Box::new(TenantWorker::new(*worker, Arc::clone(&request.tenant), now))
+            }
         };
         while request.modules.get(next).is_some_and(|module| held.has(module)) {
             next += 1;
@@ -302,7 +304,7 @@ impl Manager {
         };
         let begun = Begun::now(held.worker.id());
         let loads = held.load(module);
-        let (duty, worker) = (Duty::Executor(request, next), Body::Held(held));
+        let (duty, worker) = (Duty::Executor(request, next), Body::TenantWorker(held));
         let mut process = Process { is_free, ..Process::new(worker, role, ready, duty) };
         process.begin(begun, self.config.compile_timeout);
         self.processes.push(process);
@@ -320,7 +322,7 @@ impl Manager {
     pub(super) fn module_is_loaded(&mut self, index: usize) -> bool {
         self.charge(index);
         let Some(process) = self.processes.get_mut(index) else { return false };
-        if let (Duty::Executor(request, next), Body::Held(held)) =
+        if let (Duty::Executor(request, next), Body::TenantWorker(held)) =
             (&process.duty, &mut process.worker)
             && let Some(module) = request.modules.get(*next)
         {
@@ -329,10 +331,10 @@ impl Manager {
         self.load_next(index)
     }
 
-    fn hand_over(&mut self, request: &Request, held: Box<Held>) {
+    fn hand_over(&mut self, request: &Request, held: Box<TenantWorker>) {
         let Request { engine, tenant, .. } = request;
         if tenant.has_ended() {
-            self.graves.dig(held.worker, tenant.id.role, None);
+            self.reaper.kill(held.worker, tenant.id.role, None);
             return self.not_prepared(request, &End::Unneeded);
         }
         self.executing.grants.push(Grant {
@@ -344,7 +346,7 @@ impl Manager {
             recalled: None,
             for_another: false,
         });
-        self.desk.note(*engine, Note::Ready(held));
+        self.mailboxes.note(*engine, Note::Ready(held));
     }
 
     /// Tells an engine that it gets no worker.
@@ -357,6 +359,6 @@ impl Manager {
         };
         let guest = request.tenant.guest.id.0;
         tracing::debug!(guest, engine = request.engine, why, "an engine gets no worker");
-        self.desk.note(request.engine, Note::Failed(request.tenant.id, failure));
+        self.mailboxes.note(request.engine, Note::Failed(request.tenant.id, failure));
     }
 }

@@ -23,19 +23,19 @@ fn picture(number: u64) -> Vec<u8> {
 }
 
 /// A unit that came out.
-struct Unit {
+struct Encoded {
     status: VideoStatus,
     data: Vec<u8>,
 }
 
 impl Studio {
-    fn unit(&self, status: VideoStatus) -> Result<Unit, Mismatch> {
+    fn unit(&self, status: VideoStatus) -> Result<Encoded, Mismatch> {
         let data = self.bench.read(BITSTREAM as usize, status.bytes as usize)?;
-        Ok(Unit { status, data })
+        Ok(Encoded { status, data })
     }
 
     /// Encodes pictures, those of `keys` as key frames, and returns what came out.
-    fn encode(&mut self, count: u64, keys: &[u64]) -> Result<Vec<Unit>, Mismatch> {
+    fn encode(&mut self, count: u64, keys: &[u64]) -> Result<Vec<Encoded>, Mismatch> {
         let mut units = Vec::new();
         for number in 0..count {
             self.bench.write(PICTURE as usize, &picture(number))?;
@@ -84,7 +84,7 @@ pub(super) fn round_trip(scene: &Scene) -> Result<(), Mismatch> {
 
 pub(super) fn key_frames(scene: &Scene) -> Result<(), Mismatch> {
     let units = Studio::encoding(scene, VideoFormat::NV12)?.encode(6, &[4])?;
-    let is_key = |unit: &Unit| unit.status.flags & STATUS_KEY_FRAME != 0;
+    let is_key = |unit: &Encoded| unit.status.flags & STATUS_KEY_FRAME != 0;
     let keys: Vec<_> = units.iter().map(is_key).collect();
     require!(keys == [true, false, false, false, true, false], "key frames are {keys:?}");
     let mut decoder = Studio::decoding(scene, VideoFormat::NV12)?;

@@ -21,7 +21,7 @@ pub struct Numbered {
 }
 
 /// Where they meet.
-pub struct Desk {
+pub struct Mailbox {
     chip: Arc<Chip>,
     /// The chain's number of the node's engine.
     engine: u32,
@@ -38,13 +38,13 @@ pub struct Desk {
     pid: AtomicU32,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").finish_non_exhaustive()
+        f.debug_struct("Mailbox").finish_non_exhaustive()
     }
 }
 
-impl Desk {
+impl Mailbox {
     /// Nothing is handed over yet.
     ///
     /// # Errors

@@ -5,11 +5,11 @@
 //! Everything is handed over by a queue. The manager sleeps on an event, which each order signals; engines have their
 //! attention raised after each note; the control plane has the interrupt line raised after each outcome.
 
-use super::held::Held;
 use super::kernels::module::Module;
 use super::kernels::table::KernelSpace;
 use super::roster::Roster;
 use super::tenant::{GuestWorkers, Tenant, TenantId};
+use super::tenant_worker::TenantWorker;
 use super::video::{SessionTable, VideoSession};
 use crate::cgroup::Seen;
 use crate::gpu::shared::chip::{Chip, attention};
@@ -33,16 +33,16 @@ const NEVER: u64 = u64::MAX;
 
 /// Whether a killed worker is gone. The manager stores it before it raises the engine's attention, which hands it over.
 #[derive(Debug, Default)]
-pub struct Grave(AtomicBool);
+pub struct Exit(AtomicBool);
 
-impl Grave {
+impl Exit {
     /// Manager: no thread of the worker exists any more.
-    pub fn fill(&self) {
+    pub fn happen(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Engine: whether no thread of the worker exists any more.
-    pub fn is_filled(&self) -> bool {
+    pub fn has_happened(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -66,7 +66,7 @@ pub struct Request {
     /// The modules of kernels that it must have loaded; other roles have none.
     pub modules: Vec<Arc<Module>>,
     /// The worker that the engine has for the tenant, in which no memory is mapped.
-    pub held: Option<Box<Held>>,
+    pub held: Option<Box<TenantWorker>>,
 }
 
 /// What the manager is asked to do.
@@ -75,8 +75,8 @@ pub enum Order {
     Compile(Compile),
     /// Prepare a worker.
     Prepare(Request),
-    /// Bury a worker that an engine has killed.
-    Bury {
+    /// Reap a worker that an engine has killed.
+    Reap {
         /// The engine.
         engine: u32,
         /// Whose worker it was.
@@ -84,7 +84,7 @@ pub enum Order {
         /// The worker.
         worker: Worker,
         /// Where the engine looks for its end.
-        grave: Arc<Grave>,
+        exit: Arc<Exit>,
     },
     /// A tenant is destroyed.
     EndTenant(TenantId),
@@ -109,7 +109,7 @@ pub enum Failure {
 #[derive(Debug)]
 pub enum Note {
     /// The worker that it asked for.
-    Ready(Box<Held>),
+    Ready(Box<TenantWorker>),
     /// There is none for this tenant.
     Failed(TenantId, Failure),
     /// End the worker of this tenant, once it executes nothing: another one needs one, or the tenant is destroyed.
@@ -128,7 +128,7 @@ pub struct Outcome {
 }
 
 /// Where the control plane, the manager and engines meet.
-pub struct Desk {
+pub struct Mailboxes {
     /// The GPU.
     pub chip: Arc<Chip>,
     /// What kernels can be.
@@ -151,13 +151,13 @@ pub struct Desk {
     alarms: Box<[AtomicU64]>,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for Mailboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").finish_non_exhaustive()
+        f.debug_struct("Mailboxes").finish_non_exhaustive()
     }
 }
 
-impl Desk {
+impl Mailboxes {
     /// Nothing is handed over yet.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ impl Desk {
         }
     }
 
-    /// Makes an engine look at its notes, its workers and its graves.
+    /// Makes an engine look at its notes, its workers and their exits.
     pub fn call(&self, engine: u32) {
         if let Some(port) = self.chip.engines.get(engine as usize) {
             port.raise(attention::WORKERS);

@@ -6,7 +6,7 @@ use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
-use crate::gpu::workers::held::Held;
+use crate::gpu::workers::tenant_worker::TenantWorker;
 use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::event::FaultReason;
 use bellhop_worker::owner::{Event, Fault, Memory, WorkerError};
@@ -45,7 +45,7 @@ const LEAST_EXCESS: Duration = Duration::from_millis(1);
 
 /// Proof that a queue's packet waits for a worker. If it is dropped before the worker is done, the worker is killed.
 #[derive(Debug)]
-pub struct Flight {
+pub struct InFlight {
     /// Held for its count alone.
     _alive: Arc<()>,
 }
@@ -95,9 +95,9 @@ struct Use {
 
 /// A worker that an engine owns.
 #[derive(Debug)]
-pub struct Own {
+pub struct EngineWorker {
     /// The worker.
-    pub held: Box<Held>,
+    pub held: Box<TenantWorker>,
     /// The guest. Known while memory is mapped or something is executed.
     partition: Option<Arc<Partition>>,
     /// The guest's number of flushes when memory was mapped, if some is.
@@ -105,7 +105,7 @@ pub struct Own {
     mappings: u32,
     /// The queue whose packets it executes.
     pub queue: Option<Arc<HwQueue>>,
-    flight: Arc<()>,
+    in_flight: Arc<()>,
     /// When the batch that it executes was sent to it, or the last one was done.
     since: Instant,
     /// Whether it is to stop once it owes nothing.
@@ -121,16 +121,16 @@ pub struct Own {
     pub recalled: bool,
 }
 
-impl Own {
+impl EngineWorker {
     /// A worker in which nothing is mapped.
-    pub fn new(held: Box<Held>) -> Self {
+    pub fn new(held: Box<TenantWorker>) -> Self {
         Self {
             held,
             partition: None,
             mapped: None,
             mappings: 0,
             queue: None,
-            flight: Arc::new(()),
+            in_flight: Arc::new(()),
             since: Instant::now(),
             rests: false,
             told: Told::Run,
@@ -144,7 +144,7 @@ impl Own {
 
     /// Whether a packet waits for it.
     pub fn is_busy(&self) -> bool {
-        Arc::strong_count(&self.flight) > 1
+        Arc::strong_count(&self.in_flight) > 1
     }
 
     /// Whether the packet that it executed was dropped.
@@ -153,11 +153,11 @@ impl Own {
     }
 
     /// A queue's packet begins to wait for it.
-    pub fn take_off(&mut self, queue: &Arc<HwQueue>) -> Flight {
+    pub fn take_off(&mut self, queue: &Arc<HwQueue>) -> InFlight {
         self.queue = Some(Arc::clone(queue));
         self.held.last_use.begin();
         self.since = Instant::now();
-        Flight { _alive: Arc::clone(&self.flight) }
+        InFlight { _alive: Arc::clone(&self.in_flight) }
     }
 
     /// How long ago its batch was sent to it.
@@ -166,7 +166,7 @@ impl Own {
     }
 
     /// What its queue waited for is done. Returns when it is to rest.
-    pub fn land(&mut self) -> Instant {
+    pub fn complete(&mut self) -> Instant {
         self.queue = None;
         self.since = Instant::now();
         self.since + REST

@@ -2,22 +2,22 @@
 
 //! Killed workers, until no thread of them exists any more.
 
-use crate::gpu::workers::desk::{Desk, Grave};
+use crate::gpu::workers::mailboxes::{Exit, Mailboxes};
 use crate::gpu::workers::roster::{Listed, Task};
 use bellhop_worker::owner::{Role, Worker};
 use rustix::event::{PollFd, PollFlags};
 use std::sync::Arc;
 
 /// An engine, and where it looks for the end of its worker.
-type Mourner = (u32, Arc<Grave>);
+type Waiter = (u32, Arc<Exit>);
 
 /// Killed workers that may still exist.
 #[derive(Default)]
-pub(super) struct Graves(Vec<(Worker, Role, Option<Mourner>)>);
+pub(super) struct Reaper(Vec<(Worker, Role, Option<Waiter>)>);
 
-impl Graves {
-    /// Kills a worker. `engine` looks at its grave, if there is one.
-    pub(super) fn dig(&mut self, worker: Worker, role: Role, engine: Option<Mourner>) {
+impl Reaper {
+    /// Kills a worker. `engine` looks for its exit, if there is one.
+    pub(super) fn kill(&mut self, worker: Worker, role: Role, engine: Option<Waiter>) {
         worker.process().kill();
         self.0.push((worker, role, engine));
     }
@@ -25,13 +25,13 @@ impl Graves {
     /// What tools are told of them.
     pub(super) fn listed(&self) -> impl Iterator<Item = Listed> {
         let ending = Task::Does("ending");
-        self.0.iter().map(move |(worker, role, mourner)| Listed {
+        self.0.iter().map(move |(worker, role, waiter)| Listed {
             pid: worker.id(),
             task: ending.clone(),
             role: *role,
             guest: None,
             space: None,
-            engine: mourner.as_ref().map(|(engine, _)| *engine),
+            engine: waiter.as_ref().map(|(engine, _)| *engine),
         })
     }
 
@@ -43,14 +43,14 @@ impl Graves {
     }
 
     /// Buries workers that are gone, and tells their engines.
-    pub(super) fn fill(&mut self, desk: &Desk) {
+    pub(super) fn reap(&mut self, mailboxes: &Mailboxes) {
         self.0.retain(|(worker, _, engine)| {
             if !worker.process().has_ended() {
                 return true;
             }
-            if let Some((engine, grave)) = engine {
-                grave.fill();
-                desk.call(*engine);
+            if let Some((engine, exit)) = engine {
+                exit.happen();
+                mailboxes.call(*engine);
             }
             false
         });

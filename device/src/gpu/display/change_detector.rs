@@ -25,7 +25,7 @@ const REST: u64 = 400;
 
 /// When to look at a source, and what was seen there.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct ChangeDetector {
     /// The version of the picture that is looked at.
     version: u64,
     /// A hash of each row, when it was seen last; none before the first look at this picture.
@@ -49,7 +49,7 @@ pub struct Look {
     has_changed: bool,
 }
 
-impl Looks {
+impl ChangeDetector {
     /// The look that is due now at a source which shows this version of its picture.
     pub fn due(
         &mut self,
@@ -141,32 +141,32 @@ mod tests {
     }
 
     /// Looks when it is time to, and says what came of it.
-    fn look(looks: &mut Looks, memory: &AddressMap, now: &mut u64) -> bool {
-        *now = looks.next().max(*now);
-        let mut look = looks.due(0, picture(), *now).expect("it is time to look");
+    fn look(detector: &mut ChangeDetector, memory: &AddressMap, now: &mut u64) -> bool {
+        *now = detector.next().max(*now);
+        let mut look = detector.due(0, picture(), *now).expect("it is time to look");
         make(&mut look, memory);
-        looks.made(look, (*now, *now))
+        detector.made(look, (*now, *now))
     }
 
     /// Looks that have seen the picture.
-    fn settled(memory: &AddressMap, now: &mut u64) -> Looks {
-        let mut looks = Looks::default();
-        assert!(looks.due(0, picture(), *now).is_none());
-        assert!(look(&mut looks, memory, now), "nobody knows what was drawn before");
-        assert!(!look(&mut looks, memory, now));
-        looks
+    fn settled(memory: &AddressMap, now: &mut u64) -> ChangeDetector {
+        let mut detector = ChangeDetector::default();
+        assert!(detector.due(0, picture(), *now).is_none());
+        assert!(look(&mut detector, memory, now), "nobody knows what was drawn before");
+        assert!(!look(&mut detector, memory, now));
+        detector
     }
 
     #[test]
     fn a_change_of_any_row_is_seen_by_sixteen_looks() {
         let (memory, mut now) = (shared_map(), 0);
-        let mut looks = settled(&memory, &mut now);
+        let mut detector = settled(&memory, &mut now);
         for row in 0..HEIGHT {
             draw(&memory, row, 1 + row as u8);
-            let needed = (1..=16).find(|_| look(&mut looks, &memory, &mut now));
+            let needed = (1..=16).find(|_| look(&mut detector, &memory, &mut now));
             assert!(needed.is_some(), "row {row}");
             assert!(
-                !(0..16).any(|_| look(&mut looks, &memory, &mut now)),
+                !(0..16).any(|_| look(&mut detector, &memory, &mut now)),
                 "row {row} is seen once"
             );
         }
@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn what_is_sixteen_rows_high_is_seen_by_one_look_and_eight_by_two() {
         let (memory, mut now) = (shared_map(), 0);
-        let (mut looks, mut colour) = (settled(&memory, &mut now), 0);
+        let (mut detector, mut colour) = (settled(&memory, &mut now), 0);
         for (height, most) in [(16, 1), (8, 2), (4, 4), (2, 8)] {
             for first in 0..=HEIGHT - height {
                 colour += 1;
                 (first..first + height).for_each(|row| draw(&memory, row, colour));
-                let needed = (1..=most).find(|_| look(&mut looks, &memory, &mut now));
+                let needed = (1..=most).find(|_| look(&mut detector, &memory, &mut now));
                 assert!(needed.is_some(), "{height} rows from {first}");
             }
         }
@@ -189,29 +189,29 @@ mod tests {
     #[test]
     fn a_picture_that_changes_all_the_time_is_not_looked_at() {
         let (_, surface) = picture();
-        let mut looks = Looks::default();
+        let mut detector = ChangeDetector::default();
         for version in 1..100 {
             let now = version * (SETTLED - 1);
-            assert!(looks.due(0, (version, surface), now).is_none());
+            assert!(detector.due(0, (version, surface), now).is_none());
         }
     }
 
     #[test]
     fn looks_become_rare_and_a_long_one_is_followed_by_a_long_rest() {
         let (memory, mut now) = (shared_map(), 0);
-        let mut looks = settled(&memory, &mut now);
-        let mut pause = |looks: &mut Looks| {
+        let mut detector = settled(&memory, &mut now);
+        let mut pause = |detector: &mut ChangeDetector| {
             let before = now;
-            look(looks, &memory, &mut now);
+            look(detector, &memory, &mut now);
             now - before
         };
-        assert_eq!((0..4).map(|_| pause(&mut looks)).max(), Some(SOON));
-        assert_eq!((0..100).map(|_| pause(&mut looks)).max(), Some(LATER));
-        let mut made = looks.due(0, picture(), looks.next()).unwrap();
+        assert_eq!((0..4).map(|_| pause(&mut detector)).max(), Some(SOON));
+        assert_eq!((0..100).map(|_| pause(&mut detector)).max(), Some(LATER));
+        let mut made = detector.due(0, picture(), detector.next()).unwrap();
         make(&mut made, &memory);
-        let from = looks.next();
-        looks.made(made, (from, from + 1_000_000));
-        assert_eq!(looks.next(), from + 401_000_000);
+        let from = detector.next();
+        detector.made(made, (from, from + 1_000_000));
+        assert_eq!(detector.next(), from + 401_000_000);
     }
 
     #[test]
@@ -219,10 +219,10 @@ mod tests {
         let memory = shared_map();
         let (version, surface) = picture();
         let gone = Surface { height: u32::MAX, ..surface };
-        let mut looks = Looks::default();
-        looks.due(0, (version, gone), 0);
-        let mut look = looks.due(0, (version, gone), SETTLED).unwrap();
+        let mut detector = ChangeDetector::default();
+        detector.due(0, (version, gone), 0);
+        let mut look = detector.due(0, (version, gone), SETTLED).unwrap();
         make(&mut look, &memory);
-        assert!(!looks.made(look, (SETTLED, SETTLED)));
+        assert!(!detector.made(look, (SETTLED, SETTLED)));
     }
 }

@@ -40,7 +40,7 @@ impl LastUse {
 }
 
 /// A worker of one tenant on one engine.
-pub struct Held {
+pub struct TenantWorker {
     /// The process.
     pub worker: Worker,
     /// Whose it is.
@@ -54,13 +54,13 @@ pub struct Held {
     uses: u64,
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for TenantWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("tenant", &self.tenant.id).finish_non_exhaustive()
+        f.debug_struct("TenantWorker").field("tenant", &self.tenant.id).finish_non_exhaustive()
     }
 }
 
-impl Held {
+impl TenantWorker {
     /// A worker without kernels.
     pub fn new(worker: Worker, tenant: Arc<Tenant>, now: u64) -> Self {
         let last_use = Arc::new(LastUse(AtomicU64::new(now)));
