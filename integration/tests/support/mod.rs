@@ -481,6 +481,7 @@ impl Daemon {
     #[track_caller]
     pub fn end(&mut self) {
         self.signal(rustix::process::Signal::TERM);
+        await_that("the daemon ends", || !self.is_running());
         assert!(self.wait().success());
     }
 
