@@ -8,23 +8,56 @@
 //! wait, can: it has another thread do it, and waits for the result for as long as that thread does not *stand*.
 //!
 //! A guest whose memory is kept from the host loses its connection, and the control plane touches its memory no more. The
-//! thread that stands is left to itself; it ends when the hole is complete.
+//! thread that stands is left to itself; it ends when the hole is complete. Holes that are short add up: the control plane's
+//! patience is that of [`Debts`](crate::gpu::shared::debts), for all guests that a socket has had.
 
+use crate::gpu::shared::debts::PATIENCE;
 use crate::gpu::shared::partition::Partition;
+use crate::gpu::shared::standstill::Standstill;
 use crate::gpu::shared::thread::HostThread;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time between two looks at a thread that has no result yet.
 const LOOK: Duration = Duration::from_millis(10);
-/// So many looks in a row find a thread standing that waits for a hole. Memory that the host's kernel reads from swap is
-/// there sooner.
-const LOOKS: u32 = 5;
+/// A touch that takes less is not measured.
+const SHORT: Duration = Duration::from_micros(100);
 
-type Touch = Box<dyn FnOnce() + Send>;
+type Touch = Box<dyn FnOnce(&mut Meter) + Send>;
+
+/// Tells how long touches of the calling thread stood.
+struct Meter {
+    epoch: Instant,
+    standstill: Standstill,
+}
+
+impl Meter {
+    fn new() -> Self {
+        let mut standstill = Standstill::default();
+        standstill.begin(0);
+        Self { epoch: Instant::now(), standstill }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// What comes of a touch, and how long it stood.
+    fn measure<T>(&mut self, touch: impl FnOnce() -> T) -> (T, Duration) {
+        let began = self.now();
+        self.standstill.count_from(began);
+        let result = touch();
+        let ended = self.now();
+        if ended - began < SHORT.as_nanos() as u64 {
+            return (result, Duration::ZERO);
+        }
+        let stood = self.standstill.of_turn((began, ended), Duration::ZERO);
+        (result, Duration::from_nanos(stood))
+    }
+}
 
 /// Touches guests' memory, one touch after another.
 #[derive(Debug)]
@@ -48,44 +81,49 @@ impl Helper {
         let own = Arc::clone(&thread);
         Builder::new().name("hand".into()).spawn(move || {
             own.begin();
-            next.into_iter().for_each(|touch| touch());
+            let mut meter = Meter::new();
+            next.into_iter().for_each(|touch| touch(&mut meter));
         })?;
         Ok(Self { touches, thread })
     }
 
-    /// Has the thread do it, and waits until it has, or stands.
+    /// Has the thread do it, and waits until it has, or has stood for longer than the caller's patience. Returns what came of
+    /// it, and how long it stood.
     #[expect(clippy::disallowed_methods, reason = "never full: it has room for the one result")]
     fn touch<T: Send + 'static>(
         &self,
         touch: impl FnOnce() -> T + Send + 'static,
         stands: impl Fn(&HostThread) -> bool,
-    ) -> Option<T> {
+        patience: Duration,
+    ) -> Option<(T, Duration)> {
         let (done, result) = mpsc::sync_channel(1);
-        let touch = move || {
+        let touch = move |meter: &mut Meter| {
             // Who no longer waits for the result has given this thread up.
-            let _ = done.send(touch());
+            let _ = done.send(meter.measure(touch));
         };
         self.touches.send(Box::new(touch)).ok()?;
-        wait(&result, || stands(&self.thread))
+        wait(&result, || stands(&self.thread), patience)
     }
 }
 
-/// Waits for a result, unless the thread that owes it stands.
+/// Waits for a result, unless the thread that owes it stands for longer than this.
 #[expect(
     clippy::disallowed_methods,
     reason = "the control plane, for the hand: until the touch is done, or 50 ms while the hand stands"
 )]
-fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool) -> Option<T> {
-    let mut stood = 0;
-    while stood < LOOKS {
+fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool, patience: Duration) -> Option<T> {
+    let mut stood = Duration::ZERO;
+    loop {
         match result.recv_timeout(LOOK) {
             Ok(result) => return Some(result),
-            Err(RecvTimeoutError::Timeout) if stands() => stood += 1,
-            Err(RecvTimeoutError::Timeout) => stood = 0,
+            Err(RecvTimeoutError::Timeout) if stands() => stood += LOOK,
+            Err(RecvTimeoutError::Timeout) => stood = Duration::ZERO,
             Err(RecvTimeoutError::Disconnected) => return None,
         }
+        if stood > Duration::ZERO && stood >= patience {
+            return None;
+        }
     }
-    None
 }
 
 impl Hand {
@@ -138,13 +176,20 @@ impl Hand {
                 }
             },
         };
-        let own = Arc::clone(partition);
-        let result = ready.touch(move || touch(&own), stands);
-        match result {
-            Some(_) => *helper = Some(ready),
-            None => partition.withhold(),
+        let (own, debts) = (Arc::clone(partition), partition.debts());
+        let patience = debts.patience();
+        let touched = ready.touch(move || touch(&own), stands, patience);
+        if touched.is_some() {
+            *helper = Some(ready);
         }
-        result
+        let stood = touched.as_ref().map_or(PATIENCE, |(_, stood)| *stood);
+        if !stood.is_zero() {
+            debts.lose_patience(stood);
+        }
+        if stood > patience || touched.is_none() {
+            partition.withhold();
+        }
+        touched.map(|(result, _)| result)
     }
 }
 
@@ -179,17 +224,43 @@ mod tests {
     fn a_thread_that_is_slow_is_waited_for() {
         let (hand, guest) = (Hand::start().unwrap(), guest(1));
         let (go, gone) = channel();
-        let looks = std::cell::Cell::new(0);
-        let slow = move |_: &Arc<Partition>| gone.recv().unwrap();
+        let looks = std::cell::Cell::new(0_u32);
+        let slow = move |_: &Arc<Partition>| {
+            loop {
+                match gone.try_recv() {
+                    Ok(value) => break value,
+                    Err(_) => thread::yield_now(),
+                }
+            }
+        };
         let done = hand.touch_unless(&guest, slow, |_| {
             looks.set(looks.get() + 1);
-            if looks.get() == 3 * LOOKS {
+            if looks.get() == 15 {
                 go.send(7).unwrap();
             }
             // It stands from time to time, as in memory that is read from swap.
-            !looks.get().is_multiple_of(LOOKS)
+            !looks.get().is_multiple_of(5)
         });
         assert_eq!((done, guest.is_withheld()), (Some(7), false));
+    }
+
+    #[test]
+    fn short_holes_add_up_and_work_does_not() {
+        const HOLE: Duration = Duration::from_millis(45);
+        let hand = Hand::start().unwrap();
+        let [hostile, busy] = [1, 2].map(guest);
+        let blocked = |_: &Arc<Partition>| {
+            let (_never, blocked) = channel::<()>();
+            assert!(blocked.recv_timeout(HOLE).is_err());
+        };
+        let works = |_: &Arc<Partition>| {
+            let start = Instant::now();
+            while start.elapsed() < HOLE {}
+        };
+        let holes = (0..10).take_while(|_| hand.touch(&hostile, blocked).is_some()).count();
+        // Some patience comes back meanwhile.
+        assert!((2..10).contains(&holes) && hostile.is_withheld(), "{holes}");
+        assert!((0..4).all(|_| hand.touch(&busy, works).is_some()) && !busy.is_withheld());
     }
 
     #[test]

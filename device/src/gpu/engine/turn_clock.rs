@@ -4,17 +4,15 @@
 //!
 //! While there is work, turns are timed back to back, with one read of the clock for each.
 //! [`sampling`](super::sampling) says which short turns need no timing, and [`scans`](super::scans) at how many
-//! doorbells an engine looks after a turn. [`standstill`] tells what a turn took from what took the engine's processor.
-
-mod standstill;
+//! doorbells an engine looks after a turn. [`Standstill`] tells what a turn took from what took the engine's processor.
 
 use super::command_processor::CommandProcessor;
 use super::packets::context::Timing;
 use super::run_list::Entry;
 use super::scans::Scans;
 use crate::gpu::shared::chip::{Chip, EnginePort};
+use crate::gpu::shared::standstill::Standstill;
 use crate::gpu::shared::trace_log::Executed;
-use standstill::Standstill;
 
 /// Nanoseconds: longer than any turn takes, since turns are bounded. Beyond it, the engine's thread was not
 /// running: its processor ran other threads, which is charged to no queue, or it stood in the guest's memory, which is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the guests of a socket owe engines that stood in their memory.
+//! What the guests of a socket owe engines that stood in their memory, and the control plane that waited for it.
 //!
 //! An engine that stands serves nobody. The time is charged to the guest in whose turn it stood, so that others have their
 //! turns first. A guest that has its device reset, connects anew, or destroys its last queue begins without that charge: what it
@@ -9,6 +9,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// How long the control plane waits at once for memory that a VMM keeps from the host. Memory that the host's kernel reads from
+/// swap is there sooner.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+/// Of so many parts of the time the control plane waits at most one, beside that.
+const PARTS: u32 = 10;
 
 /// Most engines of a chain.
 const ENGINES: usize = u64::BITS as usize;
@@ -19,11 +25,17 @@ pub struct Debts {
     epoch: Instant,
     /// In nanoseconds after the epoch. Only the engine of that number stores and loads one, so nothing is handed over.
     until: [AtomicU64; ENGINES],
+    /// When the control plane has all of its patience again, in nanoseconds after the epoch. It alone stores and loads this.
+    patient: AtomicU64,
 }
 
 impl Default for Debts {
     fn default() -> Self {
-        Self { epoch: Instant::now(), until: [const { AtomicU64::new(0) }; ENGINES] }
+        Self {
+            epoch: Instant::now(),
+            until: [const { AtomicU64::new(0) }; ENGINES],
+            patient: AtomicU64::new(0),
+        }
     }
 }
 
@@ -50,11 +62,43 @@ impl Debts {
             _ => Duration::from_nanos(until.saturating_sub(self.now())),
         }
     }
+
+    /// Control plane: how long it still waits at once for memory of the socket's guests.
+    pub fn patience(&self) -> Duration {
+        let left = self.patient.load(Ordering::Relaxed).saturating_sub(self.now());
+        PATIENCE.saturating_sub(Duration::from_nanos(left) / PARTS)
+    }
+
+    /// Control plane: it waited for so long.
+    #[cold]
+    pub fn lose_patience(&self, waited: Duration) {
+        let now = self.now();
+        let all = |waited: Duration| u64::try_from((waited * PARTS).as_nanos()).unwrap_or(u64::MAX);
+        let from = self.patient.load(Ordering::Relaxed).max(now);
+        let until = from.saturating_add(all(waited.min(PATIENCE)));
+        self.patient.store(until.min(now.saturating_add(all(PATIENCE))), Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_is_used_up_and_comes_back_in_ten_times_as_long() {
+        let debts = Debts::default();
+        assert_eq!(debts.patience(), PATIENCE);
+        let begun = Instant::now();
+        // However long it waited, it is patient again in bounded time.
+        for _ in 0..3 {
+            debts.lose_patience(PATIENCE);
+        }
+        assert!(debts.patience() <= begun.elapsed() / PARTS);
+        while debts.patience() < PATIENCE / 10 {}
+        assert!(begun.elapsed() >= PATIENCE * PARTS / 10);
+        debts.lose_patience(PATIENCE / 20);
+        assert!(debts.patience() < PATIENCE);
+    }
 
     #[test]
     fn a_debt_is_of_one_engine_grows_with_each_turn_and_gets_less_as_time_passes() {

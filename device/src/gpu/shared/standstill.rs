@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How long an engine stood in a turn: its thread waited in the host's kernel for a page of the guest's memory.
+//! How long a thread stood: it waited in the host's kernel for a page of a guest's memory. The thread is an engine in a turn,
+//! or the control plane's hand.
 //!
 //! A turn that takes long has either stood, which is its guest's doing, or another thread had the engine's processor. The host's
 //! kernel tells the two apart: it counts how long each thread ran, and how long it waited for a processor. The thread was
 //! blocked for the rest.
 //!
-//! The counts are read when a long turn has ended, and now and then before, so that what an engine did otherwise than in
+//! An engine reads the counts when a long turn has ended, and now and then before, so that what it did otherwise than in
 //! that turn does not add up: it is counted from the last time on.
 
 use rustix::fs::{Mode, OFlags, open};
@@ -33,7 +34,8 @@ struct Known {
     since: u64,
 }
 
-/// Tells for how long turns of the calling thread stood. Without the host's kernel's counts, none does.
+/// Tells for how long turns of the calling thread stood, or what else it does one after another. Without the host's kernel's
+/// counts, none does.
 #[derive(Debug, Default)]
 pub struct Standstill(Option<Known>);
 
@@ -89,7 +91,10 @@ impl Standstill {
 
 /// Nanoseconds that the calling thread ran or waited for a processor. Its file has the latter exactly, and the former as of the
 /// last tick.
-#[expect(clippy::disallowed_methods, reason = "an engine: a file of the kernel in memory")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an engine, or the hand: a file of the kernel in memory"
+)]
 fn busy(file: &OwnedFd) -> Option<u64> {
     let mut text = [0; 64];
     let length = pread(file, &mut text, 0).ok()?;
