@@ -66,14 +66,7 @@ impl<U: Unit, const MIN: u64, const MAX: u64> Bounded<U, MIN, MAX> {
 }
 
 impl<U: Unit, const MIN: u64, const MAX: u64> Setting for Bounded<U, MIN, MAX> {
-    const KIND: Kind = Kind::Value {
-        range: Self::range,
-        expected: Self::expected,
-        of_old_number: |units| match U::NAME {
-            Some(_) => format!("{:?}", U::text(units)),
-            None => units.to_string(),
-        },
-    };
+    const KIND: Kind = Kind::Value { range: Self::range, expected: Self::expected };
 }
 
 impl<U: Unit, const MIN: u64, const MAX: u64> fmt::Debug for Bounded<U, MIN, MAX> {
