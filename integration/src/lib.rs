@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(not(test), deny(clippy::string_slice, clippy::unchecked_time_subtraction))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 //! The `bellhop` command, which people use on the host of a Bellhop GPU.
 //!
 //! `bellhop-guest` runs in a guest. [`hosted`] starts a daemon and such a guest as separate processes,

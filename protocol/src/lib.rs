@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(not(test), deny(clippy::string_slice, clippy::unchecked_time_subtraction))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 //! The interface between a Bellhop guest and a Bellhop host.
 //!
 //! Everything that crosses the boundary is defined here once: the virtio configuration space and features, the BAR,

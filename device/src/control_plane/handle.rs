@@ -184,7 +184,10 @@ impl KernelHandle {
     clippy::disallowed_methods,
     reason = "the thread of the guest that goes, or of the operator who asked: until the control plane has done it"
 )]
-fn wait<T>(#[allow(unused_mut)] mut answer: oneshot::Receiver<T>) -> Option<T> {
+fn wait<T>(
+    #[cfg_attr(not(feature = "stepped"), expect(unused_mut, reason = "only steps look again"))]
+    mut answer: oneshot::Receiver<T>,
+) -> Option<T> {
     #[cfg(feature = "stepped")]
     while super::stepped::step() {
         match answer.try_recv() {

@@ -15,6 +15,7 @@ use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
 use rustix::fs::{Gid, Mode};
 use std::ffi::OsString;
+use std::io::{Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -155,7 +156,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, worker: Worker) -> Ex
     match run(arguments, worker) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bellhopd: {error:#}");
+            // Standard error may be closed.
+            let _ = writeln!(stderr(), "bellhopd: {error:#}");
             if error.is::<ConfigError>() {
                 ExitCode::from(CONFIGURATION_FAULT)
             } else {
@@ -167,13 +169,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, worker: Worker) -> Ex
 
 fn run(arguments: Arguments, worker: Worker) -> anyhow::Result<()> {
     if arguments.print_capabilities {
-        println!("{}", capabilities::json());
-        return Ok(());
+        return Ok(writeln!(stdout(), "{}", capabilities::json())?);
     }
     let file = arguments.configuration()?;
     if arguments.print_config {
-        print!("{}", file.to_toml()?);
-        return Ok(());
+        return Ok(write!(stdout(), "{}", file.to_toml()?)?);
     }
     if arguments.check_config {
         let sockets: Vec<_> =

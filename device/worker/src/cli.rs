@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::{Write, stdout};
+use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 
 /// Runs kernels with Vulkan, for other programs of Bellhop.
@@ -62,7 +62,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match run(&Arguments::parse_from(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("bellhop-worker: {error:#}");
+            // Standard error may be closed.
+            let _ = writeln!(stderr(), "bellhop-worker: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -221,7 +221,7 @@ mod tests {
         assert!(report.device.is_none() && report.missing.is_some(), "{report}");
         match &report.devices[0].verdict {
             Verdict::Refused(why) => why,
-            other => panic!("{other:?}"),
+            other @ Verdict::Usable { .. } => panic!("{other:?}"),
         }
     }
 

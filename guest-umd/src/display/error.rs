@@ -124,12 +124,6 @@ pub enum DisplayError {
          device local memory in pieces; give the guest huge pages, or a VMM that maps the BAR"
     )]
     Scattered,
-    /// A flip did not happen.
-    #[error("flip {flip} is lost: its source or primary is gone, or the display was reset")]
-    FlipLost {
-        /// The flip.
-        flip: u64,
-    },
     /// Something did not happen in time.
     #[error("{0} did not come in time")]
     Timeout(&'static str),

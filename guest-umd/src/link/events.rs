@@ -197,7 +197,8 @@ impl EventPump {
             state = self.lock();
             state.has_leader = false;
             self.changed.notify_all();
-            if let Some(event) = event? {
+            let event = event?;
+            if let Some(event) = event {
                 state.take(&event);
             }
         }

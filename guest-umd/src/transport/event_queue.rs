@@ -128,8 +128,9 @@ impl<N: Notifications> EventQueue<N> {
         let mut is_notified = false;
         loop {
             self.check()?;
-            if let Some(event) = self.lock().kept.pop_front() {
-                return Ok(Some(event));
+            let kept = self.lock().kept.pop_front();
+            if kept.is_some() {
+                return Ok(kept);
             }
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
             if is_notified || left.is_some_and(|left| left.is_zero()) {

@@ -40,7 +40,8 @@ proptest! {
                     let ring = device.ring(0);
                     let pointers = ring.pointers();
                     assert!(pointers.written() - pointers.consumed() <= RING);
-                    for _ in 0..turn.lock().unwrap().next().unwrap() {
+                    let most = turn.lock().unwrap().next().unwrap();
+                    for _ in 0..most {
                         let position = pointers.consumed();
                         if position == pointers.written() {
                             break;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(not(test), deny(clippy::string_slice, clippy::unchecked_time_subtraction))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 //! The programs of a guest with a Bellhop GPU.
 //!
 //! This program drives a Bellhop GPU over virtio-pci in a VM. In a container or beside the daemon,

@@ -6,7 +6,7 @@ use crate::inspect::CONTROL_SOCKET;
 use crate::operator::OPERATOR_SOCKET;
 use crate::screen::{self, Listen, Recording, View, write_apng, write_png};
 use anyhow::{Context, bail};
-use bellhop_guest::output;
+use bellhop_guest::output::{self, note};
 use bellhop_protocol::screen::{Connector, Screen};
 use bellhop_rfb::Password;
 use clap::{ArgGroup, Args, Subcommand};
@@ -173,7 +173,8 @@ impl ScreenArguments {
                     (None, Some(address)) => Listen::Tcp(address),
                     (None, None) => bail!("name --unix or --listen"),
                 };
-                let ready = |place: &str| eprintln!("bellhop: viewers may connect to {place}");
+                let ready =
+                    |place: &str| note(format_args!("bellhop: viewers may connect to {place}"));
                 screen::serve(&which.socket, &which.connector(), &listen, password, ready)
             }
         }

@@ -5,6 +5,7 @@
 use crate::hosted::Outcome;
 use crate::inspect::CONTROL_SOCKET;
 use crate::trace::{self, Summary, What};
+use bellhop_guest::output::note;
 use bellhop_protocol::trace::{DEFAULT_TRACE_BUFFER_MIB, MAX_TRACE_BUFFER_MIB};
 use clap::Args;
 use std::ffi::OsString;
@@ -80,13 +81,13 @@ impl TraceArguments {
         if lost == 0 {
             return Ok(0);
         }
-        eprintln!(
+        note(format_args!(
             "bellhop: {lost} of {} events were lost; {} marks where they are missing; to lose fewer, give \
              more memory than --buffer {}, or record a shorter time or fewer guests",
             events.saturating_add(lost),
             self.output.display(),
             self.buffer
-        );
+        ));
         Ok(if self.allow_loss { 0 } else { INCOMPLETE })
     }
 }

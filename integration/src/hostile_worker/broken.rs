@@ -31,7 +31,7 @@ pub(super) fn compile(owner: &Owner<'_>, kernel: u32, name: &str) {
             let taken =
                 || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
             let begin = taken();
-            while taken() - begin < TAKES_LONG {}
+            while taken() < begin + TAKES_LONG {}
             owner.tell(&Loaded { kernel });
         }
         "refuses" => owner.tell(&NotLoaded { kernel, why: Text::new("no such instruction") }),

@@ -86,7 +86,7 @@ fn compute(call: Call, hands: &Hands) {
         let taken =
             || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
         let begin = taken();
-        while taken() - begin < COMPUTING {
+        while taken() < begin + COMPUTING {
             (0..1000).for_each(|_| std::hint::spin_loop());
         }
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {

@@ -83,8 +83,8 @@ fn a_configuration_that_cannot_be_used_says_what_to_change() {
         ("[adapter]\nspin = \"long\"\n", ["line 2, column 8", "adapter.spin is", "0s to 1s"]),
         ("[guest]\ndoorbells = 0\n", ["line 2, column 13", "guest.doorbells is 0", "1 to 16384"]),
         (
-            "[adapter]\nspin_us = 20\n",
-            ["line 2, column 1", "adapter.spin_us is now adapter.spin", "spin = \"20us\""],
+            "[adapter]\nspinning = \"20us\"\n",
+            ["line 2, column 1", "unknown field `spinning`", "`spin`"],
         ),
         ("[log]\nfilter = \"x=y\"\n", ["line 2, column 1", "log.filter", "info"]),
     ] {

@@ -106,47 +106,6 @@ fn what_is_wrong_with_a_scenario_is_one_line_with_file_line_and_key() {
 }
 
 #[test]
-fn a_key_of_an_older_version_says_what_it_is_now() {
-    let queue = |keys: &str| SMALL.replace("work = \"write\"", keys);
-    let event = |keys: &str| format!("{SMALL}[[event]]\n{keys}\n");
-    for (scenario, message) in [
-        (
-            SMALL.replace("title", "duration_ms = 1500\ntitle"),
-            "line 2, column 1: duration_ms is now duration; write `duration = \"1s 500ms\"`",
-        ),
-        (
-            SMALL.replace("name = \"vm\"", "name = \"vm\"\nram_mib = 2_048"),
-            "line 5, column 1: guest[0].ram_mib is now guest[0].ram; write `ram = \"2GiB\"`",
-        ),
-        (queue("ring_kib = 16"), "queue[0].ring; write `ring = \"16KiB\"`"),
-        (
-            queue("bytes = 4096"),
-            "queue[0].bytes is now guest[0].context[0].queue[0].size; write `size = \"4KiB\"`",
-        ),
-        (queue("think_us = [0, 2_000]"), "queue[0].think; write `think = [\"0s\", \"2ms\"]`"),
-        (event("at_ms = 200\ndo = { action = \"end\" }"), "event[0].at; write `at = \"200ms\"`"),
-        (
-            event("at = \"1s\"\ndo = { action = \"suspend-guest\", guest = \"vm\", for_ms = 30 }"),
-            "event[0].do.for_ms is now event[0].do.for; write `for = \"30ms\"`",
-        ),
-        (
-            format!("{SMALL}[[expect.queue]]\nlatency_ms = {{ p99 = 1000 }}\n"),
-            "expect.queue[0].latency; write `latency = { p99 = \"1s\" }`",
-        ),
-        (
-            format!("{SMALL}[host.adapter]\nspin_us = 50\n"),
-            "host.adapter.spin_us is now host.adapter.spin; write `spin = \"50us\"` in [host.adapter]",
-        ),
-    ] {
-        let error = refusal(&scenario);
-        assert!(
-            error.starts_with("scenario mine.toml, line ") && error.ends_with(message),
-            "{error}"
-        );
-    }
-}
-
-#[test]
 fn an_expectation_that_does_not_hold_fails_with_what_was_seen() {
     let scenario = format!(
         r#"{SMALL}

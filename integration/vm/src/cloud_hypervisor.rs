@@ -10,6 +10,7 @@ use crate::guest::initramfs::Guest;
 use crate::machine::{OUTPUT_FD, finish, last_lines, redirect};
 use crate::options::{Options, Outcome, or_in};
 use anyhow::{Context, bail, ensure};
+use bellhop_guest::output::note;
 use bellhop_processes::daemon::{self, Daemon};
 use bellhop_processes::process::{self, Signals, block_on};
 use bellhop_protocol::config::VIRTIO_DEVICE_ID;
@@ -121,12 +122,12 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             ended = daemon_ended => bail!("bellhopd ended ({}) before the VM did", ended?),
             () = signals.received() => Some(Outcome::Interrupted),
             () = stands_still(&log, SILENCE) => {
-                eprintln!(
+                note(format_args!(
                     "bellhop: the guest's kernel has given no sign of life for {} s; the last that it \
                      said:\n{}",
                     SILENCE.as_secs(),
                     last_lines(&log),
-                );
+                ));
                 Some(Outcome::StoodStill)
             }
             () = tokio::time::sleep(options.timeout) => bail!(
@@ -199,7 +200,7 @@ fn exit_status(log: &Path) -> anyhow::Result<u8> {
     let marked = |mark: &'static str| {
         said.lines().filter_map(move |line| line.split_once(mark)).map(|(_, text)| text.trim_end())
     };
-    marked(ERROR).for_each(|line| eprintln!("{line}"));
+    marked(ERROR).for_each(note);
     match marked(STATUS).next_back() {
         Some(status) => status.parse().with_context(|| format!("{status:?} is no exit status")),
         None => bail!(

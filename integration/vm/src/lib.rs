@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+#![cfg_attr(not(test), deny(clippy::string_slice, clippy::unchecked_time_subtraction))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 //! A guest in a real VM: stock QEMU, Debian's kernel, and the guest program as its only task. Also a Vulkan and a
 //! decoder of Debian's, fetched as these are.
 

@@ -16,6 +16,7 @@ use crate::packages::cache;
 use crate::task::Task;
 use crate::variant::HOST;
 use anyhow::{Context, bail, ensure};
+use bellhop_guest::output::note;
 use bellhop_processes::daemon;
 use bellhop_processes::process::{Signals, block_on};
 use std::ffi::OsString;
@@ -102,14 +103,14 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
             attempt
         });
         match attempt {
-            Ok(Attempt::Ended(Outcome::Exited(STOOD_STILL))) => eprintln!("{BROKE_DOWN}"),
+            Ok(Attempt::Ended(Outcome::Exited(STOOD_STILL))) => note(BROKE_DOWN),
             Ok(Attempt::Ended(outcome)) => return Ok(outcome),
             Ok(Attempt::NotExecuted(why)) => {
                 bail!("QEMU stopped the VM before its kernel ran: {why}")
             }
             // The outer VM should have ended the inner one before that: not even its clock works.
             Err(error) if error.is::<TooLate>() || has_triple_fault(&file("resets.log")) => {
-                eprintln!("{BROKE_DOWN}");
+                note(BROKE_DOWN);
             }
             Err(error) => return Err(error),
         }

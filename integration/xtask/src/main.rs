@@ -14,6 +14,7 @@ mod models;
 mod mutants;
 mod packages;
 mod schema;
+mod size;
 mod steps;
 mod swaps;
 mod tree;
@@ -61,6 +62,8 @@ enum Command {
         #[arg(long, requires = "names")]
         arrows: bool,
     },
+    /// Count the lines of Rust, by crate or subject, and by what they are for
+    Size(size::Arguments),
     /// Compile the kernels of the repository to SPIR-V, with glslang
     Kernels,
     /// Fuzz the device with hostile guests, each target for a while
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Cost(arguments) => cost::command(&arguments),
         Command::Check => steps::run(&steps::CHECK),
         Command::Rooms { names, arrows } => check::rooms::print(&names, arrows),
+        Command::Size(arguments) => size::command(&arguments),
         Command::Kernels => kernels::compile(),
         Command::Fuzz(arguments) => fuzz::command(&arguments),
         Command::Dist => steps::run(&steps::DIST),
@@ -101,8 +105,10 @@ mod tests {
     fn help_and_unknown_commands_run_nothing() {
         Cli::command().debug_assert();
         let wrong = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().kind();
-        let commands =
-            ["test", "models", "mutants", "cost", "check", "rooms", "kernels", "fuzz", "dist"];
+        let commands = [
+            "test", "models", "mutants", "cost", "check", "rooms", "size", "kernels", "fuzz",
+            "dist",
+        ];
         for command in commands {
             assert_eq!(wrong(&format!("xtask {command} --help")), ErrorKind::DisplayHelp);
             assert_eq!(wrong(&format!("xtask {command} --deeper")), ErrorKind::UnknownArgument);

@@ -8,14 +8,14 @@ use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::watching::WatchedAt;
 use bellhop_host_kmd::hardware::{AddressSpaceId, GpuOrdinal, GuestId, HwQueueId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// All objects by id.
 #[derive(Debug)]
 pub struct Registry {
     /// The guests.
-    pub guests: HashMap<GuestId, Arc<Partition>>,
+    pub guests: BTreeMap<GuestId, Arc<Partition>>,
     /// The guests' address spaces.
     pub spaces: HashMap<AddressSpaceId, (GuestId, Arc<AddressSpace>)>,
     /// The guests' queues.
@@ -37,7 +37,7 @@ impl Registry {
     /// A GPU's registry without guests, address spaces and queues.
     pub fn new(gpu: GpuOrdinal, physical_doorbells: u32) -> Self {
         Self {
-            guests: HashMap::new(),
+            guests: BTreeMap::new(),
             spaces: HashMap::new(),
             queues: HashMap::new(),
             parked: Vec::new(),

@@ -281,7 +281,7 @@ impl Schedule {
             // The next quantum is shorter by the excess of this one, so that long turns gain nothing. But a part is
             // left, so that the next context in line gets a turn.
             let least = self.quantum.saturating_sub(Duration::from_nanos(1));
-            context.used = (context.used - self.quantum).min(least);
+            context.used = context.used.saturating_sub(self.quantum).min(least);
             end = End::Back;
         }
         if let Some(rank) = again {

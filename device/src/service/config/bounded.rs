@@ -37,7 +37,8 @@ pub struct Bounded<U, const MIN: u64, const MAX: u64>(u64, PhantomData<U>);
 #[must_use]
 pub fn at<U: Unit, const MIN: u64, const MAX: u64>(units: u64) -> Bounded<U, MIN, MAX> {
     let range = Bounded::<U, MIN, MAX>::range;
-    Bounded::new(units).unwrap_or_else(|| panic!("{units} is outside {}", range()))
+    assert!((MIN..=MAX).contains(&units), "{units} is outside {}", range());
+    Bounded(units, PhantomData)
 }
 
 impl<U: Unit, const MIN: u64, const MAX: u64> Bounded<U, MIN, MAX> {
@@ -66,14 +67,7 @@ impl<U: Unit, const MIN: u64, const MAX: u64> Bounded<U, MIN, MAX> {
 }
 
 impl<U: Unit, const MIN: u64, const MAX: u64> Setting for Bounded<U, MIN, MAX> {
-    const KIND: Kind = Kind::Value {
-        range: Self::range,
-        expected: Self::expected,
-        of_old_number: |units| match U::NAME {
-            Some(_) => format!("{:?}", U::text(units)),
-            None => units.to_string(),
-        },
-    };
+    const KIND: Kind = Kind::Value { range: Self::range, expected: Self::expected };
 }
 
 impl<U: Unit, const MIN: u64, const MAX: u64> fmt::Debug for Bounded<U, MIN, MAX> {

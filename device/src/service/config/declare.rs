@@ -12,8 +12,6 @@ pub struct Key {
     pub name: &'static str,
     /// The lines of its description.
     pub about: &'static [&'static str],
-    /// The key of older versions that it replaces, with its section if that is another.
-    pub was: Option<&'static str>,
     /// The values that it may hold.
     pub kind: Kind,
 }
@@ -27,8 +25,6 @@ pub enum Kind {
         range: fn() -> String,
         /// The requirement, for a message; empty if any value of its type is allowed.
         expected: fn() -> String,
-        /// The present form of a number that an older key held.
-        of_old_number: fn(u64) -> String,
     },
     /// A section.
     Section(&'static [Key]),
@@ -76,7 +72,7 @@ impl Kind {
 
     /// A value with the same description in messages and in tables.
     pub const fn value(range: fn() -> String) -> Self {
-        Self::Value { range, expected: range, of_old_number: |number| number.to_string() }
+        Self::Value { range, expected: range }
     }
 
     /// The kind of the key with these names.
@@ -108,8 +104,7 @@ pub const fn key_name(identifier: &'static str) -> &'static str {
     }
 }
 
-/// Declares a section as a structure with a field for each key: `name: type = default`. `was "name"` follows if the
-/// key replaces another one, or `was "section.name"` if that was in another section. Without a default the type's
+/// Declares a section as a structure with a field for each key: `name: type = default`. Without a default the type's
 /// own default applies. `as plain` is for a type that describes its own values.
 #[macro_export]
 macro_rules! section {
@@ -118,7 +113,7 @@ macro_rules! section {
         pub struct $section:ident {
             $(
                 $(#[doc = $doc:literal])*
-                $key:ident: $type:ty $(as $plain:ident)? $(= $default:expr)? $(, was $was:literal)?;
+                $key:ident: $type:ty $(as $plain:ident)? $(= $default:expr)?;
             )*
         }
     ) => {
@@ -146,7 +141,6 @@ macro_rules! section {
                     $($crate::service::config::Key {
                         name: $crate::service::config::key_name(stringify!($key)),
                         about: &[$($doc),*],
-                        was: $crate::section!(@was $($was)?),
                         kind: $crate::section!(@kind $type $(, $plain)?),
                     },)*
                 ]);
@@ -154,8 +148,6 @@ macro_rules! section {
     };
     (@default) => { Default::default() };
     (@default $default:expr) => { $default };
-    (@was) => { None };
-    (@was $was:literal) => { Some($was) };
     (@kind $type:ty) => { <$type as $crate::service::config::Setting>::KIND };
     (@kind $type:ty, plain) => { $crate::service::config::Kind::PLAIN };
 }

@@ -69,26 +69,26 @@ section! {
         rotation: Rotation;
         /// How long an idle engine looks for more work before it sleeps. A longer time saves the wake-up, a
         /// shorter one saves the processor.
-        spin: Micros<0, 1_000_000> = at(50), was "spin_us";
+        spin: Micros<0, 1_000_000> = at(50);
         /// How long an engine sleeps before it enters F1 and the doorbells of its queues are disconnected. With
         /// 0 the host decides, when it has seen the engine idle for 1 to 1.5 times `timeout`.
-        engine_idle: Millis<0, 3_600_000> = at(1000), was "engine_idle_ms";
+        engine_idle: Millis<0, 3_600_000> = at(1000);
         /// How long all engines stay in F1 before the device enters D3. 0 is never.
-        device_idle: Millis<0, 86_400_000> = at(10_000), was "device_idle_ms";
+        device_idle: Millis<0, 86_400_000> = at(10_000);
         /// How long a queue may execute without progress before the host takes it for a hang, and how long a
         /// destroyed object may take to finish its work.
-        timeout: Millis<10, 3_600_000> = at(2000), was "timeout_ms";
+        timeout: Millis<10, 3_600_000> = at(2000);
         /// How long the host waits after each step of recovery (pre-empting the queue that hangs, resetting its
         /// engine) before it takes the next one.
-        recovery_timeout: Millis<10, 60_000> = at(500), was "recovery_ms";
+        recovery_timeout: Millis<10, 60_000> = at(500);
         /// Hangs within `hang_limit_time` after which nothing of a guest is executed until its device is reset. 0
         /// is never.
         hang_limit: Count<0, 1000> = at(5);
         /// How long a hang counts towards `hang_limit`.
-        hang_limit_time: Secs<1, 3600> = at(60), was "hang_limit_s";
+        hang_limit_time: Secs<1, 3600> = at(60);
         /// How long a context keeps an engine while contexts of its guest wait that have its priority. The engine
         /// then switches at the next boundary of a packet or step.
-        quantum: Micros<0, 100_000> = at(200), was "quantum_us";
+        quantum: Micros<0, 100_000> = at(200);
         /// Whether paged allocations that engines use move back to local memory by themselves, when there is room
         /// or when something there is not used.
         page_migration: bool = true;
@@ -99,7 +99,7 @@ section! {
         /// queue's log.
         optimized_fence_interrupt: bool = false;
         /// Memory for the page tables of all guests. 1 MiB maps about 500 MiB.
-        page_table_memory: Mib<1, 4096> = at(64), was "page_table_mib";
+        page_table_memory: Mib<1, 4096> = at(64);
         /// Whether guests may run kernels of their own. With `auto` they may if one of the host's Vulkan devices
         /// passes a test when the daemon starts; the log tells which, or why none.
         kernels: KernelSupport;
@@ -158,14 +158,14 @@ section! {
         /// Native fences, those of HW queues included. Each process takes whole pages of 64.
         fences: Count<1, 65_536> = at(16_384);
         /// Local memory that the guest's CPUs see.
-        local_memory: Mib<1, 65_536> = at(64), was "local_memory_mib";
+        local_memory: Mib<1, 65_536> = at(64);
         /// Local memory that no CPU of the guest sees. The host provides it page by page, as it is used.
-        private_memory: Mib<0, 65_536> = at(64), was "private_memory_mib";
+        private_memory: Mib<0, 65_536> = at(64);
         /// Memory for what is evicted from local memory. The host provides it page by page, as it is used.
-        backing_memory: Mib<0, 1_048_576> = at(256), was "backing_memory_mib";
+        backing_memory: Mib<0, 1_048_576> = at(256);
         /// Addresses of the aperture segment, which shows other memory page by page. Its page tables are made as
         /// it is used, 1 MiB of them for 512 MiB.
-        aperture: Mib<1, 65_536> = at(64), was "aperture_mib";
+        aperture: Mib<1, 65_536> = at(64);
         /// Whether a guest gets a BAR where its VMM can map one. Without a BAR everything that guest and device
         /// share is in the guest's own memory.
         bar: bool = true;
@@ -197,7 +197,7 @@ section! {
         kernel_compile_burst: Millis<1, 3_600_000> = at(30_000);
         /// Memory that the guest's VMM may announce: the whole memory of the VM. It takes addresses of the daemon,
         /// which has 128 TiB of them, and no memory until it is used.
-        announced_memory: Mib<1, 1_048_576> = at(262_144), was "announced_memory_mib";
+        announced_memory: Mib<1, 1_048_576> = at(262_144);
         /// Lines of log that a guest can cause in a second in the long run. A line says how many more were left
         /// out.
         log_lines_per_second: Count<1, 1_000_000> = at(10);
@@ -243,9 +243,9 @@ section! {
     pub struct DebugConfig {
         /// Whether guests may dispatch the kernels that hang until a reset. A guest can then have an adapter reset
         /// for every guest.
-        test_kernels: bool = false, was "adapter.test_kernels";
+        test_kernels: bool = false;
         /// Whether a guest may change its adapter's power states, which concern every guest.
-        power_control: bool = false, was "guest.power_control";
+        power_control: bool = false;
     }
 }
 

@@ -14,7 +14,6 @@ mod processors;
 mod reading;
 #[cfg(test)]
 mod reference;
-mod renamed;
 mod rules;
 #[cfg(test)]
 mod sample;
@@ -31,7 +30,6 @@ pub use links::AdapterChain;
 pub use place::{KeyPath, Position};
 pub use processors::Processors;
 pub use reading::{Flaw, Why, read};
-pub use renamed::Renamed;
 pub use rules::Fault;
 
 use crate::allowance::Rate;

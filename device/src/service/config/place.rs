@@ -25,11 +25,6 @@ impl KeyPath {
         }
     }
 
-    /// Returns whether it is a table with a header of its own, `[a.b]`.
-    pub(super) fn is_header(&self) -> bool {
-        !self.0.is_empty() && self.0.iter().all(|name| name.parse::<usize>().is_err())
-    }
-
     /// The key with this name in this table or array.
     #[must_use]
     pub fn child(&self, name: impl ToString) -> Self {

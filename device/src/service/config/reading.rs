@@ -4,7 +4,6 @@
 
 use super::declare::{Kind, Setting};
 use super::place::{KeyPath, Position};
-use super::renamed::{self, Renamed};
 use super::rules::Fault;
 use serde::de::DeserializeOwned;
 
@@ -21,9 +20,6 @@ pub struct Flaw {
 /// The kinds of flaws.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
-    /// It has a key of an older version.
-    #[error(transparent)]
-    Renamed(Box<Renamed>),
     /// A key has an invalid value.
     #[error(transparent)]
     Value(Box<Fault>),
@@ -37,9 +33,6 @@ pub enum Why {
 /// # Errors
 /// See [`Why`].
 pub fn read<T: DeserializeOwned + Setting>(text: &str) -> Result<T, Flaw> {
-    if let Some(renamed) = renamed::find(text, T::KIND) {
-        return Err(Flaw { position: renamed.position, why: Why::Renamed(Box::new(renamed)) });
-    }
     toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or_default();
         let position = Position::at(text, span.start);

@@ -37,7 +37,7 @@ fn an_unknown_key_is_refused_with_its_line() {
 
 #[test]
 fn a_cause_is_told_once() {
-    for text in ["[adapter]\nspin = \"3h\"\n", "[adapter]\nengine_idle_ms = 5\n"] {
+    for text in ["[adapter]\nspin = \"3h\"\n", "[adapter]\nengine_idel = 5\n"] {
         let error = format!("{:#}", anyhow::Error::new(load(text).unwrap_err()));
         assert_eq!(error.matches("line 2").count(), 1, "{error}");
     }
@@ -69,39 +69,6 @@ fn a_number_is_no_time_and_no_size() {
     assert!(error.contains("guest.aperture is 64; it must be 1MiB to 64GiB"), "{error}");
     let error = fault("[adapter]\ncopy_nodes = \"2\"\n");
     assert!(error.contains("adapter.copy_nodes is \"2\"; it must be 1 to 8"), "{error}");
-}
-
-#[test]
-fn a_key_of_an_older_version_says_what_it_is_now() {
-    for (text, message) in [
-        (
-            "[adapter]\nspin_us = 50\n",
-            "adapter.spin_us is now adapter.spin; write `spin = \"50us\"` in [adapter]",
-        ),
-        (
-            "[adapter]\nhang_limit_s = 1_20\n",
-            "adapter.hang_limit_s is now adapter.hang_limit_time; write `hang_limit_time = \"2m\"` in [adapter]",
-        ),
-        (
-            "[adapters.\"a b\"]\ntimeout_ms = 1500\n",
-            "adapters.\"a b\".timeout_ms is now adapters.\"a b\".timeout; write `timeout = \"1s 500ms\"` in [adapters.\"a b\"]",
-        ),
-        (
-            "[guest]\nlocal_memory_mib = 2048\n",
-            "guest.local_memory_mib is now guest.local_memory; write `local_memory = \"2GiB\"` in [guest]",
-        ),
-        (
-            "[adapters.b]\ntest_kernels = true\n",
-            "adapters.b.test_kernels is now debug.test_kernels; write `test_kernels = true` in [debug]",
-        ),
-        (
-            "[guest]\npower_control = true\n",
-            "guest.power_control is now debug.power_control; write `power_control = true` in [debug]",
-        ),
-    ] {
-        let error = fault(text);
-        assert!(error.ends_with(&format!("bellhopd.toml, line 2, column 1: {message}")), "{error}");
-    }
 }
 
 #[test]

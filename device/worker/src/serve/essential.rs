@@ -3,7 +3,7 @@
 //! Threads that a worker cannot do without.
 
 use super::faults::end;
-use std::io;
+use std::io::{self, Write};
 use std::thread;
 
 /// Ends the process when it is dropped, however its thread ends.
@@ -27,7 +27,8 @@ pub fn spawn(
     let started = thread::Builder::new().name(name.into()).spawn(move || {
         let _guard = Guard;
         if let Err(error) = run() {
-            eprintln!("bellhop-worker: {error:#}");
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "bellhop-worker: {error:#}");
         }
     });
     started.map(drop)

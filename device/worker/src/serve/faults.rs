@@ -48,7 +48,8 @@ pub fn watch(start: u64, end: u64) -> std::io::Result<()> {
     action.sa_sigaction = handle as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: the handler only makes system calls and accesses atomics.
-    let installed = unsafe { libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()) };
+    let installed =
+        unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()) };
     if installed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 

@@ -105,7 +105,7 @@ impl<'i> Device<'i> {
         // SAFETY: the range belongs to this process, as the caller says.
         let asked = unsafe {
             let ask = self.external.fp().get_memory_host_pointer_properties_ext;
-            ask(self.raw.handle(), HOST, start, &mut host)
+            ask(self.raw.handle(), HOST, start, &raw mut host)
         };
         asked.result().called("vkGetMemoryHostPointerPropertiesEXT")?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HOST);

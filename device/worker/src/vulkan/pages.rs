@@ -20,7 +20,8 @@ impl Pages {
     pub fn new(length: usize, alignment: usize) -> Self {
         assert!(length > 0 && alignment >= align_of::<AtomicU64>());
         let layout = Layout::from_size_align(length.next_multiple_of(alignment), alignment);
-        let layout = layout.expect("a power of two, and lengths of a few pages");
+        // No memory has a length that is none of a layout.
+        let layout = layout.unwrap_or_else(|_| handle_alloc_error(Layout::new::<AtomicU64>()));
         // SAFETY: the layout has a length other than 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) });
         Self { start: start.unwrap_or_else(|| handle_alloc_error(layout)), layout }

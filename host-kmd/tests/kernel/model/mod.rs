@@ -129,7 +129,7 @@ pub struct State {
     pub prompt_paging: bool,
     /// The number of paging buffers that a guest may have in flight.
     pub paging_room: usize,
-    pub rings: HashMap<HwQueueId, RingBinding>,
+    pub rings: BTreeMap<HwQueueId, RingBinding>,
     pub status: HashMap<HwQueueId, ConnectionStatus>,
     /// Queues that are off the run list.
     pub suspended: BTreeSet<HwQueueId>,
@@ -479,7 +479,8 @@ impl Model {
 
     /// Writes an entry into the trace log, if there is one.
     pub fn trace(&self, entry: FenceLogEntry) {
-        if let Some(words) = self.state().trace_log.clone() {
+        let log = self.state().trace_log.clone();
+        if let Some(words) = log {
             FenceLog::new(&words).unwrap().write_entry(entry);
         }
     }

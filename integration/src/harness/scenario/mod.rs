@@ -30,11 +30,11 @@ section! {
         /// The seed of all random choices.
         seed: u64 as plain = 1;
         /// How long queues without a number of submissions work.
-        duration: Option<Time>, was "duration_ms";
+        duration: Option<Time>;
         /// The longest that a run may take beyond its duration before it is given up.
-        limit: Time = at(120_000), was "limit_ms";
+        limit: Time = at(120_000);
         /// The longest that one submission may take before its queue is given up.
-        stuck: Time = at(30_000), was "stuck_ms";
+        stuck: Time = at(30_000);
         /// The host's configuration.
         host: HostSpec;
         /// The guests.
@@ -74,7 +74,7 @@ section! {
         /// The VMM that it runs under.
         vmm: String = QEMU.name.into();
         /// Its memory.
-        ram: Mib<1, 65_536> = at(64), was "ram_mib";
+        ram: Mib<1, 65_536> = at(64);
         /// Where the memory is that driver and device share.
         placement: PlacementSpec as plain;
         /// Features that its driver declines, by name.
@@ -173,20 +173,20 @@ section! {
         /// Its submission mode.
         mode: Mode as plain;
         /// Its ring, for user-mode submission.
-        ring: Kib<4, 16_384> = at(4), was "ring_kib";
+        ring: Kib<4, 16_384> = at(4);
         /// The number of submissions that must complete; without it the queue works until the scenario's duration is
         /// over, or the event `until`.
         submissions: Option<u64> as plain;
         /// The work of each submission, beside its proof.
         work: Work as plain;
         /// Bytes that `fill` and `copy` write.
-        size: Bytes<8, 1_048_576> = at(4096), was "bytes";
+        size: Bytes<8, 1_048_576> = at(4096);
         /// Submissions for each ring of the doorbell.
         batch: Count<1, 1024> = at(1);
         /// Most submissions in flight.
         depth: Count<1, 1024> = at(8);
         /// A time between batches, drawn between these two.
-        think: [Micros<0, 3_600_000_000>; 2] = [at(0); 2], was "think_us";
+        think: [Micros<0, 3_600_000_000>; 2] = [at(0); 2];
         /// A queue of the same process: submission `n` of this one waits, on the GPU, for submission
         /// `n` of that one. `context/queue`, or `queue` of the same context.
         after: Option<String>;
@@ -257,13 +257,13 @@ section! {
         /// Its name, for `start` and `until` of queues and `when` of events.
         name: Option<String>;
         /// When, from the start.
-        at: Option<Time>, was "at_ms";
+        at: Option<Time>;
         /// The time from one occurrence to the next; `at` is then the time of the first.
-        every: Option<Millis<1, 86_400_000>>, was "every_ms";
+        every: Option<Millis<1, 86_400_000>>;
         /// The number of occurrences; without it, they continue until the end.
         times: Option<u64> as plain;
         /// The most that the seed adds to each of those times.
-        jitter: Time = at(0), was "jitter_ms";
+        jitter: Time = at(0);
         /// The condition that it follows.
         when: Option<Condition> as plain;
         /// The action.
@@ -455,8 +455,7 @@ pub enum EngineState {
 }
 
 impl Setting for Action {
-    const KIND: Kind =
-        Kind::Section(&[Key { name: "for", about: &[], was: Some("for_ms"), kind: Time::KIND }]);
+    const KIND: Kind = Kind::Section(&[Key { name: "for", about: &[], kind: Time::KIND }]);
 }
 
 section! {
@@ -500,9 +499,9 @@ section! {
         /// Counts of the statuses that rings and looks read.
         seen: BTreeMap<Status, Bounds> as plain;
         /// From a submission to its completion.
-        latency: WaitBounds, was "latency_ms";
+        latency: WaitBounds;
         /// The duration of a ring that had to connect the doorbell first.
-        connect: WaitBounds, was "connect_ms";
+        connect: WaitBounds;
     }
 }
 

@@ -99,8 +99,8 @@ impl<C> Door<C> {
         // One more than those that are not paid for yet must fit into a burst.
         let credit = OF_ALL.interval.saturating_mul(OF_ALL.burst.saturating_sub(1));
         let until = until.max(self.paid_at.saturating_sub(credit));
-        if until > now {
-            return Err(until - now);
+        if let Some(left) = until.checked_sub(now).filter(|left| !left.is_zero()) {
+            return Err(left);
         }
         let expelled = self.who_makes_room(place).map(|at| self.waiting.remove(at).connection);
         self.waiting.push(Waiting { number, place, has_spoken: false, connection });

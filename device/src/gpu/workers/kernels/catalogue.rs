@@ -12,7 +12,7 @@ use crate::gpu::workers::tenant::GuestWorkers;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A guest with kernels.
@@ -30,7 +30,7 @@ pub struct Kernels {
     mailboxes: Arc<Mailboxes>,
     most: usize,
     /// No engine ever takes this lock.
-    owners: Mutex<HashMap<GuestId, Owner>>,
+    owners: Mutex<BTreeMap<GuestId, Owner>>,
 }
 
 impl Kernels {
@@ -40,7 +40,7 @@ impl Kernels {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
-    fn owners(&self) -> MutexGuard<'_, HashMap<GuestId, Owner>> {
+    fn owners(&self) -> MutexGuard<'_, BTreeMap<GuestId, Owner>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

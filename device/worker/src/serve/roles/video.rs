@@ -19,6 +19,7 @@ use bellhop_codec::{
 };
 use layout::{from_memory, to_memory};
 use std::collections::VecDeque;
+use std::io::{Write, stderr};
 use zerocopy::IntoBytes;
 
 /// Most bytes of a bitstream or a picture: more than any packet may have.
@@ -96,7 +97,8 @@ impl Begun {
             match Encoder::new(&settings) {
                 Ok(encoder) => State::Encodes(Box::new(encoder), VecDeque::new()),
                 Err(error) => {
-                    eprintln!("bellhop-worker: {error}");
+                    // Standard error may be closed.
+                    let _ = writeln!(stderr(), "bellhop-worker: {error}");
                     State::Refused
                 }
             }

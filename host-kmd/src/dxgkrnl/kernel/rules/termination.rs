@@ -165,7 +165,7 @@ impl Kernel {
     /// The target has not finished its work in time, and loses it. Returns the ticket after which engines have left
     /// it.
     fn end_of_time(&mut self, ending: Ending) -> Ticket {
-        let Ending { guest, process, target, .. } = ending;
+        let Ending { guest, process, target } = ending;
         tracing::debug!(guest = guest.0, process, ?target, "it did not end in time");
         let time = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let fault = Fault::new(FaultReason::ENGINE_TIMEOUT, Opcode::NOP, time);
@@ -174,7 +174,7 @@ impl Kernel {
 
     /// Takes a target off the run list that has done all its work. Returns the ticket after which engines have left it.
     fn leave(&mut self, ending: Ending) -> Ticket {
-        let Ending { guest, process, target, .. } = ending;
+        let Ending { guest, process, target } = ending;
         let access = self.access(guest, process);
         if access.is_some_and(|mut access| access.leave_run_list(target)) {
             self.platform.quiesce(Some(guest))
