@@ -31,14 +31,13 @@ type Touch = Box<dyn FnOnce(&mut Meter) + Send>;
 /// Tells how long touches of the calling thread stood.
 struct Meter {
     epoch: Instant,
-    standstill: Standstill,
+    /// Begun with the first touch.
+    standstill: Option<Standstill>,
 }
 
 impl Meter {
     fn new() -> Self {
-        let mut standstill = Standstill::default();
-        standstill.begin(0);
-        Self { epoch: Instant::now(), standstill }
+        Self { epoch: Instant::now(), standstill: None }
     }
 
     fn now(&self) -> u64 {
@@ -48,14 +47,19 @@ impl Meter {
     /// What comes of a touch, and how long it stood.
     fn measure<T>(&mut self, touch: impl FnOnce() -> T) -> (T, Duration) {
         let began = self.now();
-        self.standstill.count_from(began);
+        let standstill = self.standstill.get_or_insert_with(|| {
+            let mut standstill = Standstill::default();
+            standstill.begin(began);
+            standstill
+        });
+        standstill.count_from(began);
         let result = touch();
-        let ended = self.now();
-        if ended - began < SHORT.as_nanos() as u64 {
+        let took = self.epoch.elapsed() - Duration::from_nanos(began);
+        if took < SHORT {
             return (result, Duration::ZERO);
         }
-        let stood = self.standstill.of_turn((began, ended), Duration::ZERO);
-        (result, Duration::from_nanos(stood))
+        let ended = began + took.as_nanos() as u64;
+        (result, Duration::from_nanos(standstill.of_turn((began, ended), Duration::ZERO)))
     }
 }
 
