@@ -76,4 +76,7 @@ pub trait Kernels {
     /// # Errors
     /// Fails for an address space or kernel that does not exist.
     fn destroy_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId>;
+
+    /// Frees what is left of a kernel that has failed, after the interrupt that says so. One GPU has nothing left of it.
+    fn forget_failed_kernel(&self, _space: AddressSpaceId, _kernel: KernelNumber) {}
 }

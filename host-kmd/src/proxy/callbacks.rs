@@ -59,7 +59,7 @@ pub(super) fn of_chain(
         }
         Interrupt::EngineReset { node } => Interrupt::EngineReset { node: first_node + node },
         Interrupt::KernelCompiled { space, kernel, outcome } => {
-            let (space, outcome) = shared.end_kernel(space, kernel, outcome)?;
+            let (space, outcome) = shared.end_kernel(gpu, (space, kernel), outcome)?;
             Interrupt::KernelCompiled { space, kernel, outcome }
         }
         Interrupt::CrtcVsync { guest, source, target, flip, count, time } => {

@@ -29,7 +29,7 @@ struct Mirrored {
     systems: BTreeMap<HwQueueId, Vec<HwQueueId>>,
     /// The GPU of each video session, by the master's address space.
     sessions: BTreeMap<(AddressSpaceId, VideoSessionNumber), GpuOrdinal>,
-    /// Kernels that are compiled, by the master's address space.
+    /// Kernels that are compiled, or that some GPU could not compile, by the master's address space.
     kernels: BTreeMap<(AddressSpaceId, KernelNumber), Compiling>,
     /// What displays let go.
     display_tickets: Tickets,
@@ -42,6 +42,8 @@ struct Compiling {
     left: usize,
     /// The first failure, if there was one.
     failure: Option<KernelOutcome>,
+    /// GPUs that could not compile it, and have nothing of it.
+    failed: Vec<GpuOrdinal>,
 }
 
 impl Shared {
@@ -142,21 +144,26 @@ impl Shared {
 
     /// A kernel is being compiled by this number of GPUs.
     pub(super) fn begin_kernel(&self, space: AddressSpaceId, kernel: KernelNumber, gpus: usize) {
-        let compiling = Compiling { left: gpus, failure: None };
+        let compiling = Compiling { left: gpus, failure: None, failed: Vec::new() };
         self.lock().kernels.insert((space, kernel), compiling);
     }
 
-    /// A kernel is destroyed, or was never complete.
-    pub(super) fn forget_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) {
-        self.lock().kernels.remove(&(space, kernel));
-    }
-
-    /// A GPU is done with a kernel of its own address space. When all are, returns the kernel's address space as the
-    /// kernel knows it, and what came of it.
-    pub(super) fn end_kernel(
+    /// A kernel is destroyed, has failed, or was never complete. Returns the GPUs that could not compile it.
+    pub(super) fn forget_kernel(
         &self,
         space: AddressSpaceId,
         kernel: KernelNumber,
+    ) -> Vec<GpuOrdinal> {
+        let compiling = self.lock().kernels.remove(&(space, kernel));
+        compiling.map(|compiling| compiling.failed).unwrap_or_default()
+    }
+
+    /// A GPU is done with a kernel of its own address space. When all are, returns the kernel's address space as the
+    /// kernel knows it, and what came of it. One that has failed is to be forgotten then.
+    pub(super) fn end_kernel(
+        &self,
+        gpu: GpuOrdinal,
+        (space, kernel): (AddressSpaceId, KernelNumber),
         outcome: KernelOutcome,
     ) -> Option<(AddressSpaceId, KernelOutcome)> {
         let mut mirrored = self.lock();
@@ -165,12 +172,16 @@ impl Shared {
         compiling.left = compiling.left.saturating_sub(1);
         if let KernelOutcome::Failed(..) = outcome {
             compiling.failure.get_or_insert(outcome);
+            compiling.failed.push(gpu);
         }
         if compiling.left > 0 {
             return None;
         }
-        let compiling = mirrored.kernels.remove(&(space, kernel))?;
-        Some((space, compiling.failure.unwrap_or(KernelOutcome::Compiled)))
+        if let Some(failure) = compiling.failure.take() {
+            return Some((space, failure));
+        }
+        mirrored.kernels.remove(&(space, kernel));
+        Some((space, KernelOutcome::Compiled))
     }
 }
 
@@ -183,6 +194,11 @@ mod tests {
 
     const SPACE: AddressSpaceId = AddressSpaceId(3);
     const KERNEL: KernelNumber = KernelNumber(7);
+    /// The two GPUs, and the kernel in the address space of each.
+    const MASTER: GpuOrdinal = GpuOrdinal::MASTER;
+    const SLAVE: GpuOrdinal = GpuOrdinal(1);
+    const MASTERS: (AddressSpaceId, KernelNumber) = (SPACE, KERNEL);
+    const SLAVES: (AddressSpaceId, KernelNumber) = (AddressSpaceId(30), KERNEL);
 
     #[test]
     fn a_kernel_is_compiled_when_every_gpu_has_compiled_it() {
@@ -190,10 +206,10 @@ mod tests {
         shared.insert_space(SPACE, vec![AddressSpaceId(30)]);
         shared.begin_kernel(SPACE, KERNEL, 2);
         let compiled = KernelOutcome::Compiled;
-        assert_eq!(shared.end_kernel(AddressSpaceId(30), KERNEL, compiled.clone()), None);
-        let ended = shared.end_kernel(SPACE, KERNEL, compiled.clone());
+        assert_eq!(shared.end_kernel(SLAVE, SLAVES, compiled.clone()), None);
+        let ended = shared.end_kernel(MASTER, MASTERS, compiled.clone());
         assert_eq!(ended, Some((SPACE, compiled.clone())));
-        assert_eq!(shared.end_kernel(SPACE, KERNEL, compiled), None);
+        assert_eq!(shared.end_kernel(MASTER, MASTERS, compiled), None);
     }
 
     #[test]
@@ -202,9 +218,11 @@ mod tests {
         shared.insert_space(SPACE, vec![AddressSpaceId(30)]);
         shared.begin_kernel(SPACE, KERNEL, 2);
         let failed = KernelOutcome::Failed(KernelResult::COMPILED, "no".to_owned());
-        assert_eq!(shared.end_kernel(AddressSpaceId(30), KERNEL, failed.clone()), None);
-        let ended = shared.end_kernel(SPACE, KERNEL, KernelOutcome::Compiled);
+        assert_eq!(shared.end_kernel(SLAVE, SLAVES, failed.clone()), None);
+        let ended = shared.end_kernel(MASTER, MASTERS, KernelOutcome::Compiled);
         assert_eq!(ended, Some((SPACE, failed)));
+        assert_eq!(shared.forget_kernel(SPACE, KERNEL), [SLAVE]);
+        assert_eq!(shared.forget_kernel(SPACE, KERNEL), []);
     }
 
     proptest! {

@@ -122,7 +122,7 @@ pub fn bytes_with_list<T: Request, E: IntoBytes + zerocopy::Immutable>(
 pub struct Bench {
     /// The GPU of the first adapter, the only one in most tests.
     pub model: Arc<Model>,
-    /// All GPUs, by adapter.
+    /// All GPUs, by adapter; or those of the only one.
     pub models: Vec<Arc<Model>>,
     pub kernel: Adapters,
     /// Which adapter each guest is attached to.
@@ -185,11 +185,26 @@ impl Bench {
 
     /// Like [`Self::of`], with these features enabled for each adapter.
     pub fn with_features(models: Vec<Arc<Model>>, features: &[OsFeatures], limits: Limits) -> Self {
+        let kernels = models
+            .iter()
+            .zip(features)
+            .map(|(model, features)| Kernel::new(Arc::clone(model), *features, limits).unwrap());
+        let kernels = kernels.collect();
+        Self::over(models, kernels)
+    }
+
+    /// A host with one adapter, of these GPUs of a chain.
+    #[allow(dead_code, reason = "for tests of chains")]
+    pub fn linked(models: Vec<Arc<Model>>, limits: Limits) -> Self {
+        let (master, slaves) = models.split_first().unwrap();
+        let features = OsFeatures::default();
+        let kernel = Kernel::linked(master.clone(), slaves.to_vec(), features, limits).unwrap();
+        Self::over(models, vec![kernel])
+    }
+
+    fn over(models: Vec<Arc<Model>>, kernels: Vec<Kernel>) -> Self {
         let policy = PowerPolicy { engine_idle: None, device_idle: Some(DEVICE_IDLE) };
-        let kernels = models.iter().zip(features).map(|(model, features)| {
-            let kernel = Kernel::new(Arc::clone(model) as _, *features, limits).unwrap();
-            kernel.with_power_policy(policy)
-        });
+        let kernels = kernels.into_iter().map(|kernel| kernel.with_power_policy(policy));
         let kernel =
             Adapters::new(kernels.collect()).with_cross_adapter_fences(CROSS_ADAPTER_FENCES);
         let (replies, events) = (BTreeMap::new(), Vec::new());
@@ -277,6 +292,11 @@ impl Bench {
     pub fn raise(&mut self, interrupt: Interrupt) {
         self.model.raise(interrupt);
         self.interrupt();
+    }
+
+    /// The GPUs of the only adapter.
+    pub fn gpus(&self) -> usize {
+        self.models.len()
     }
 
     /// The first engine of a node has pre-empted as requested.

@@ -153,6 +153,36 @@ fn a_kernel_that_is_refused_says_why_and_is_not_charged_for() {
 }
 
 #[test]
+fn a_kernel_that_one_gpu_of_a_chain_refuses_is_left_on_none() {
+    let mut bench =
+        Bench::linked(Model::chain(vec![Model::new(2), Model::new(2)]), Limits::default());
+    let guest = bench.guest(1);
+    let client = bench.client(guest);
+    let spirv = bench.spirv(client);
+    let refused = || KernelOutcome::Failed(KernelResult::REFUSED, String::new());
+    let is_empty = |bench: &Bench| bench.models.iter().all(|gpu| gpu.state().kernels.is_empty());
+    for refusing in [0, 1] {
+        let token = bench.begin_kernel(client, spirv);
+        for (place, model) in bench.models.iter().enumerate() {
+            let outcome = if place == refusing { refused() } else { KernelOutcome::Compiled };
+            model.end_compiling(compiling(model), outcome);
+        }
+        bench.interrupt();
+        let created = bench.kernel_reply(client, token).unwrap().unwrap();
+        assert_eq!(created.result, KernelResult::REFUSED);
+        assert!(is_empty(&bench));
+        // Its device may end before the other GPU is done.
+        let device = bench.call(client, &CreateDevice { reserved: 0 }).unwrap();
+        bench.begin_kernel(Client { device, ..client }, spirv);
+        let model = &bench.models[refusing];
+        model.end_compiling(compiling(model), refused());
+        bench.interrupt();
+        bench.call(client, &DestroyDevice { device }).unwrap();
+        assert!(is_empty(&bench));
+    }
+}
+
+#[test]
 fn a_kernel_is_destroyed_once_and_by_its_own_process() {
     let (mut bench, client, spirv) = scene();
     let KernelCreated { kernel, number, .. } = bench.kernel(client, spirv);

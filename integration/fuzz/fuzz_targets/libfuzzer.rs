@@ -3,6 +3,8 @@
 #![no_main]
 //! All targets for libFuzzer, in one program: so there is one to link. `BELLHOP_FUZZ_TARGET` names the target.
 
+mod counters;
+
 use bellhop_fuzz::{TARGETS, Target};
 use std::sync::LazyLock;
 
@@ -17,6 +19,10 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
 libfuzzer_sys::fuzz_target!(
     init: {
         LazyLock::force(&TARGET);
+        counters::begin();
     },
-    |data: &[u8]| (*TARGET)(data)
+    |data: &[u8]| {
+        (*TARGET)(data);
+        counters::show();
+    }
 );

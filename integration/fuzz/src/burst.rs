@@ -80,36 +80,42 @@ fn slot(number: u8) -> u32 {
 }
 
 impl Packet {
-    fn words(&self) -> Vec<u64> {
-        let bytes = match *self {
-            Self::Nop => PacketHeader::new(Opcode::NOP, 8, 0).as_bytes().to_vec(),
+    /// Adds its words.
+    fn put(&self, words: &mut Vec<u64>) {
+        let first = words.len();
+        let mut put = |bytes: &[u8]| {
+            let units = bytes.as_chunks::<8>().0.iter();
+            words.extend(units.map(|unit| u64::from_le_bytes(*unit)));
+        };
+        match *self {
+            Self::Nop => put(PacketHeader::new(Opcode::NOP, 8, 0).as_bytes()),
             Self::LongNop(units) => {
                 let size = 8 * (usize::from(units) % 12 + 1);
-                let mut bytes = vec![0xEE; size];
-                bytes[..8].copy_from_slice(PacketHeader::new(Opcode::NOP, size, 0).as_bytes());
-                bytes
+                put(PacketHeader::new(Opcode::NOP, size, 0).as_bytes());
+                put(&[0xEE; 8 * 12][8..size]);
             }
             Self::Signal(number, value) => {
-                SignalFence::new(slot(number), (value % 32).into()).as_bytes().to_vec()
+                put(SignalFence::new(slot(number), (value % 32).into()).as_bytes());
             }
-            Self::AnySignal(slot, value) => SignalFence::new(slot, value).as_bytes().to_vec(),
+            Self::AnySignal(slot, value) => put(SignalFence::new(slot, value).as_bytes()),
             Self::Write(number, value) => {
-                WriteFence::new(slot(number), (value % 32).into()).as_bytes().to_vec()
+                put(WriteFence::new(slot(number), (value % 32).into()).as_bytes());
             }
             Self::Buffer(at, units) => {
                 let size = u32::from(units) % 12 * 8;
-                IndirectBuffer::new(at.get() & !7, size).as_bytes().to_vec()
+                put(IndirectBuffer::new(at.get() & !7, size).as_bytes());
             }
-            Self::AnyBuffer(at, size) => IndirectBuffer::new(at.get(), size).as_bytes().to_vec(),
+            Self::AnyBuffer(at, size) => put(IndirectBuffer::new(at.get(), size).as_bytes()),
             Self::Fill(place, count, pattern) => {
                 let (at, length) = (u64::from(place) * 4, u64::from(count) * 4);
-                Fill::new(RESULTS + at, length, pattern).as_bytes().to_vec()
+                put(Fill::new(RESULTS + at, length, pattern).as_bytes());
             }
             Self::WriteData(place, count, word) => {
                 let count = usize::from(count) % 64 + 1;
-                let data = word.to_le_bytes().repeat(count.div_ceil(8));
-                let fixed = WriteData::new(RESULTS + u64::from(place), count);
-                fixed.map_or_else(Vec::new, |fixed| [fixed.as_bytes(), &data].concat())
+                if let Some(fixed) = WriteData::new(RESULTS + u64::from(place), count) {
+                    put(fixed.as_bytes());
+                    put([word; 8][..count.div_ceil(8)].as_bytes());
+                }
             }
             Self::Header(opcode, units, argument) => {
                 let header = PacketHeader {
@@ -117,20 +123,42 @@ impl Packet {
                     units: (units % 6).into(),
                     argument,
                 };
-                header.as_bytes().to_vec()
+                put(header.as_bytes());
             }
-            Self::Word(word) => word.to_le_bytes().to_vec(),
-        };
-        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        match self {
-            Self::Fill(..) => words.collect(),
-            Self::WriteData(..) => {
-                let (count, places) = (size_of::<WriteData>() / 8, 0..);
-                let tamed = |(place, word)| if place < count { word } else { tame(word) };
-                places.zip(words).map(tamed).collect()
-            }
-            _ => words.map(tame).collect(),
+            Self::Word(word) => put(word.as_bytes()),
         }
+        let known = match self {
+            Self::Fill(..) => size_of::<Fill>() / 8,
+            Self::WriteData(..) => size_of::<WriteData>() / 8,
+            _ => 0,
+        };
+        words[first..].iter_mut().skip(known).for_each(|word| *word = tame(*word));
+    }
+}
+
+/// The words of packets, one packet after another.
+#[derive(Default)]
+struct Words {
+    all: Vec<u64>,
+    /// Where each packet ends.
+    ends: Vec<usize>,
+}
+
+impl Words {
+    /// Has those of these packets instead.
+    fn set(&mut self, packets: &[Packet]) {
+        self.all.clear();
+        self.ends.clear();
+        for packet in packets {
+            packet.put(&mut self.all);
+            self.ends.push(self.all.len());
+        }
+    }
+
+    /// Those of each packet.
+    fn packets(&self) -> impl Iterator<Item = &[u64]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| &self.all[*start..*end])
     }
 }
 
@@ -170,16 +198,17 @@ struct Side<'a> {
     guest: &'a mut Guest,
     queue: Queue,
     fault: Option<Fault>,
+    /// What packets have written, as it was last seen.
+    results: [u8; RESULTS_SIZE as usize],
 }
 
 /// The observable state of a side.
 #[derive(Debug, PartialEq)]
 struct Seen {
     read_pointer: u64,
-    values: Vec<(u64, u64)>,
+    values: [(u64, u64); FENCES as usize + 1],
     packets: u64,
     fault: Option<Fault>,
-    results: Vec<u8>,
 }
 
 impl<'a> Side<'a> {
@@ -188,9 +217,11 @@ impl<'a> Side<'a> {
             guest.fence(0);
         }
         let queue = guest.queue(COPY);
-        let mut side = Self { guest, queue, fault: None };
+        let mut side = Self { guest, queue, fault: None, results: [0; RESULTS_SIZE as usize] };
         // The engine has set the queue up and remembers its pages.
-        side.submit(&[Packet::Buffer(At::Page(0, 0), 0).words(), Packet::Nop.words()], true);
+        let mut words = Words::default();
+        words.set(&[Packet::Buffer(At::Page(0, 0), 0), Packet::Nop]);
+        side.submit(&words, true);
         side
     }
 
@@ -222,16 +253,18 @@ impl<'a> Side<'a> {
         eventually("the end of the turn", || self.gpu().quiesced() >= ticket);
     }
 
-    fn submit(&mut self, packets: &[Vec<u64>], each: bool) {
-        let size = self.queue.binding.ring_size;
+    fn submit(&mut self, words: &Words, each: bool) {
+        let (ring, size) = (self.queue.binding.ring_va, self.queue.binding.ring_size);
         let mut room = size;
-        for packet in packets {
-            for word in packet.iter().take(room as usize / 8) {
-                let at = self.queue.binding.ring_va + self.queue.written % size;
-                self.guest.write(at, &word.to_le_bytes());
-                self.queue.written += 8;
-                room -= 8;
-            }
+        for packet in words.packets() {
+            let packet = &packet[..packet.len().min(room as usize / 8)];
+            let at = self.queue.written % size;
+            let to_end = (size - at) as usize / 8;
+            let (before, behind) = packet.split_at(packet.len().min(to_end));
+            self.guest.write(ring + at, before.as_bytes());
+            self.guest.write(ring, behind.as_bytes());
+            self.queue.written += size_of_val(packet) as u64;
+            room -= size_of_val(packet) as u64;
             if each && self.fault.is_none() {
                 self.ring();
                 room = size;
@@ -275,23 +308,22 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn act(&mut self, action: &Action) {
+    /// Does that, with these words of the action's packets.
+    fn act(&mut self, action: &Action, words: &Words) {
         match action {
-            Action::Place { at, packets } => {
+            Action::Place { at, .. } => {
+                // There is nothing to place before the pages of packets, and behind them.
                 let at = at.get() & !7;
-                let words = packets.iter().flat_map(Packet::words);
-                for (word, number) in words.zip(0u64..) {
-                    // Past the last address is nothing to place.
-                    let place = at.saturating_add(8 * number);
-                    if (LOCAL..LOCAL + PAGES * PAGE_SIZE).contains(&place) {
-                        self.guest.write(place, &word.to_le_bytes());
-                    }
+                let before = LOCAL.saturating_sub(at) as usize / 8;
+                let words = words.all.get(before..).unwrap_or_default();
+                let at = at.max(LOCAL);
+                let room = (LOCAL + PAGES * PAGE_SIZE).saturating_sub(at) as usize / 8;
+                let words = &words[..words.len().min(room)];
+                if !words.is_empty() {
+                    self.guest.write(at, words.as_bytes());
                 }
             }
-            Action::Submit { packets, each } => {
-                let packets: Vec<_> = packets.iter().map(Packet::words).collect();
-                self.submit(&packets, *each);
-            }
+            Action::Submit { each, .. } => self.submit(words, *each),
             Action::Map { page, to, kind } => self.map(*page, *to, *kind),
             Action::Forget => {
                 self.gpu().forget_translations();
@@ -301,16 +333,15 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn seen(&self) -> Seen {
-        let value = |id: GuestId, slot| self.gpu().fence_value(id, slot).unwrap();
+    fn see(&mut self) -> Seen {
+        self.guest.read_into(RESULTS, &mut self.results);
+        let value = |slot| self.gpu().fence_value(self.guest.id, slot).unwrap();
+        let values = std::array::from_fn(|slot| slot as u32);
         Seen {
             read_pointer: self.guest.pointers(&self.queue).consumed(),
-            values: (0..=FENCES)
-                .map(|slot| (value(self.guest.id, slot), self.guest.published(slot)))
-                .collect(),
+            values: values.map(|slot| (value(slot), self.guest.published(slot))),
             packets: self.gpu().statistics(self.guest.id).unwrap().packets,
             fault: self.fault,
-            results: self.guest.read(RESULTS, RESULTS_SIZE as usize),
         }
     }
 
@@ -350,11 +381,15 @@ fn compare(actions: impl IntoIterator<Item = Action>) -> Option<Fault> {
 
 fn play(guests: &mut [Guest; 2], actions: impl IntoIterator<Item = Action>) -> Option<Fault> {
     let mut sides = guests.each_mut().map(Side::new);
-    let mut fault = None;
+    let (mut fault, mut words) = (None, Words::default());
     for action in actions {
-        sides.iter_mut().for_each(|side| side.act(&action));
-        let [with, without] = sides.each_ref().map(Side::seen);
+        if let Action::Place { packets, .. } | Action::Submit { packets, .. } = &action {
+            words.set(packets);
+        }
+        sides.iter_mut().for_each(|side| side.act(&action, &words));
+        let [with, without] = sides.each_mut().map(Side::see);
         assert_eq!(with, without, "after {action:?}");
+        assert_eq!(sides[0].results, sides[1].results, "after {action:?}");
         fault = with.fault;
         if fault.is_some() {
             break;

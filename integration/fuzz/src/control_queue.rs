@@ -49,9 +49,9 @@ impl Action {
     }
 }
 
-/// Two guests send requests to one kernel, over a model GPU that panics when the kernel breaks a rule of
-/// `Platform` or `Gpu`. Every request is answered exactly once, and when both guests have gone the GPU has nothing left of
-/// them.
+/// Two guests send requests to one kernel, over an adapter of one model GPU or of two linked ones. These panic when the
+/// kernel breaks a rule of `Platform` or `Gpu`. Every request is answered exactly once, and when both guests have gone the GPUs have
+/// nothing left of them.
 pub fn control_queue(data: &[u8]) {
     play(data).end();
 }
@@ -59,7 +59,8 @@ pub fn control_queue(data: &[u8]) {
 /// The scene after all requests.
 fn play(data: &[u8]) -> Scene {
     let mut rest = Unstructured::new(data);
-    let mut scene = Scene::new();
+    let gpus = 1 + usize::from(rest.arbitrary().unwrap_or(false));
+    let mut scene = Scene::new(gpus);
     for _ in 0..MOST {
         let action = rest.arbitrary::<Action>();
         if rest.is_empty() || action.and_then(|action| action.take(&mut scene, &mut rest)).is_err()

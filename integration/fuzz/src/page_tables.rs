@@ -15,7 +15,7 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::transfer::{Copy, Fill};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use zerocopy::IntoBytes;
 
 /// Pages of page-table memory, of which the guest can have a quarter.
@@ -135,11 +135,29 @@ enum Action {
     Renew { space: bool },
 }
 
+/// Entries that were written one after another.
+struct Update {
+    size: PageSize,
+    /// The number of the first page.
+    first: u64,
+    count: u64,
+    /// Every second entry is the same, valid or not.
+    entries: [Pte; 2],
+}
+
+impl Update {
+    /// What it wrote for an address.
+    fn entry(&self, va: u64) -> Option<Pte> {
+        let page = (va / self.size.bytes()).checked_sub(self.first)?;
+        (page < self.count).then(|| self.entries[page as usize % 2])
+    }
+}
+
 /// The expected page tables of an address space.
 #[derive(Default)]
 struct Model {
-    /// Valid or not, by page size and number.
-    entries: [BTreeMap<u64, Pte>; 2],
+    /// Oldest first.
+    updates: Vec<Update>,
     /// Tables except the root for small pages: page size, level above, covered range.
     tables: BTreeSet<(usize, u32, u64)>,
 }
@@ -163,22 +181,40 @@ impl Model {
         Ok(())
     }
 
-    fn set(&mut self, va: u64, size: PageSize, pte: Pte, room: &mut u32) -> Result<(), Full> {
-        if va >> ADDRESS_BITS != 0 {
-            return Err(Full);
-        }
-        if pte != Pte::INVALID {
-            self.table(va, size, room)?;
-        }
-        self.entries[size as usize].insert(va / size.bytes(), pte);
-        Ok(())
+    /// Writes `count` entries from an address on, until there is no room.
+    fn update(
+        &mut self,
+        va: u64,
+        size: PageSize,
+        entries: [Pte; 2],
+        count: u64,
+        room: &mut u32,
+    ) -> Result<(), Full> {
+        let (first, table_bytes) = (va / size.bytes(), size.bytes() * 512);
+        let (mut written, mut table) = (0, None);
+        let outcome = (0..count).try_for_each(|page| {
+            let at = va.saturating_add(page.saturating_mul(size.bytes()));
+            if at >> ADDRESS_BITS != 0 {
+                return Err(Full);
+            }
+            let is_new = table != Some(at / table_bytes);
+            if is_new && entries[page as usize % 2] != Pte::INVALID {
+                self.table(at, size, room)?;
+                table = Some(at / table_bytes);
+            }
+            written += 1;
+            Ok(())
+        });
+        self.updates.push(Update { size, first, count: written, entries });
+        outcome
     }
 
     /// The entry that counts for an address.
     fn walk(&self, va: u64) -> (Pte, PageSize) {
         let entry = |size: PageSize| {
-            let entry = self.entries[size as usize].get(&(va / size.bytes()));
-            (entry.copied().unwrap_or_default(), size)
+            let newest = self.updates.iter().rev().filter(|update| update.size == size);
+            let entry = newest.map(|update| update.entry(va)).find(Option::is_some).flatten();
+            (entry.unwrap_or_default(), size)
         };
         Some(entry(PageSize::Large))
             .filter(|(pte, _)| pte.page().is_some())
@@ -241,17 +277,13 @@ fn play(data: &[u8], bench: &mut Bench) {
     for action in crate::actions(data, MOST) {
         match action {
             Action::Map { space, large, va, entries, count } => {
-                let entries: Vec<_> = entries.iter().map(|entry| entry.get()).collect();
-                let count = usize::from(count % 600) + 1;
-                let entries: Vec<_> = entries.iter().cycle().copied().take(count).collect();
-                let space = &mut spaces[usize::from(space)];
-                bench.update(space, size(large), va.get(), &entries, &mut room);
+                let (entries, space) = (entries.map(Entry::get), &mut spaces[usize::from(space)]);
+                bench.update(space, size(large), va.get(), entries, count, &mut room);
                 is_flushed = false;
             }
             Action::Unmap { space, large, va, count } => {
-                let entries = vec![Pte::INVALID; usize::from(count % 600) + 1];
-                let space = &mut spaces[usize::from(space)];
-                bench.update(space, size(large), va.get(), &entries, &mut room);
+                let (entries, space) = ([Pte::INVALID; 2], &mut spaces[usize::from(space)]);
+                bench.update(space, size(large), va.get(), entries, count, &mut room);
                 is_flushed = false;
             }
             Action::Read { space, va } => {
@@ -294,19 +326,14 @@ impl Bench {
     /// Counts the tables that the guest can have, by making them.
     fn count_room(&self) -> u32 {
         let Ok(space) = self.gpu.create_address_space(self.guest.id) else { return 0 };
-        let entry = Pte::new(PhysicalPage { segment: Segment::Local, address: 0 }, true);
-        let mut model = Model::default();
-        let mut made = 1;
-        for table in 0..u64::from(PAGES) {
-            let va = table << 21;
-            if self.gpu.update_page_table(space, va, PageSize::Small, &[entry]).is_err() {
-                break;
-            }
-            let mut room = u32::MAX;
-            let set = model.set(va, PageSize::Small, entry, &mut room);
-            assert_eq!(set, Ok(()));
-            made += u32::MAX - room;
-        }
+        let (va, size, pages) = (0, PageSize::Small, u64::from(PAGES) * 512);
+        // It runs out of room on the way, and what it made stays.
+        let all = self.gpu.locate_page_table(space, va, size, pages, true);
+        assert!(all.is_err(), "more tables than there is memory");
+        let found = self.gpu.locate_page_table(space, va, size, pages, false).unwrap();
+        let tables = found.iter().filter(|range| range.address.is_some()).count() as u32;
+        // Their two parents are the same, since they are next to each other; and the root.
+        let made = if tables > 0 { tables + 3 } else { 1 };
         self.gpu.destroy_address_space(space).unwrap();
         made
     }
@@ -318,7 +345,7 @@ impl Bench {
         let page = PhysicalPage { segment: Segment::Local, address: OWN_PLACE };
         let own = [Pte::new(page, true)];
         self.gpu.update_page_table(id, OWN, PageSize::Small, &own).unwrap();
-        space.model.set(OWN, PageSize::Small, own[0], room).unwrap();
+        space.model.update(OWN, PageSize::Small, [own[0]; 2], 1, room).unwrap();
         space
     }
 
@@ -353,17 +380,25 @@ impl Bench {
         }
     }
 
-    fn update(&self, space: &mut Space, size: PageSize, va: u64, entries: &[Pte], room: &mut u32) {
-        let reach = (entries.len() as u64).saturating_mul(size.bytes());
+    /// Writes `count` entries, every second of which is the same.
+    fn update(
+        &self,
+        space: &mut Space,
+        size: PageSize,
+        va: u64,
+        entries: [Pte; 2],
+        count: u16,
+        room: &mut u32,
+    ) {
+        let count = usize::from(count % 600) + 1;
+        let reach = (count as u64).saturating_mul(size.bytes());
         let first = va & !(size.bytes() - 1);
         if first <= OWN && OWN < first.saturating_add(reach) {
             return;
         }
-        let updated = self.gpu.update_page_table(space.id, va, size, entries);
-        let expected = entries.iter().zip(0u64..).try_for_each(|(entry, page)| {
-            let at = va.saturating_add(page.saturating_mul(size.bytes()));
-            space.model.set(at, size, *entry, room)
-        });
+        let all: Vec<_> = entries.iter().cycle().copied().take(count).collect();
+        let updated = self.gpu.update_page_table(space.id, va, size, &all);
+        let expected = space.model.update(va, size, entries, count as u64, room);
         assert_eq!(updated.is_ok(), expected.is_ok(), "{va:#x}: {updated:?}");
     }
 

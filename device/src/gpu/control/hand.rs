@@ -53,12 +53,13 @@ impl Meter {
             standstill
         });
         standstill.count_from(began);
+        let start = Instant::now();
         let result = touch();
-        let took = self.epoch.elapsed() - Duration::from_nanos(began);
+        let took = start.elapsed();
         if took < SHORT {
             return (result, Duration::ZERO);
         }
-        let ended = began + took.as_nanos() as u64;
+        let ended = began.saturating_add(took.as_nanos() as u64);
         (result, Duration::from_nanos(standstill.of_turn((began, ended), Duration::ZERO)))
     }
 }

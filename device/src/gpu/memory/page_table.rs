@@ -32,6 +32,8 @@ pub const ADDRESS_BITS: u32 = 48;
 const LEVEL_BITS: u32 = 9;
 const LEVELS: u32 = 4;
 const ENTRIES: u64 = 1 << LEVEL_BITS;
+/// Entries of a node that is freed that are compared with 0 at once.
+const LOOKED_AT: usize = 64;
 
 /// Where addresses of page-table memory have the ordinal of the GPU.
 const POOL_SHIFT: u32 = 48;
@@ -129,14 +131,17 @@ impl NodePool {
         if let Ok(table) = self.memory.get_slice(offset, size_of_val(&links)) {
             table.copy_to(links.as_mut_bytes());
         }
-        for (link, index) in links.into_iter().zip(0..).filter(|(link, _)| *link != 0) {
-            if level > 0
-                && let Some(child) = Node::from_link(link)
-            {
-                self.free_tree(child, level - 1, charge);
-            }
-            if let Some(entry) = self.entry(node, index) {
-                entry.store(0, Ordering::Relaxed);
+        let parts = links.as_chunks::<LOOKED_AT>().0.iter().zip((0..).step_by(LOOKED_AT));
+        for (part, first) in parts.filter(|(part, _)| **part != [0; LOOKED_AT]) {
+            for (link, index) in part.iter().zip(first..).filter(|(link, _)| **link != 0) {
+                if level > 0
+                    && let Some(child) = Node::from_link(*link)
+                {
+                    self.free_tree(child, level - 1, charge);
+                }
+                if let Some(entry) = self.entry(node, index) {
+                    entry.store(0, Ordering::Relaxed);
+                }
             }
         }
         charge.0.fetch_sub(1, Ordering::Relaxed);

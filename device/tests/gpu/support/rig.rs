@@ -46,6 +46,9 @@ pub const COPY: u32 = 1;
 
 pub const LAYOUT: BarLayout = BarLayout { doorbell_count: 32, fence_count: 64, local_memory: SIZE };
 
+/// Where local memory is in the BAR.
+const LOCAL_MEMORY: u64 = LAYOUT.local_memory();
+
 /// The sizes of a guest's segments beside its BAR.
 pub const SEGMENTS: SegmentSizes =
     SegmentSizes { private: 4 << 20, backing: 16 << 20, aperture: 1 << 20 };
@@ -212,7 +215,7 @@ impl Guest {
         if va >= SYSTEM {
             self.memory.write_slice(bytes, GuestAddress(PHYSICAL + va - SYSTEM)).unwrap();
         } else {
-            let offset = LAYOUT.local_memory() + va - LOCAL;
+            let offset = LOCAL_MEMORY + va - LOCAL;
             self.bar.as_volatile_slice().write_slice(bytes, offset as usize).unwrap();
         }
     }
@@ -227,7 +230,7 @@ impl Guest {
         if va >= SYSTEM {
             self.memory.read_slice(bytes, GuestAddress(PHYSICAL + va - SYSTEM)).unwrap();
         } else {
-            let offset = LAYOUT.local_memory() + va - LOCAL;
+            let offset = LOCAL_MEMORY + va - LOCAL;
             self.bar.as_volatile_slice().read_slice(bytes, offset as usize).unwrap();
         }
     }
@@ -357,8 +360,7 @@ impl Guest {
     }
 
     pub fn pointers(&self, queue: &Queue) -> RingPointers<'_> {
-        let at =
-            |offset| self.word(LAYOUT.local_memory() + queue.binding.control_va - LOCAL + offset);
+        let at = |offset| self.word(LOCAL_MEMORY + queue.binding.control_va - LOCAL + offset);
         RingPointers::new(at(WRITE_POINTER_OFFSET), at(READ_POINTER_OFFSET))
     }
 

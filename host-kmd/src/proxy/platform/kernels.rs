@@ -4,7 +4,7 @@
 
 use super::LinkedPlatform;
 use crate::hardware::{
-    AddressSpaceId, KernelNumber, KernelRefusal, KernelSource, Kernels, UnknownId,
+    AddressSpaceId, GpuOrdinal, KernelNumber, KernelRefusal, KernelSource, Kernels, UnknownId,
 };
 use bellhop_protocol::control::kernel::KernelCaps;
 
@@ -28,7 +28,9 @@ impl Kernels for LinkedPlatform {
             let own = self.shared.space(space, ordinal);
             // Packets name a kernel by one number on all GPUs.
             if let Err(refusal) = gpu.create_kernel(own, source.clone(), Some(kernel)) {
-                self.forget(space, kernel)?;
+                self.shared.forget_kernel(space, kernel);
+                // The GPU did nothing, and those behind it were not asked.
+                self.destroy_on(space, kernel, |gpu| gpu < ordinal)?;
                 return Err(refusal);
             }
         }
@@ -36,20 +38,38 @@ impl Kernels for LinkedPlatform {
     }
 
     fn destroy_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {
-        self.forget(space, kernel)
+        let failed = self.shared.forget_kernel(space, kernel);
+        self.destroy_on(space, kernel, |gpu| !failed.contains(&gpu))
+    }
+
+    fn forget_failed_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) {
+        match self.destroy_kernel(space, kernel) {
+            // The master may be what could not compile it.
+            Ok(()) | Err(UnknownId::Kernel { .. }) => {}
+            Err(unknown) => tracing::error!(%unknown, "a failed kernel's address space is gone"),
+        }
     }
 }
 
 impl LinkedPlatform {
-    /// Destroys a kernel on every GPU. The answer is the master's; a slave may have been refused it.
-    fn forget(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {
-        self.shared.forget_kernel(space, kernel);
-        for (ordinal, _, gpu) in self.each().skip(1) {
+    /// Destroys a kernel on the GPUs that have it. The answer is the master's; a slave's interrupt may be on its way, which
+    /// says that it could not compile it.
+    fn destroy_on(
+        &self,
+        space: AddressSpaceId,
+        kernel: KernelNumber,
+        has: impl Fn(GpuOrdinal) -> bool,
+    ) -> Result<(), UnknownId> {
+        for (ordinal, _, gpu) in self.each().skip(1).filter(|(ordinal, ..)| has(*ordinal)) {
             match gpu.destroy_kernel(self.shared.space(space, ordinal), kernel) {
                 Ok(()) | Err(UnknownId::Kernel { .. }) => {}
                 Err(unknown) => tracing::error!(%unknown, "a kernel's address space is gone"),
             }
         }
-        self.master().destroy_kernel(space, kernel)
+        if has(GpuOrdinal::MASTER) {
+            self.master().destroy_kernel(space, kernel)
+        } else {
+            Err(UnknownId::Kernel { space, kernel })
+        }
     }
 }

@@ -65,15 +65,16 @@ pub(super) fn operate(bench: &mut Bench, guest: GuestId, [a, b, c, _]: [usize; 4
         GuestLimit::CrossAdapterFences,
         GuestLimit::Kernels,
     ];
+    let gpu = GpuOrdinal((b % bench.gpus()) as u8);
     match a % 8 {
         0 | 1 => {
             bench.operator_asks(guest, wish(b));
         }
         2 => {
-            bench.command(Command::TakeGpu(guest, GpuOrdinal::MASTER));
+            bench.command(Command::TakeGpu(guest, gpu));
         }
         3 | 4 => {
-            bench.command(Command::GiveGpu(guest, GpuOrdinal::MASTER));
+            bench.command(Command::GiveGpu(guest, gpu));
         }
         5 => {
             let (limit, most) = (limits[b % limits.len()], c as u32);

@@ -29,10 +29,15 @@ pub(super) const FIRST: u8 = 64;
 /// The kind of step that is no request: a VSYNC, a monitor that is plugged in.
 pub(super) const HAPPEN: u8 = 73;
 
-/// Gives a guest two monitors, and lets its process show something on one of them.
+/// The sources of a GPU, each with a target.
+const SOURCES: usize = 2;
+
+/// Gives a guest two monitors on each GPU, and lets its process show something on one of them.
 pub(super) fn light(bench: &mut Bench, client: Client) {
-    for child in 0..2 {
-        bench.model.plug(client.guest, child, Some(monitor()));
+    for model in &bench.models {
+        for child in 0..SOURCES as u32 {
+            model.plug(client.guest, child, Some(monitor()));
+        }
     }
     bench.interrupt();
     let request = CommitVidPn { paths: 1, reserved: 0 };
@@ -50,22 +55,22 @@ pub(super) fn darken(seen: &Seen) -> Vec<Vec<u8>> {
 
 /// Displays pass all tickets from now on.
 pub(super) fn let_go(bench: &mut Bench, guests: [GuestId; 2]) {
-    bench.model.state().displays.lets_go_late = false;
-    for guest in guests {
-        bench.model.let_go(guest);
+    for model in &bench.models {
+        model.state().displays.lets_go_late = false;
+        guests.iter().for_each(|guest| model.let_go(*guest));
     }
     bench.interrupt();
 }
 
 /// Something happens beside the guest's requests.
 pub(super) fn happen(bench: &mut Bench, guest: GuestId, [a, b, c, d]: [usize; 4]) {
-    let source = b as u32 % 2;
+    let (source, model) = (b as u32 % 2, &bench.models[b / 2 % bench.gpus()]);
     match a % 8 {
-        0..=3 => bench.model.vsync(guest, source),
-        4 => bench.model.plug(guest, source, (c % 2 == 0).then(monitor)),
+        0..=3 => model.vsync(guest, source),
+        4 => model.plug(guest, source, (c % 2 == 0).then(monitor)),
         5 => {
-            bench.model.state().displays.lets_go_late = c % 2 == 0;
-            bench.model.let_go(guest);
+            model.state().displays.lets_go_late = c % 2 == 0;
+            model.let_go(guest);
         }
         // A VSYNC may be late, or never come.
         6 => bench.later(Duration::from_millis(d as u64 * 4)),
@@ -74,21 +79,22 @@ pub(super) fn happen(bench: &mut Bench, guest: GuestId, [a, b, c, d]: [usize; 4]
     bench.interrupt();
 }
 
-/// The paths of a request about topologies: none to three, of two sources and two targets.
-fn paths([_, b, c, d]: [usize; 4]) -> Vec<VidPnPath> {
+/// The paths of a request about topologies: none to three, of so many sources and targets.
+fn paths([_, b, c, d]: [usize; 4], sources: usize) -> Vec<VidPnPath> {
     let scaling = [1, 1, 1, 1, 2, 3, 4, 9][d % 8];
     let rotation = [1, 1, 1, 1, 2, 3, 4, 0][d / 8 % 8];
     let (source_size, target_size) =
         [((64, 32), (64, 32)), ((32, 32), (32, 32)), ((32, 32), (64, 32)), ((48, 40), (65, 32))]
             [d / 64 % 4];
     let pinned = [15, 15, 0, d as u32 % 32][b / 64 % 4];
+    let at = |choice: usize, bit: usize| ((choice >> bit) % sources) as u32;
     let path = |place: usize| VidPnPath {
         flags: pinned,
         scaling: Scaling(scaling),
         rotation: Rotation(rotation),
         source_mode: source_mode(source_size.0, source_size.1),
         target_mode: target_mode(target_size.0, target_size.1),
-        ..path((c >> (2 * place)) as u32 % 2, (c >> (2 * place + 1)) as u32 % 2)
+        ..path(at(c, 2 * place), at(c, 2 * place + 1))
     };
     (0..b / 4 % 4).map(path).collect()
 }
@@ -128,13 +134,13 @@ fn present(seen: &Seen, [a, b, c, d]: [usize; 4]) -> Vec<u8> {
     bytes_with_list(process, &request, &dirty[..c / 16 % 4])
 }
 
-fn flip(seen: &Seen, [a, b, c, d]: [usize; 4]) -> Vec<u8> {
+fn flip(seen: &Seen, [a, b, c, d]: [usize; 4], sources: usize) -> Vec<u8> {
     let (process, allocation) = seen.pick(RequestCode::CREATE_ALLOCATION, a);
     let fence = seen.pick_of(process, RequestCode::CREATE_NATIVE_FENCE, c / 4);
     let fences = fence_values(&[(fence, d as u64 % 4), (fence, d as u64 % 8)]);
     let fences = &fences[..c % 3];
     let request = SetVidPnSourceAddress {
-        source: (b / 64) as u32 % 2,
+        source: (b / 64 % sources) as u32,
         flags: b as u32 % 4,
         allocation,
         offset: [0, 0, 0, 256][b / 4 % 4],
@@ -146,12 +152,13 @@ fn flip(seen: &Seen, [a, b, c, d]: [usize; 4]) -> Vec<u8> {
 }
 
 /// The request of a step.
-pub(super) fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
+pub(super) fn request(step: &Step, seen: &Seen, gpus: usize) -> Option<Vec<u8>> {
     let [a, b, c, d] = step.choice;
+    let sources = SOURCES * gpus;
     let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
     Some(match step.kind {
         64 | 65 => {
-            let list = paths(step.choice);
+            let list = paths(step.choice, sources);
             let paths = list.len() as u32;
             match b % 4 {
                 0 => bytes_with_list(process, &IsSupportedVidPn { paths, reserved: 0 }, &list),
@@ -164,7 +171,7 @@ pub(super) fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             }
         }
         66 => {
-            let (source, on) = (b as u32 / 64 % 2, c as u32 % 2);
+            let (source, on) = ((b / 64 % sources) as u32, c as u32 % 2);
             match b % 4 {
                 0 => bytes(process, &SetVidPnSourceVisibility { source, visible: on }),
                 1 => bytes(process, &ControlInterrupt { source, flags: on }),
@@ -175,9 +182,11 @@ pub(super) fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                 }
             }
         }
-        67 | 68 => flip(seen, step.choice),
+        67 | 68 => flip(seen, step.choice, sources),
         69 => {
-            let (source, is_there) = (0, c % 2 == 0);
+            // The first of a GPU.
+            let source = (b / 2 % gpus * SOURCES) as u32;
+            let is_there = c % 2 == 0;
             if b % 2 == 0 {
                 let (x, y, flags) = (c as i32 - 64, d as i32, u32::from(is_there));
                 bytes(process, &SetPointerPosition { source, x, y, flags })
@@ -207,7 +216,7 @@ pub(super) fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             bytes(process, &request)
         }
         72 => {
-            let child = (c % 3) as u32;
+            let child = (c % (sources + 1)) as u32;
             match b % 4 {
                 0 => bytes(0, &QueryChildRelations { reserved: 0 }),
                 1 => bytes(0, &QueryChildStatus { child, reserved: 0 }),

@@ -12,7 +12,8 @@ use crate::model::monitors::caps;
 use crate::model::{Model, NODES_WITH_VIDEO};
 use bellhop_host_kmd::dxgkrnl::Limits;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, EngineState, Fault, GuestId, HwQueueId, Interrupt, KernelNumber, KernelOutcome,
+    AddressSpaceId, EngineState, Fault, GpuOrdinal, GuestId, HwQueueId, Interrupt, KernelNumber,
+    KernelOutcome,
 };
 use bellhop_host_kmd::port::{Command, Input, RequestToken};
 use bellhop_protocol::control::adapter::{GetNodeMetadata, QueryStatistics};
@@ -66,8 +67,10 @@ pub use seen::Step;
 /// Number of kinds of steps.
 pub const KINDS: u8 = 77;
 
-fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
+/// The request of a step to an adapter of this number of GPUs.
+fn request(step: &Step, seen: &Seen, gpus: usize) -> Option<Vec<u8>> {
     let [a, b, c, d] = step.choice;
+    let nodes = NODES_WITH_VIDEO.len() * gpus;
     let size = if a % 8 == 0 { 2 * 4096 } else { 4096 };
     Some(match step.kind {
         0 => bytes(0, &CreateProcess { reserved: 0 }),
@@ -84,7 +87,8 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
             if step.kind == 4 && b < 64 {
                 bytes(process, &DestroyDevice { device })
             } else {
-                bytes(process, &CreateContext { device, node: (d % 3) as u32, engine_affinity: 0 })
+                let node = (d % nodes) as u32;
+                bytes(process, &CreateContext { device, node, engine_affinity: 0 })
             }
         }
         7..=9 => {
@@ -184,7 +188,7 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                 SubmitCommand { hw_queue, gpu_va, progress_fence_value: 1, size: 64, reserved: 0 };
             bytes(process, &request)
         }
-        28 => bytes(0, &GetNodeMetadata { node: (d % 4) as u32, reserved: 0 }),
+        28 => bytes(0, &GetNodeMetadata { node: (d % (nodes + 1)) as u32, reserved: 0 }),
         29 => bytes(0, &QueryStatistics { reserved: 0 }),
         32 | 33 => {
             let (process, context) = seen.pick(RequestCode::CREATE_CONTEXT, a);
@@ -211,11 +215,11 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
         }
         37 => {
             let state = EnginePowerState((d % 3) as u32);
-            bytes(0, &SetEnginePower { node: (c % 3) as u32, state })
+            bytes(0, &SetEnginePower { node: (c % nodes) as u32, state })
         }
         40 => {
             let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
-            let (node, model) = ((d % 3) as u32, SubmissionModel((c % 4) as u32));
+            let (node, model) = ((d % nodes) as u32, SubmissionModel((c % 4) as u32));
             bytes(process, &CreateNodeContext { device, node, model })
         }
         41 | 42 => {
@@ -352,12 +356,12 @@ fn request(step: &Step, seen: &Seen) -> Option<Vec<u8>> {
                 bytes(process, &DestroyKernel { kernel })
             }
         }
-        displays::FIRST..displays::HAPPEN => return displays::request(step, seen),
+        displays::FIRST..displays::HAPPEN => return displays::request(step, seen, gpus),
         // No request: something happens to displays.
         displays::HAPPEN => return None,
         agents::ESCAPE => agents::request(step, seen),
-        videos::REQUEST => videos::request(step, seen),
-        38 => bytes(0, &QueryPower { node: (d % 3) as u32, reserved: 0 }),
+        videos::REQUEST => videos::request(step, seen, gpus),
+        38 => bytes(0, &QueryPower { node: (d % nodes) as u32, reserved: 0 }),
         _ => return None,
     })
 }
@@ -389,6 +393,15 @@ fn settled(bench: &mut Bench, id: u64) -> (GuestId, Seen) {
     (guest, seen)
 }
 
+/// The kernels that each GPU is compiling.
+fn compiling(bench: &Bench) -> Vec<(Arc<Model>, (AddressSpaceId, KernelNumber))> {
+    let of = |model: &Arc<Model>| {
+        let kernels = model.compiling().into_iter();
+        kernels.map(|kernel| (Arc::clone(model), kernel)).collect::<Vec<_>>()
+    };
+    bench.models.iter().flat_map(of).collect()
+}
+
 /// A request, as its header said it.
 struct Sent {
     guest: GuestId,
@@ -396,7 +409,7 @@ struct Sent {
     code: Option<RequestCode>,
 }
 
-/// A kernel with two guests that are in the middle of their work.
+/// A kernel with two guests that are in the middle of their work, over one adapter.
 pub struct Scene {
     bench: Bench,
     guests: [GuestId; 2],
@@ -407,13 +420,18 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub fn new() -> Self {
-        let mut model = Model::new(1);
-        model.display_caps = caps();
-        model.nodes = NODES_WITH_VIDEO;
-        model.state().video_room = videos::ROOM;
+    /// The adapter is a chain of this number of GPUs.
+    pub fn new(gpus: usize) -> Self {
+        let model = || {
+            let mut model = Model::new(1);
+            model.display_caps = caps();
+            model.nodes = NODES_WITH_VIDEO;
+            model.state().video_room = videos::ROOM;
+            model
+        };
         let limits = Limits { video_sessions: videos::MOST, ..Limits::default() };
-        let mut bench = Bench::of(vec![Arc::new(model)], limits);
+        let models = Model::chain((0..gpus).map(|_| model()).collect());
+        let mut bench = Bench::linked(models, limits);
         let (one, seen_by_one) = settled(&mut bench, 1);
         let (two, seen_by_two) = settled(&mut bench, 2);
         let seen = [seen_by_one, seen_by_two];
@@ -424,7 +442,8 @@ impl Scene {
     pub fn take(&mut self, step: &Step) {
         let Self { bench, guests, seen, .. } = self;
         let guest = guests[step.guest];
-        if let Some(mut request) = request(step, &seen[step.guest]) {
+        let gpus = bench.gpus();
+        if let Some(mut request) = request(step, &seen[step.guest], gpus) {
             if let Some((at, change)) = step.mutation {
                 let at = at % request.len();
                 request[at] ^= change;
@@ -449,8 +468,8 @@ impl Scene {
                 0 => KernelOutcome::Failed(KernelResult::REFUSED, "x".repeat(b * 8)),
                 _ => KernelOutcome::Compiled,
             };
-            match bench.model.compiling().get(a % 4) {
-                Some(kernel) => bench.model.end_compiling(*kernel, outcome),
+            match compiling(bench).get(a % (4 * gpus)) {
+                Some((model, kernel)) => model.end_compiling(*kernel, outcome),
                 None => bench.model.raise(Interrupt::KernelCompiled {
                     space: AddressSpaceId(c as u64 % 8),
                     kernel: KernelNumber(u32::MAX),
@@ -467,12 +486,15 @@ impl Scene {
             displays::happen(bench, guest, step.choice);
         } else if step.kind >= 44 {
             // The fence may or may not have been submitted.
-            let fence = step.choice[0] as u64 % 16;
-            bench.raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
+            let [a, b, ..] = step.choice;
+            let fence = a as u64 % 16;
+            bench.models[b % gpus].raise(Interrupt::DmaCompleted { node: 0, engine: 0, fence });
+            bench.interrupt();
         } else if step.kind == 39 {
             let [a, b, c, d] = step.choice;
             bench.later(Duration::from_millis(a as u64 * 20));
-            let (node, state) = (c as u32 % 3, EnginePowerState(d as u32 % 2));
+            let node = (c % (NODES_WITH_VIDEO.len() * gpus)) as u32;
+            let state = EnginePowerState(d as u32 % 2);
             bench.command(match b % 6 {
                 0 => Command::SetDevicePower(DevicePowerState::D3),
                 1 => Command::SetEnginePower { node, state },
@@ -481,14 +503,17 @@ impl Scene {
                 4 => Command::DisconnectGuest(guest),
                 _ => Command::FailGuest(guest),
             });
-            // The model has two engines, and accepts F1 only for those.
+            // A model has two engines that do without power.
             let new_state = EngineState::TransitionToF1;
-            bench.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
+            let model = &bench.models[c / 2 % gpus];
+            model.raise(Interrupt::GpuEngineStateChange { node: c as u32 % 2, new_state });
+            bench.interrupt();
         } else {
-            let queue = HwQueueId(step.choice[0] as u64 % 40);
+            let gpu = step.choice[0] / 40 % gpus;
+            let queue = HwQueueId::of(GpuOrdinal(gpu as u8), step.choice[0] as u64 % 40);
             let fault = Fault::new(FaultReason::MISALIGNED, Opcode::COPY, 1);
             let node = step.choice[2] as u32 % 3;
-            bench.model.raise(match step.choice[1] % 5 {
+            bench.models[gpu].raise(match step.choice[1] % 5 {
                 0 => Interrupt::PageFault { queue, fault },
                 1 => {
                     let new_state = EngineState::Hung { queue, fault };
@@ -582,8 +607,8 @@ impl Scene {
             bench.pass_tickets();
         }
         // Kernels that waited for paging are compiled now.
-        for kernel in bench.model.compiling() {
-            bench.model.end_compiling(kernel, KernelOutcome::Compiled);
+        for (model, kernel) in compiling(&bench) {
+            model.end_compiling(kernel, KernelOutcome::Compiled);
         }
         bench.interrupt();
         for Sent { guest, token, .. } in &sent {
@@ -598,6 +623,6 @@ impl Scene {
         bench.pass_tickets();
         bench.pass_tickets();
         assert_eq!(bench.detached.as_slice(), guests.as_slice());
-        assert!(bench.model.is_empty());
+        assert!(bench.models.iter().all(|model| model.is_empty()));
     }
 }

@@ -4,6 +4,7 @@
 
 use super::seen::{Seen, Step};
 use crate::bench::bytes;
+use crate::model::NODES_WITH_VIDEO;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::power::QueryGpuPower;
 use bellhop_protocol::control::video::{
@@ -20,7 +21,7 @@ pub(super) const MOST: u32 = 3;
 const SIZES: [u32; 8] = [64, 48, 16, 8192, 0, 15, 8193, u32::MAX];
 
 /// The request of a step.
-pub(super) fn request(step: &Step, seen: &Seen) -> Vec<u8> {
+pub(super) fn request(step: &Step, seen: &Seen, gpus: usize) -> Vec<u8> {
     let [a, b, c, d] = step.choice;
     match b % 8 {
         0 => bytes(0, &QueryVideoCaps { reserved: 0 }),
@@ -33,8 +34,9 @@ pub(super) fn request(step: &Step, seen: &Seen) -> Vec<u8> {
             let (process, device) = seen.pick(RequestCode::CREATE_DEVICE, a);
             let size = [SIZES[c % 8], SIZES[c / 8 % 8]];
             let format = VideoFormat(1 + d as u32 % 5);
-            // Mostly the node that decodes.
-            let node = if d / 8 % 4 == 0 { d as u32 / 32 } else { 2 };
+            // Mostly a node that decodes: the last of each GPU.
+            let decodes = NODES_WITH_VIDEO.len() * (d / 32 % gpus + 1) - 1;
+            let node = if d / 8 % 4 == 0 { d as u32 / 32 } else { decodes as u32 };
             let right = CreateVideoSession::decoding(device, node, format, size);
             let request = match b / 8 % 8 {
                 0 => CreateVideoSession { codec: VideoCodec(d as u32 % 3), ..right },

@@ -20,9 +20,10 @@ proptest! {
     /// Nothing panics; see [`Scene::end`] for the other checks.
     #[test]
     fn any_sequence_of_requests_is_answered_once_each_and_leaves_nothing(
+        gpus in 1..=2usize,
         steps in proptest::collection::vec(step(), 0..150),
     ) {
-        let mut scene = Scene::new();
+        let mut scene = Scene::new(gpus);
         for step in &steps {
             scene.take(step);
         }
@@ -32,12 +33,13 @@ proptest! {
     /// Bytes behind a plausible header.
     #[test]
     fn any_bytes_are_answered_once(
+        gpus in 1..=2usize,
         code in 0..0x90u32,
         length in proptest::option::of(any::<u32>()),
         body in proptest::collection::vec(any::<u8>(), 0..100),
         cut in 0..20usize,
     ) {
-        let mut scene = Scene::new();
+        let mut scene = Scene::new(gpus);
         let total = (size_of::<RequestHeader>() + body.len()) as u32;
         let header = RequestHeader {
             code: RequestCode(code),

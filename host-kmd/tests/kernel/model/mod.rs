@@ -33,7 +33,7 @@ use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::paging::WritePageTable;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 /// Each guest's guest-physical memory starts at 0 and has this many bytes.
 pub const GUEST_MEMORY: u64 = 1 << 30;
@@ -91,8 +91,11 @@ impl Fence {
     }
 }
 
+/// Where addresses of page tables have the ordinal of the GPU.
+const TABLES_SHIFT: u32 = 48;
+
 /// A page table. `first` is the number of the first page that it maps. Its address is its index in `State::tables`
-/// times 4096.
+/// times 4096, behind the ordinal of the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Table {
     space: AddressSpaceId,
@@ -214,15 +217,21 @@ impl State {
         }
     }
 
-    /// Executes the packets of a paging buffer. The content of a page is modeled as one number.
-    fn execute_paging(&mut self, guest: GuestId, mut packets: &[u8]) {
+    /// Executes the packets of a paging buffer, which write page tables of the slaves, too. The content of a page is
+    /// modeled as one number.
+    fn execute_paging(&mut self, guest: GuestId, mut packets: &[u8], slaves: &[Arc<Model>]) {
         let Some(system) = self.systems.get(&guest).map(|system| system.address_space) else {
             return;
         };
         while let Ok((packet, size)) = Packet::decode(packets) {
             packets = &packets[size..];
             match packet {
-                Packet::WritePageTable(write) => self.write_page_table(&write),
+                Packet::WritePageTable(write) => {
+                    match (write.address >> TABLES_SHIFT).checked_sub(1) {
+                        Some(slave) => slaves[slave as usize].state().write_page_table(&write),
+                        None => self.write_page_table(&write),
+                    }
+                }
                 Packet::Fill(fill) => {
                     for at in (0..fill.length).step_by(PAGE_SIZE as usize) {
                         let page = self.page(system, fill.destination + at).expect("a page");
@@ -250,7 +259,7 @@ impl State {
     }
 
     fn write_page_table(&mut self, write: &WritePageTable) {
-        let table = self.tables[(write.address / 4096) as usize];
+        let table = self.tables[(write.address % (1 << TABLES_SHIFT) / 4096) as usize];
         let entries = self.spaces.get_mut(&table.space).expect("a space that exists");
         for index in 0..u64::from(write.count()) {
             let page = table.first + write.address % 4096 / 8 + index;
@@ -328,6 +337,9 @@ pub const NODES_WITH_VIDEO: &[NodeDescription] = &[
 pub struct Model {
     /// Its place in its chain.
     gpu: GpuOrdinal,
+    /// The master of its chain, if it is a slave, and the slaves, if it is the master.
+    master: OnceLock<Weak<Self>>,
+    slaves: OnceLock<Vec<Arc<Self>>>,
     physical_doorbells: u32,
     /// The GPU's nodes.
     pub nodes: &'static [NodeDescription],
@@ -353,6 +365,8 @@ impl Model {
         };
         Self {
             gpu: GpuOrdinal::MASTER,
+            master: OnceLock::new(),
+            slaves: OnceLock::new(),
             physical_doorbells,
             nodes: hardware::NODES,
             display_caps: DisplayCaps::default(),
@@ -366,6 +380,27 @@ impl Model {
     #[allow(dead_code, reason = "for tests of the proxy")]
     pub fn at(self, gpu: GpuOrdinal) -> Self {
         Self { gpu, ..self }
+    }
+
+    /// The GPUs of a chain, the master first. They share the master's fences and tickets, and its engine writes the page
+    /// tables of all.
+    #[allow(dead_code, reason = "for tests of chains")]
+    pub fn chain(models: Vec<Self>) -> Vec<Arc<Self>> {
+        let places = (0..).map(GpuOrdinal);
+        let models: Vec<_> =
+            places.zip(models).map(|(gpu, model)| Arc::new(model.at(gpu))).collect();
+        let (master, slaves) = models.split_first().expect("a master");
+        for slave in slaves {
+            slave.master.set(Arc::downgrade(master)).expect("a slave of one chain");
+        }
+        assert!(master.slaves.set(slaves.to_vec()).is_ok());
+        models
+    }
+
+    /// What the master of its chain says.
+    fn of_chain<R>(&self, say: impl FnOnce(&State) -> R) -> R {
+        let master = self.master.get().and_then(Weak::upgrade);
+        say(&master.as_deref().unwrap_or(self).state())
     }
 
     /// Several GPUs of one host, with shared cross-adapter fences.
@@ -446,7 +481,8 @@ impl Model {
         let queued = state.paging.get_mut(&guest).and_then(VecDeque::pop_front);
         let (fence, packets) = queued.expect("a paging buffer");
         if fault.is_none() {
-            state.execute_paging(guest, &packets);
+            let slaves = self.slaves.get().map_or(&[][..], Vec::as_slice);
+            state.execute_paging(guest, &packets, slaves);
         }
         let failed = fault.map(|fault| Interrupt::PagingFaulted { guest, fence, fault });
         state.interrupts.extend(failed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! First inputs with guests' own kernels, with video sessions and with displays.
+//! First inputs with guests' own kernels, with video sessions, with displays and with chains of GPUs.
 
 use super::play;
 use crate::any_guest::Scene;
@@ -14,8 +14,17 @@ type Step = [u8; 5];
 
 /// The scene after each of both guests took these steps, each in its turn. The input is a file of the corpus.
 fn scene(name: &str, steps: &[Step]) -> Scene {
+    scene_of(ONE, name, steps)
+}
+
+/// The first byte of an input: whether the adapter is a chain.
+const ONE: u8 = 0;
+const CHAIN: u8 = 1;
+
+fn scene_of(gpus: u8, name: &str, steps: &[Step]) -> Scene {
     let steps = steps.iter().flat_map(|step| [0, 1].map(|who| (who, step)));
-    let mut bytes: Vec<_> = steps.flat_map(|(who, step)| [&[who], &step[..]].concat()).collect();
+    let steps = steps.flat_map(|(who, step)| [&[who], &step[..]].concat());
+    let mut bytes: Vec<_> = std::iter::once(gpus).chain(steps).collect();
     // Left over: input that is used up ends the sequence.
     bytes.push(0);
     is_in_corpus("control_queue", name, &bytes);
@@ -366,5 +375,129 @@ mod agents {
             }
             scene.end();
         }
+    }
+}
+
+/// Two linked GPUs: nodes 3 to 5, and sources and targets 2 and 3, are those of the second.
+mod chains {
+    use super::*;
+
+    /// A queue of the second GPU for user-mode submission, and memory for its ring.
+    const CONTEXT: Step = [5, 1, 0, 0, 3];
+    const QUEUE: Step = [8, 1, 0, 0, 2];
+    const RING: Step = [11, 8, 0, 0, 0];
+    const RING_CONTROL: Step = [11, 1, 0, 0, 0];
+    const DOORBELL: Step = [22, 1, 1, 0, 0];
+    const CONNECT: Step = [24, 1, 0, 0, 0];
+    const QUEUES: [Step; 6] = [CONTEXT, QUEUE, RING, RING_CONTROL, DOORBELL, CONNECT];
+
+    #[track_caller]
+    fn succeeds(name: &str, steps: &[Step], codes: &[RequestCode]) {
+        let scene = scene_of(CHAIN, name, steps);
+        for (guest, code) in
+            [0, 1].iter().flat_map(|guest| codes.iter().map(move |code| (*guest, *code)))
+        {
+            let answers = scene.answers(guest, code);
+            let is_success = answers.iter().all(|status| status.is_success());
+            assert!(!answers.is_empty() && is_success, "{name}: {code}: {answers:?}");
+        }
+        scene.end();
+    }
+
+    #[test]
+    fn seeds_are_in_the_corpus_and_have_queues_on_the_second_gpu() {
+        let made = [
+            RequestCode::CREATE_CONTEXT,
+            RequestCode::CREATE_HW_QUEUE,
+            RequestCode::CREATE_DOORBELL,
+            RequestCode::CONNECT_DOORBELL,
+        ];
+        let notify = [26, 1, 0, 0, 0];
+        let suspend = [32, 1, 0, 0, 0];
+        let resume = [33, 1, 0, 0, 0];
+        let destroy_queue = [10, 1, 0, 0, 0];
+        let fault = [31, 40 + 4, 4, 0, 0];
+        for (name, rest) in [
+            ("chain-queue-and-its-doorbell", &[notify, [25, 1, 0, 0, 0]][..]),
+            ("chain-queue-suspended", &[suspend, resume, destroy_queue]),
+            ("chain-queue-that-faults", &[fault, notify, [31, 40, 1, 0, 0], [31, 40, 3, 1, 0]]),
+            ("chain-queue-whose-process-ends", &[DESTROY_PROCESS]),
+        ] {
+            succeeds(name, &[&QUEUES, rest].concat(), &made);
+        }
+    }
+
+    #[test]
+    fn seeds_are_in_the_corpus_and_ask_about_nodes_of_the_second_gpu() {
+        let metadata = |node| [28, 0, 0, 0, node];
+        let power = |node| [38, 0, 0, 0, node];
+        let nodes = [metadata(3), metadata(4), metadata(5), power(3), power(5)];
+        let codes = [RequestCode::GET_NODE_METADATA, RequestCode::QUERY_POWER];
+        succeeds("chain-nodes", &nodes, &codes);
+        let render = [41, 1, 1, 1, 0];
+        let contexts = [RING_CONTROL, [40, 1, 0, 1, 3], render, [40, 1, 0, 2, 4], [42, 1, 1, 1, 0]];
+        succeeds("chain-node-contexts", &contexts, &[RequestCode::CREATE_NODE_CONTEXT]);
+        let session = [76, 1, 28, 8, 43];
+        let sessions = [session, [76, 1, 2, 0, 0], session];
+        succeeds("chain-video-sessions", &sessions, &[RequestCode::CREATE_VIDEO_SESSION]);
+    }
+
+    #[test]
+    fn a_kernel_is_created_when_both_gpus_have_compiled_it() {
+        let create = [[11, 1, 0, 0, 0], [15, 1, 0, 0, 7], [60, 1, 1, 2, 7]];
+        let compiled = [63, 0, 1, 1, 0];
+        let steps = |rest: &[Step]| [&create, rest].concat();
+        for (name, rest, lives) in [
+            ("chain-kernel", &[compiled, compiled][..], true),
+            ("chain-kernel-that-one-gpu-refuses", &[compiled, [63, 0, 4, 1, 0]], false),
+        ] {
+            let scene = scene_of(CHAIN, name, &steps(rest));
+            for guest in [0, 1] {
+                assert_eq!(scene.has_seen(guest, RequestCode::CREATE_KERNEL), lives, "{name}");
+            }
+            scene.end();
+        }
+    }
+
+    #[test]
+    fn seeds_are_in_the_corpus_and_show_something_on_the_second_gpu() {
+        /// Source 3 on target 3, after which a primary is shown.
+        const COMMIT: Step = [65, 1, 2 | 1 << 2, 0b111, 0];
+        const PRIMARY: Step = [71, 1, 0, 0, 0];
+        const FLIP: Step = [67, 1, 192, 0, 1];
+        const VSYNC: Step = [73, 0, 3, 0, 0];
+        const UNPLUG: Step = [73, 4, 3, 1, 0];
+        for (name, rest) in [
+            ("chain-flip", &[FLIP, VSYNC][..]),
+            ("chain-flip-of-an-unplugged-monitor", &[UNPLUG, FLIP, VSYNC]),
+        ] {
+            let scene = scene_of(CHAIN, name, &[&[COMMIT, PRIMARY], rest].concat());
+            for guest in [0, 1] {
+                assert_eq!(scene.flips(guest), [FlipOutcome::SHOWN], "{name}");
+            }
+            scene.end();
+        }
+        let children = [[72, 0, 1, 2, 0], [72, 0, 2, 3, 1], [72, 0, 3, 3, 0]];
+        let codes = [
+            RequestCode::QUERY_CHILD_STATUS,
+            RequestCode::QUERY_DEVICE_DESCRIPTOR,
+            RequestCode::RECOMMEND_MONITOR_MODES,
+        ];
+        succeeds("chain-monitors", &children, &codes);
+    }
+
+    #[test]
+    fn seeds_are_in_the_corpus_and_lose_the_second_gpu() {
+        let (take, give) = ([75, 2, 1, 0, 0], [75, 3, 1, 0, 0]);
+        let scene = scene_of(
+            CHAIN,
+            "chain-gpu-taken-away",
+            &[&QUEUES, &[take, CONTEXT, give][..]].concat(),
+        );
+        for guest in [0, 1] {
+            let answers = scene.answers(guest, RequestCode::CREATE_CONTEXT);
+            assert!(answers[0].is_success() && !answers[1].is_success(), "{answers:?}");
+        }
+        scene.end();
     }
 }

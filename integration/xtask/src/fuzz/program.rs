@@ -19,8 +19,8 @@ const COVERAGE: [&str; 4] = [
     "-Cllvm-args=-sanitizer-coverage-pc-table",
 ];
 const SANITIZER: &str = "-Zsanitizer=address";
-/// What is fuzzed, beside the targets. libFuzzer looks at all counters after each input, so what targets hardly use has
-/// none: with the crates of a server and of an encoder, that look takes most of a short input's time.
+/// What is fuzzed, beside the targets. What targets hardly use has no counters: libFuzzer looks at them after each input, as
+/// far as one of their page was ever changed, and tells two million features apart, eight of each counter.
 const FUZZED: [&str; 8] = [
     "bellhop_device",
     "bellhop_host_kmd",

@@ -32,6 +32,9 @@ impl Kernel {
         kernel: KernelNumber,
         outcome: KernelOutcome,
     ) {
+        if let KernelOutcome::Failed(..) = outcome {
+            self.platform.forget_failed_kernel(space, kernel);
+        }
         let Some(compilation) = self.compilations.end(space, kernel) else {
             tracing::debug!(?space, ?kernel, "its device ended before it was compiled");
             return;

@@ -2,7 +2,7 @@
 
 //! The model's page tables, and the contexts that execute paging buffers.
 
-use crate::model::{Call, Model, Table};
+use crate::model::{Call, Model, TABLES_SHIFT, Table};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AccessedBits, AddressSpaceId, GuestId, HardwareError, HardwareFull, HwQueueId, NodeDescription,
@@ -25,11 +25,12 @@ impl PageTables for Model {
 
     fn destroy_address_space(&self, space: AddressSpaceId) -> Result<(), UnknownId> {
         self.known(UnknownId::AddressSpace(space))?;
+        let has_passed = self.of_chain(|master| master.passed > 0);
         let mut state = self.state();
         assert!(state.queues.values().all(|queue| queue.address_space != space));
         assert!(state.systems.values().all(|system| system.address_space != space));
         assert!(state.opened.values().all(|(_, owner)| *owner != space));
-        assert!(state.passed > 0, "no ticket has passed since the queues went");
+        assert!(has_passed, "no ticket has passed since the queues went");
         state.spaces.remove(&space).expect("an address space that exists");
         Ok(())
     }
@@ -98,7 +99,8 @@ impl PageTables for Model {
                 }
                 found => found,
             };
-            let address = index.map(|index| index as u64 * 4096 + page % 512 * 8);
+            let first = u64::from(self.gpu.0) << TABLES_SHIFT;
+            let address = index.map(|index| first + index as u64 * 4096 + page % 512 * 8);
             ranges.push(PageTableRange { address, entries: entries as u32 });
             done += entries;
         }

@@ -11,12 +11,13 @@ use bellhop_host_kmd::hardware::{
 impl Queues for Model {
     fn create_hw_queue(&self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
         self.known(UnknownId::AddressSpace(description.address_space))?;
+        let fence = (description.guest, description.progress_fence);
+        let (owner, is_native) =
+            self.of_chain(|master| (master.opened[&fence].1, master.fences[&fence].storage.native));
+        assert_eq!(owner, description.process, "it cannot signal its progress fence");
+        assert_eq!(is_native, description.native_progress_fence);
         let mut state = self.state();
         assert!(state.spaces.contains_key(&description.address_space));
-        let (_, owner) = state.opened[&(description.guest, description.progress_fence)];
-        assert_eq!(owner, description.process, "it cannot signal its progress fence");
-        let fence = state.fences[&(description.guest, description.progress_fence)];
-        assert_eq!(fence.storage.native, description.native_progress_fence);
         let queue = HwQueueId::of(self.gpu, state.id());
         state.queues.insert(queue, description);
         Ok(queue)
