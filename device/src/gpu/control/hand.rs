@@ -13,8 +13,8 @@
 
 use crate::gpu::shared::debts::PATIENCE;
 use crate::gpu::shared::partition::Partition;
-use crate::gpu::shared::standstill::Standstill;
 use crate::gpu::shared::thread::HostThread;
+use crate::gpu::shared::thread::standstill::Standstill;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};

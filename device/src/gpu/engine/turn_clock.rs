@@ -11,7 +11,7 @@ use super::packets::context::Timing;
 use super::run_list::Entry;
 use super::scans::Scans;
 use crate::gpu::shared::chip::{Chip, EnginePort};
-use crate::gpu::shared::standstill::Standstill;
+use crate::gpu::shared::thread::standstill::Standstill;
 use crate::gpu::shared::trace_log::Executed;
 
 /// Nanoseconds: longer than any turn takes, since turns are bounded. Beyond it, the engine's thread was not

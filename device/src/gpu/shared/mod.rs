@@ -16,7 +16,6 @@ pub mod paging;
 pub mod partition;
 pub mod rank;
 pub mod rotation;
-pub mod standstill;
 pub mod statistics;
 pub mod thread;
 pub mod trace_log;

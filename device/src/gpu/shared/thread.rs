@@ -2,6 +2,8 @@
 
 //! A thread that touches memory of guests, as the host's kernel sees it.
 
+pub mod standstill;
+
 use rustix::thread::gettid;
 use std::sync::atomic::{AtomicI32, Ordering};
 
