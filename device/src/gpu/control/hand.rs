@@ -31,13 +31,14 @@ type Touch = Box<dyn FnOnce(&mut Meter) + Send>;
 /// Tells how long touches of the calling thread stood.
 struct Meter {
     epoch: Instant,
-    /// Begun with the first touch.
-    standstill: Option<Standstill>,
+    standstill: Standstill,
 }
 
 impl Meter {
     fn new() -> Self {
-        Self { epoch: Instant::now(), standstill: None }
+        let mut standstill = Standstill::default();
+        standstill.begin(0);
+        Self { epoch: Instant::now(), standstill }
     }
 
     fn now(&self) -> u64 {
@@ -47,12 +48,7 @@ impl Meter {
     /// What comes of a touch, and how long it stood.
     fn measure<T>(&mut self, touch: impl FnOnce() -> T) -> (T, Duration) {
         let began = self.now();
-        let standstill = self.standstill.get_or_insert_with(|| {
-            let mut standstill = Standstill::default();
-            standstill.begin(began);
-            standstill
-        });
-        standstill.count_from(began);
+        self.standstill.count_from(began);
         let start = Instant::now();
         let result = touch();
         let took = start.elapsed();
@@ -60,7 +56,7 @@ impl Meter {
             return (result, Duration::ZERO);
         }
         let ended = began.saturating_add(took.as_nanos() as u64);
-        (result, Duration::from_nanos(standstill.of_turn((began, ended), Duration::ZERO)))
+        (result, Duration::from_nanos(self.standstill.of_turn((began, ended), Duration::ZERO)))
     }
 }
 
