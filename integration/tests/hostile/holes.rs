@@ -4,6 +4,7 @@
 //! hole is there, and nothing can interrupt it.
 
 mod charged;
+mod short;
 
 use crate::front_ends::connect;
 use crate::neighbour::Neighbour;

@@ -7,6 +7,7 @@ use super::late::{Change, LateChanges};
 use super::place::Place;
 use super::profile::VmmProfile;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub struct Violation(pub String);
 pub(super) struct BarWindow {
     profile: &'static VmmProfile,
     place: Place,
+    /// The file of the latest mapping.
+    file: Option<File>,
     /// The parts that were mapped since the device started.
     shown: BTreeSet<u64>,
     /// Delays changes of the guest's view.
@@ -52,6 +55,7 @@ impl BarWindow {
         Ok(Self {
             profile,
             place: Place(Arc::new(region)),
+            file: None,
             shown: BTreeSet::new(),
             late: None,
             mappings: BTreeMap::new(),
@@ -68,6 +72,10 @@ impl BarWindow {
 
     pub(super) fn violations(&self) -> Vec<Violation> {
         self.violations.clone()
+    }
+
+    pub(super) fn file(&self) -> Option<io::Result<File>> {
+        self.file.as_ref().map(File::try_clone)
     }
 
     pub(super) fn unmapped(&self) -> u64 {
@@ -167,6 +175,7 @@ impl VhostUserFrontendReqHandlerMut for BarWindow {
             return Err(self.refusal(format_args!("the file has only {size} bytes")));
         }
         self.replace(shm_offset, len, Some((file.as_fd(), fd_offset)))?;
+        self.file = Some(file.try_clone_to_owned()?.into());
         self.mappings.insert(shm_offset, len);
         Ok(0)
     }

@@ -11,6 +11,8 @@ use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::QueueAddresses;
 use bellhop_protocol::config::{CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT};
+use std::fs::File;
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -134,6 +136,10 @@ impl FrontEnd {
 
     pub(super) fn refuse_mappings(&self, refuses: bool) {
         lock(&self.window).refuse(refuses);
+    }
+
+    pub(super) fn bar_file(&self) -> Option<io::Result<File>> {
+        lock(&self.window).file()
     }
 
     pub(super) fn unmapped(&self) -> u64 {

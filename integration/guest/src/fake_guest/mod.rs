@@ -42,6 +42,7 @@ use notifications::{EventFds, Manners};
 use ram::GuestRam;
 pub use ram::Plugged;
 use std::fs::File;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -266,6 +267,14 @@ impl FakeGuest {
     /// When there are no descriptors left.
     pub fn memory_file(&self) -> Result<File, FakeGuestError> {
         self.ram.file()
+    }
+
+    /// The file that the device has mapped as its BAR, if it has mapped any.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn bar_file(&self) -> Option<io::Result<File>> {
+        self.lock().bar_file()
     }
 
     /// Reads the device's configuration as a driver does.
