@@ -64,74 +64,24 @@ pub use queue::{HwQueueDescription, KernelSubmission, Queues};
 pub use system_context::{SystemContext, SystemContexts};
 pub use video::{Video, VideoRefusal, VideoSessionNumber, VideoSettings};
 
-/// What the graphics kernel reads and changes itself. A chain of GPUs has one platform.
-pub trait Platform:
-    Adapter
-    + Chain
-    + Memory
-    + AccessedBits
-    + CurrentValues
-    + FenceLogContents
-    + Kernels
-    + Video
-    + DoorbellPages
-    + Quiescence
-    + Observe
-    + Send
-    + Sync
-{
+/// A trait of all that has these.
+macro_rules! together {
+    ($(#[$document:meta])* $name:ident: $($subject:ident),+) => {
+        $(#[$document])*
+        pub trait $name: $($subject +)+ Send + Sync {}
+
+        impl<T> $name for T where T: $($subject +)+ Send + Sync {}
+    };
 }
 
-impl<T> Platform for T where
-    T: Adapter
-        + Chain
-        + Memory
-        + AccessedBits
-        + CurrentValues
-        + FenceLogContents
-        + Kernels
-        + Video
-        + DoorbellPages
-        + Quiescence
-        + Observe
-        + Send
-        + Sync
-{
+together! {
+    /// What the graphics kernel reads and changes itself. A chain of GPUs has one platform.
+    Platform: Adapter, Chain, Memory, AccessedBits, CurrentValues, FenceLogContents, Kernels, Video, DoorbellPages, Quiescence,
+        Observe
 }
 
-/// What a driver does to its GPU.
-pub trait Gpu:
-    Adapter
-    + DriverCaps
-    + PageTables
-    + SystemContexts
-    + CurrentValues
-    + Fences
-    + FenceLogs
-    + Queues
-    + Doorbells
-    + Engines
-    + Display
-    + Interrupts
-    + Send
-    + Sync
-{
-}
-
-impl<T> Gpu for T where
-    T: Adapter
-        + DriverCaps
-        + PageTables
-        + SystemContexts
-        + CurrentValues
-        + Fences
-        + FenceLogs
-        + Queues
-        + Doorbells
-        + Engines
-        + Display
-        + Interrupts
-        + Send
-        + Sync
-{
+together! {
+    /// What a driver does to its GPU.
+    Gpu: Adapter, DriverCaps, PageTables, SystemContexts, CurrentValues, Fences, FenceLogs, Queues, Doorbells, Engines, Display,
+        Interrupts
 }

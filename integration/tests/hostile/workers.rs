@@ -31,13 +31,19 @@ const VICTIMS: u64 = 4;
 /// Pause between rounds of those that notice nothing, which leaves processors to the workers that start.
 const BETWEEN: Duration = Duration::from_millis(5);
 
+/// A second, after which a queue whose kernel does not end is hung.
+const IMPATIENT: &str = "1s";
+/// Where no kernel hangs: a worker that is killed is noticed by its end, and a machine that is busy with other things takes a
+/// second here and there.
+const PATIENT: &str = "60s";
+
 /// Engines keep their power, and a guest may hang any number of times and have workers started as often as it likes.
-const CONFIGURATION: &str = "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\ntimeout = \"1s\"\nkernel_processors = 1\n\
-     [guest]\nworker_starts_per_second = 1000\nworker_start_burst = 10000\n";
-/// The same where no worker hangs: one that is killed is noticed by its end, and a machine that is busy with other things takes
-/// a second here and there.
-const PATIENT: &str = "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\ntimeout = \"60s\"\nkernel_processors = 1\n\
-     [guest]\nworker_starts_per_second = 1000\nworker_start_burst = 10000\n";
+fn configuration(timeout: &str) -> String {
+    format!(
+        "[adapter]\nengine_idle = \"0s\"\nhang_limit = 0\ntimeout = \"{timeout}\"\nkernel_processors = 1\n\
+         [guest]\nworker_starts_per_second = 1000\nworker_start_burst = 10000\n"
+    )
+}
 
 /// The memory files that a process has mapped.
 fn memory_files(process: u32) -> BTreeSet<u64> {
@@ -169,7 +175,7 @@ impl Drop for Over<'_> {
 
 #[test]
 fn workers_that_are_killed_at_random_cost_their_own_queues_and_leave_nothing() {
-    let Some(daemon) = Daemon::start_with_kernels(2, PATIENT) else { return };
+    let Some(daemon) = Daemon::start_with_kernels(2, &configuration(PATIENT)) else { return };
     let seed = seed() << 20;
     let (victim, other) = (Shared::connect(&daemon, 0), Shared::connect(&daemon, 1));
     let mut doorbells = Neighbour::of_process(victim.process());
@@ -230,7 +236,7 @@ fn workers_that_are_killed_at_random_cost_their_own_queues_and_leave_nothing() {
     others.work(&mut Noise::new(seed));
     // What a daemon has that never lost a worker.
     let left = (resting(&daemon, victim, other, others, doorbells), {
-        let fresh = Daemon::start_with_kernels(2, PATIENT).unwrap();
+        let fresh = Daemon::start_with_kernels(2, &configuration(PATIENT)).unwrap();
         let [victim, other] = [0, 1].map(|number| Shared::connect(&fresh, number));
         let doorbells = Neighbour::of_process(victim.process());
         let mut others = Runner::new(other.process());
@@ -269,7 +275,7 @@ fn resting(
 
 #[test]
 fn a_guest_whose_kernel_never_ends_loses_it_and_another_guest_goes_on() {
-    let Some(daemon) = Daemon::start_with_kernels(2, CONFIGURATION) else { return };
+    let Some(daemon) = Daemon::start_with_kernels(2, &configuration(IMPATIENT)) else { return };
     let (hanging, other) = (support::guest(&daemon, 0), support::guest(&daemon, 1));
     let mut neighbour = Runner::new(support::adapter_of(&other));
     let mut noise = Noise::new(seed());
@@ -304,7 +310,7 @@ fn a_guest_whose_kernel_never_ends_loses_it_and_another_guest_goes_on() {
 
 #[test]
 fn a_daemon_that_is_killed_leaves_no_worker() {
-    let Some(mut daemon) = Daemon::start_with_kernels(1, CONFIGURATION) else { return };
+    let Some(mut daemon) = Daemon::start_with_kernels(1, &configuration(IMPATIENT)) else { return };
     let guest = support::guest(&daemon, 0);
     Runner::new(support::adapter_of(&guest)).work(&mut Noise::new(1));
     // One that has just ended tells nothing about the daemon's end.

@@ -8,10 +8,10 @@
 //! wait, can: it has another thread do it, and waits for the result for as long as that thread does not *stand*.
 //!
 //! A guest whose memory is kept from the host loses its connection, and the control plane touches its memory no more. The
-//! thread that stands is left to itself; it ends when the hole is complete. Holes that are short add up: the control plane's
-//! patience is that of [`Debts`](crate::gpu::shared::debts), for all guests that a socket has had.
+//! thread that stands is left to itself; it ends when the hole is complete. Holes that are short add up: the guests
+//! of a socket have one stall budget ([`Debts`](crate::gpu::shared::debts)).
 
-use crate::gpu::shared::debts::PATIENCE;
+use crate::gpu::shared::debts::STALL_BUDGET;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::thread::HostThread;
 use crate::gpu::shared::thread::standstill::Standstill;
@@ -49,13 +49,12 @@ impl Meter {
     fn measure<T>(&mut self, touch: impl FnOnce() -> T) -> (T, Duration) {
         let began = self.now();
         self.standstill.count_from(began);
-        let start = Instant::now();
         let result = touch();
-        let took = start.elapsed();
+        let ended = self.now();
+        let took = Duration::from_nanos(ended.saturating_sub(began));
         if took < SHORT {
             return (result, Duration::ZERO);
         }
-        let ended = began.saturating_add(took.as_nanos() as u64);
         (result, Duration::from_nanos(self.standstill.of_turn((began, ended), Duration::ZERO)))
     }
 }
@@ -88,14 +87,14 @@ impl Helper {
         Ok(Self { touches, thread })
     }
 
-    /// Has the thread do it, and waits until it has, or has stood for longer than the caller's patience. Returns what came of
-    /// it, and how long it stood.
+    /// Has the thread do it, and waits until it has, or has stood for longer than the budget. Returns what came of it, and how
+    /// long it stood.
     #[expect(clippy::disallowed_methods, reason = "never full: it has room for the one result")]
     fn touch<T: Send + 'static>(
         &self,
         touch: impl FnOnce() -> T + Send + 'static,
         stands: impl Fn(&HostThread) -> bool,
-        patience: Duration,
+        budget: Duration,
     ) -> Option<(T, Duration)> {
         let (done, result) = mpsc::sync_channel(1);
         let touch = move |meter: &mut Meter| {
@@ -103,25 +102,25 @@ impl Helper {
             let _ = done.send(meter.measure(touch));
         };
         self.touches.send(Box::new(touch)).ok()?;
-        wait(&result, || stands(&self.thread), patience)
+        wait(&result, || stands(&self.thread), budget)
     }
 }
 
-/// Waits for a result, unless the thread that owes it stands for longer than this.
+/// Waits for a result, unless the thread that owes it stands for longer than this, at once or by parts.
 #[expect(
     clippy::disallowed_methods,
     reason = "the control plane, for the hand: until the touch is done, or 50 ms while the hand stands"
 )]
-fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool, patience: Duration) -> Option<T> {
+fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool, budget: Duration) -> Option<T> {
     let mut stood = Duration::ZERO;
     loop {
         match result.recv_timeout(LOOK) {
             Ok(result) => return Some(result),
             Err(RecvTimeoutError::Timeout) if stands() => stood += LOOK,
-            Err(RecvTimeoutError::Timeout) => stood = Duration::ZERO,
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return None,
         }
-        if stood > Duration::ZERO && stood >= patience {
+        if stood > Duration::ZERO && stood >= budget {
             return None;
         }
     }
@@ -178,16 +177,16 @@ impl Hand {
             },
         };
         let (own, debts) = (Arc::clone(partition), partition.debts());
-        let patience = debts.patience();
-        let touched = ready.touch(move || touch(&own), stands, patience);
+        let budget = debts.stall_budget();
+        let touched = ready.touch(move || touch(&own), stands, budget);
         if touched.is_some() {
             *helper = Some(ready);
         }
-        let stood = touched.as_ref().map_or(PATIENCE, |(_, stood)| *stood);
+        let stood = touched.as_ref().map_or(STALL_BUDGET, |(_, stood)| *stood);
         if !stood.is_zero() {
-            debts.lose_patience(stood);
+            debts.charge_stall(stood);
         }
-        if stood > patience || touched.is_none() {
+        if stood > budget || touched.is_none() {
             partition.withhold();
         }
         touched.map(|(result, _)| result)
@@ -240,7 +239,7 @@ mod tests {
                 go.send(7).unwrap();
             }
             // It stands from time to time, as in memory that is read from swap.
-            !looks.get().is_multiple_of(5)
+            looks.get().is_multiple_of(5)
         });
         assert_eq!((done, guest.is_withheld()), (Some(7), false));
     }
@@ -259,7 +258,7 @@ mod tests {
             while start.elapsed() < HOLE {}
         };
         let holes = (0..10).take_while(|_| hand.touch(&hostile, blocked).is_some()).count();
-        // Some patience comes back meanwhile.
+        // Some of the budget comes back meanwhile.
         assert!((2..10).contains(&holes) && hostile.is_withheld(), "{holes}");
         assert!((0..4).all(|_| hand.touch(&busy, works).is_some()) && !busy.is_withheld());
     }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How long the control plane waits at once for memory that a VMM keeps from the host. Memory that the host's kernel reads from
 /// swap is there sooner.
-pub const PATIENCE: Duration = Duration::from_millis(50);
-/// Of so many parts of the time the control plane waits at most one, beside that.
+pub const STALL_BUDGET: Duration = Duration::from_millis(50);
+/// Beside that, the control plane waits for one part of the time in this many.
 const PARTS: u32 = 10;
 
 /// Most engines of a chain.
@@ -25,8 +25,9 @@ pub struct Debts {
     epoch: Instant,
     /// In nanoseconds after the epoch. Only the engine of that number stores and loads one, so nothing is handed over.
     until: [AtomicU64; ENGINES],
-    /// When the control plane has all of its patience again, in nanoseconds after the epoch. It alone stores and loads this.
-    patient: AtomicU64,
+    /// When all of the stall budget is there again, in nanoseconds after the epoch. The control plane alone stores and loads
+    /// this.
+    stalls_until: AtomicU64,
 }
 
 impl Default for Debts {
@@ -34,7 +35,7 @@ impl Default for Debts {
         Self {
             epoch: Instant::now(),
             until: [const { AtomicU64::new(0) }; ENGINES],
-            patient: AtomicU64::new(0),
+            stalls_until: AtomicU64::new(0),
         }
     }
 }
@@ -64,19 +65,21 @@ impl Debts {
     }
 
     /// Control plane: how long it still waits at once for memory of the socket's guests.
-    pub fn patience(&self) -> Duration {
-        let left = self.patient.load(Ordering::Relaxed).saturating_sub(self.now());
-        PATIENCE.saturating_sub(Duration::from_nanos(left) / PARTS)
+    pub fn stall_budget(&self) -> Duration {
+        let left = self.stalls_until.load(Ordering::Relaxed).saturating_sub(self.now());
+        STALL_BUDGET.saturating_sub(Duration::from_nanos(left) / PARTS)
     }
 
     /// Control plane: it waited for so long.
     #[cold]
-    pub fn lose_patience(&self, waited: Duration) {
+    pub fn charge_stall(&self, waited: Duration) {
         let now = self.now();
-        let all = |waited: Duration| u64::try_from((waited * PARTS).as_nanos()).unwrap_or(u64::MAX);
-        let from = self.patient.load(Ordering::Relaxed).max(now);
-        let until = from.saturating_add(all(waited.min(PATIENCE)));
-        self.patient.store(until.min(now.saturating_add(all(PATIENCE))), Ordering::Relaxed);
+        let recovery =
+            |waited: Duration| u64::try_from((waited * PARTS).as_nanos()).unwrap_or(u64::MAX);
+        let from = self.stalls_until.load(Ordering::Relaxed).max(now);
+        let until = from.saturating_add(recovery(waited.min(STALL_BUDGET)));
+        let latest = now.saturating_add(recovery(STALL_BUDGET));
+        self.stalls_until.store(until.min(latest), Ordering::Relaxed);
     }
 }
 
@@ -85,19 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_is_used_up_and_comes_back_in_ten_times_as_long() {
+    fn a_stall_budget_is_used_up_and_comes_back_in_ten_times_as_long() {
         let debts = Debts::default();
-        assert_eq!(debts.patience(), PATIENCE);
+        assert_eq!(debts.stall_budget(), STALL_BUDGET);
         let begun = Instant::now();
-        // However long it waited, it is patient again in bounded time.
+        // However long it waited, the budget is there again in bounded time.
         for _ in 0..3 {
-            debts.lose_patience(PATIENCE);
+            debts.charge_stall(STALL_BUDGET);
         }
-        assert!(debts.patience() <= begun.elapsed() / PARTS);
-        while debts.patience() < PATIENCE / 10 {}
-        assert!(begun.elapsed() >= PATIENCE * PARTS / 10);
-        debts.lose_patience(PATIENCE / 20);
-        assert!(debts.patience() < PATIENCE);
+        assert!(debts.stall_budget() <= begun.elapsed() / PARTS);
+        while debts.stall_budget() < STALL_BUDGET / 10 {}
+        assert!(begun.elapsed() >= STALL_BUDGET * PARTS / 10);
+        debts.charge_stall(STALL_BUDGET / 20);
+        assert!(debts.stall_budget() < STALL_BUDGET);
     }
 
     #[test]

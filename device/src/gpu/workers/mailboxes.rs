@@ -33,16 +33,16 @@ const NEVER: u64 = u64::MAX;
 
 /// Whether a killed worker is gone. The manager stores it before it raises the engine's attention, which hands it over.
 #[derive(Debug, Default)]
-pub struct Exit(AtomicBool);
+pub struct ExitFlag(AtomicBool);
 
-impl Exit {
+impl ExitFlag {
     /// Manager: no thread of the worker exists any more.
-    pub fn happen(&self) {
+    pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Engine: whether no thread of the worker exists any more.
-    pub fn has_happened(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -84,7 +84,7 @@ pub enum Order {
         /// The worker.
         worker: Worker,
         /// Where the engine looks for its end.
-        exit: Arc<Exit>,
+        exit: Arc<ExitFlag>,
     },
     /// A tenant is destroyed.
     EndTenant(TenantId),

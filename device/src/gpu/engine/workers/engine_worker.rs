@@ -3,6 +3,7 @@
 //! A worker that an engine owns.
 
 use crate::gpu::memory::mmu::{Access, Mmu};
+use crate::gpu::memory::shareable::Extent;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
@@ -386,13 +387,7 @@ impl EngineWorker {
     pub fn answer(&mut self, fault: Fault, mmu: &Mmu<'_>, window: &Range<u64>) -> Result<(), Lost> {
         let access = if fault.store { Access::Write } else { Access::Read };
         let extent = mmu.extent(fault.address, access, window)?;
-        let memory = Memory {
-            address: extent.address,
-            length: extent.length,
-            file: extent.file.as_fd(),
-            offset: extent.offset,
-            writable: extent.writable,
-        };
+        let memory = memory_of(&extent);
         (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
         Ok(self.held.worker.answer(fault, &memory)?)
     }
@@ -415,13 +410,7 @@ impl EngineWorker {
                 return Err(WorkerError::Impossible("its memory has too many pieces").into());
             }
             let extent = mmu.extent(at, Access::Read, window)?;
-            let memory = Memory {
-                address: extent.address,
-                length: extent.length,
-                file: extent.file.as_fd(),
-                offset: extent.offset,
-                writable: extent.writable,
-            };
+            let memory = memory_of(&extent);
             (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
             self.held.worker.map(&memory)?;
             at = extent.address.saturating_add(extent.length);
@@ -441,6 +430,17 @@ pub enum Lost {
     Gone,
     /// The dispatch of this index was invalid, or Vulkan failed.
     NotDone(u32),
+}
+
+/// What a worker is to map there.
+fn memory_of<'e>(extent: &'e Extent<'_>) -> Memory<'e> {
+    Memory {
+        address: extent.address,
+        length: extent.length,
+        file: extent.file.as_fd(),
+        offset: extent.offset,
+        writable: extent.writable,
+    }
 }
 
 impl From<Violation> for Lost {

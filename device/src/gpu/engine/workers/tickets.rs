@@ -3,14 +3,14 @@
 //! The tickets that an engine passes, and those that it withholds from guests whose workers may still reach memory.
 
 use crate::gpu::shared::chip::{Chip, EnginePort, Withheld};
-use crate::gpu::workers::mailboxes::Exit;
+use crate::gpu::workers::mailboxes::ExitFlag;
 use bellhop_host_kmd::hardware::{GuestId, Ticket};
 use std::sync::Arc;
 
 /// A killed worker that may still exist.
 #[derive(Debug)]
 struct Dying {
-    exit: Arc<Exit>,
+    exit: Arc<ExitFlag>,
     guest: GuestId,
     /// The last ticket that had passed for the guest.
     since: Ticket,
@@ -39,8 +39,8 @@ impl Tickets {
 
     /// A guest's worker was killed, and owed memory since a ticket if it did. Until it has exited, no later ticket
     /// passes for the guest.
-    pub(super) fn die(&mut self, guest: GuestId, owed_since: Option<Ticket>) -> Arc<Exit> {
-        let exit = Arc::new(Exit::default());
+    pub(super) fn die(&mut self, guest: GuestId, owed_since: Option<Ticket>) -> Arc<ExitFlag> {
+        let exit = Arc::new(ExitFlag::default());
         let since = owed_since.unwrap_or(self.passed);
         self.dying.push(Dying { exit: Arc::clone(&exit), guest, since });
         exit
@@ -59,7 +59,7 @@ impl Tickets {
         chip: &Chip,
         port: &EnginePort,
     ) {
-        self.dying.retain(|dying| !dying.exit.has_happened());
+        self.dying.retain(|dying| !dying.exit.is_set());
         let dying = self.dying.iter().map(|dying| (dying.guest, dying.since));
         let withheld: Withheld = dying.chain(owed).collect();
         if withheld != self.withheld {

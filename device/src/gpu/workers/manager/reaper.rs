@@ -2,14 +2,14 @@
 
 //! Killed workers, until no thread of them exists any more.
 
-use crate::gpu::workers::mailboxes::{Exit, Mailboxes};
+use crate::gpu::workers::mailboxes::{ExitFlag, Mailboxes};
 use crate::gpu::workers::roster::{Listed, Task};
 use bellhop_worker::owner::{Role, Worker};
 use rustix::event::{PollFd, PollFlags};
 use std::sync::Arc;
 
 /// An engine, and where it looks for the end of its worker.
-type Waiter = (u32, Arc<Exit>);
+type Waiter = (u32, Arc<ExitFlag>);
 
 /// Killed workers that may still exist.
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Reaper {
                 return true;
             }
             if let Some((engine, exit)) = engine {
-                exit.happen();
+                exit.set();
                 mailboxes.call(*engine);
             }
             false
