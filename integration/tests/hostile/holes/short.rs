@@ -5,7 +5,7 @@
 use crate::neighbour::Neighbour;
 use crate::support::{self, Daemon, await_that};
 use bellhop_guest::hostile::Punch;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,20 +23,24 @@ fn a_front_end_that_punches_one_short_hole_after_another_loses_its_connection() 
     let punch = Punch::prepare(&bar, MAPPINGS).unwrap();
     // The first takes long, and nobody touches the memory meanwhile.
     punch.punch().unwrap();
-    let over = AtomicBool::new(false);
+    let (answered, answers) = channel();
     let (holes, longest) = thread::scope(|threads| {
-        let punching = threads.spawn(|| {
+        let punching = threads.spawn(move || {
             let (mut holes, mut longest) = (0, Duration::ZERO);
-            while !over.load(Ordering::Acquire) {
+            // None begins before what waited for the last one is done, so that nothing waits for two.
+            while answers.recv().is_ok() {
                 let start = Instant::now();
                 punch.punch().unwrap();
                 (holes, longest) = (holes + 1, longest.max(start.elapsed()));
+                answers.try_iter().for_each(drop);
             }
             (holes, longest)
         });
         // The control plane publishes each fence's value in the BAR.
-        await_that("its connection ends", || device.create_fence(0).is_err());
-        over.store(true, Ordering::Release);
+        await_that("its connection ends", || {
+            device.create_fence(0).map(|_| answered.send(()).unwrap()).is_err()
+        });
+        drop(answered);
         punching.join().unwrap()
     });
     println!("{holes} holes, the longest of {longest:?}");
