@@ -12,6 +12,7 @@
 //! | [`UserModeQueue::publish_unrung`] | the ring shows work only when the doorbell rings for it |
 //! | [`UserModeQueue::ring_once`] | the driver does what a doorbell's status asks for |
 //! | [`UserModeQueue::ring_with`] | the write pointer is where the ring ends |
+//! | [`UserModeQueue::ring_with_line`] | the copy in the doorbell's line is what the ring holds |
 //! | [`ControlQueue::offer_raw`], from [`RAW_INDEX`] on | a request and its reply are one chain each |
 //!
 //! [`ControlQueue::offer_raw`]: crate::transport::control_queue::ControlQueue::offer_raw
@@ -19,6 +20,7 @@
 use crate::error::Error;
 use crate::queue::user_mode::UserModeQueue;
 use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::handoff::doorbell_line::COPY_WORDS;
 
 /// Index in the control queue's table of the first descriptor that [`ControlQueue::offer_raw`] writes.
 ///
@@ -31,7 +33,9 @@ impl UserModeQueue {
     /// # Errors
     /// As [`Self::queue`].
     pub fn queue_raw(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.push_bytes(bytes)
+        self.push_bytes(bytes)?;
+        self.doorbell.close_line(self.ring.write_pointer());
+        Ok(())
     }
 
     /// Shows the engine the ring's content without ringing.
@@ -45,13 +49,33 @@ impl UserModeQueue {
         self.doorbell.ring_once(self.ring.write_pointer())
     }
 
+    /// Bytes that were ever put into the ring.
+    #[must_use]
+    pub fn ring_position(&self) -> u64 {
+        self.ring.write_pointer()
+    }
+
+    /// Rings the doorbell once, with any start and any copy in its line; returns its status. `None` if the line carries
+    /// no packets.
+    pub fn ring_with_line(
+        &mut self,
+        start: u64,
+        copy: [u64; COPY_WORDS],
+    ) -> Option<ConnectionStatus> {
+        self.publish();
+        self.doorbell.ring_with_line(self.ring.write_pointer(), start, copy)
+    }
+
     /// Publishes a write pointer that need not be the ring's, and rings the doorbell with it.
     ///
     /// # Errors
     /// As [`Self::ring`].
     pub fn ring_with(&mut self, write_pointer: u64) -> Result<(), Error> {
         self.ring.pointers().publish(write_pointer);
+        self.doorbell.close_line(write_pointer);
         self.doorbell.check_device()?;
-        self.doorbell.ring(write_pointer)
+        let rung = self.doorbell.ring(write_pointer);
+        self.is_plain &= self.doorbell.is_plain();
+        rung
     }
 }

@@ -20,7 +20,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 4, minor: 0 };
+    pub const CURRENT: Self = Self { major: 4, minor: 1 };
 
     /// Returns whether a peer of version `other` is compatible.
     #[must_use]
@@ -61,6 +61,10 @@ bitflags! {
         /// HW queues may be created that never count as hung for lack of progress:
         /// [`HwQueueFlags`](crate::control::hw_queue::HwQueueFlags).
         const DISABLE_GPU_TIMEOUT = 1 << 5;
+        /// A doorbell's cache line holds the ring's newest packets beside the write pointer, so that a submission
+        /// takes one line each way: see [`DoorbellLine`](crate::handoff::doorbell_line::DoorbellLine). Without it,
+        /// or where several queues ring one word, packets are in the ring alone.
+        const DOORBELL_LINES = 1 << 6;
     }
 }
 

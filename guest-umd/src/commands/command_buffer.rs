@@ -27,6 +27,40 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// Bytes of a cache line.
 const CACHE_LINE: usize = 64;
+/// Most words of packets that a ring holds in a submission, instead of the address of a buffer.
+pub(crate) const SMALL_WORDS: usize = 5;
+
+/// The words of a buffer of at most [`SMALL_WORDS`], which the driver need not read back from memory that may be slow
+/// to read.
+#[derive(Debug, Clone, Copy)]
+struct Small {
+    /// [`Small::NONE`] if there are more words than fit, or if the program may change them in memory.
+    count: u8,
+    /// Whether the program cannot change them in memory.
+    is_own: bool,
+    words: [u64; SMALL_WORDS],
+}
+
+impl Small {
+    const NONE: u8 = u8::MAX;
+
+    /// Of an empty buffer.
+    const fn empty(is_own: bool) -> Self {
+        Self { count: if is_own { 0 } else { Self::NONE }, is_own, words: [0; SMALL_WORDS] }
+    }
+
+    /// Appends the bytes that the buffer has from `used` on.
+    fn append(&mut self, used: usize, bytes: &[u8]) {
+        let end = used + bytes.len();
+        match self.words.as_mut_bytes().get_mut(used..end) {
+            Some(words) if self.count != Self::NONE && end.is_multiple_of(UNIT) => {
+                words.copy_from_slice(bytes);
+                self.count = (end / UNIT) as u8;
+            }
+            _ => self.count = Self::NONE,
+        }
+    }
+}
 
 /// A buffer of packets in memory that the GPU reads. The program may submit it again at any time, and may change it
 /// once its last submission is done. At most 1 MiB.
@@ -38,6 +72,7 @@ pub struct CommandBuffer {
     /// GPU virtual address of the memory.
     gpu_va: u64,
     used: usize,
+    small: Small,
     /// Offsets of the packets that log fences.
     logs: Vec<usize>,
     /// Tells what was recorded since the last reset from all else, once somebody has asked.
@@ -87,7 +122,9 @@ impl CommandBuffer {
     /// As [`Device::create_allocation`], and [`Error::BadPacket`] if it would exceed 1 MiB.
     pub fn new(device: &Device, capacity: usize) -> Result<Self, Error> {
         let allocation = Self::allocate(device, capacity.max(UNIT))?;
-        Self::over(&allocation)
+        let mut buffer = Self::over(&allocation)?;
+        buffer.small = Small::empty(true);
+        Ok(buffer)
     }
 
     /// Creates `count` adjacent buffers. They take less memory than buffers on separate pages, and fewer lines of
@@ -105,7 +142,8 @@ impl CommandBuffer {
                 offset: index * size,
                 size: size as u64,
             };
-            Self::empty(memory, mapping.gpu_va() + (index * size) as u64)
+            let small = Small::empty(true);
+            Self { small, ..Self::empty(memory, mapping.gpu_va() + (index * size) as u64) }
         };
         Ok((0..count).map(buffer).collect())
     }
@@ -139,12 +177,14 @@ impl CommandBuffer {
 
     fn empty(memory: Memory, gpu_va: u64) -> Self {
         let (logs, dispatches) = (Vec::new(), Dispatches::default());
-        Self { memory, gpu_va, used: 0, logs, recording: None, dispatches }
+        let small = Small::empty(false);
+        Self { memory, gpu_va, used: 0, small, logs, recording: None, dispatches }
     }
 
     /// Removes all packets, and the arguments of kernels.
     pub fn reset(&mut self) {
         self.used = 0;
+        self.small = Small::empty(self.small.is_own);
         self.logs.clear();
         self.recording = None;
         self.dispatches.clear();
@@ -184,6 +224,7 @@ impl CommandBuffer {
     pub fn raw(&mut self, bytes: &[u8]) -> Result<&mut Self, Error> {
         self.check_room(bytes.len())?;
         self.memory.write(self.used, bytes)?;
+        self.small.append(self.used, bytes);
         self.used += bytes.len();
         Ok(self)
     }
@@ -372,6 +413,13 @@ impl CommandBuffer {
         let offset = end.saturating_sub(taken);
         self.memory.write(offset, bytes)?;
         Ok(self.gpu_va + offset as u64)
+    }
+
+    /// The number of the buffer's words, if they are few and nobody else changes them, or more than there can be; and
+    /// these words.
+    #[inline(always)]
+    pub(crate) fn small(&self) -> (u8, &[u64; SMALL_WORDS]) {
+        (self.small.count, &self.small.words)
     }
 
     /// The packet that executes the buffer.

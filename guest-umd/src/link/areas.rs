@@ -114,6 +114,12 @@ impl Areas {
         Ok(place)
     }
 
+    /// The words in `length` bytes from an offset on.
+    pub(crate) fn words(&self, offset: u64, length: usize) -> Result<Words, Error> {
+        let Place { region, offset, .. } = self.place(offset, length as u64)?;
+        Words::new(region, offset, length).ok_or(OUTSIDE)
+    }
+
     /// The word at an offset.
     pub(crate) fn word(&self, offset: u64) -> Result<Word, Error> {
         let Place { region, offset, .. } = self.place(offset, size_of::<u64>() as u64)?;

@@ -71,6 +71,11 @@ impl Words {
         }
     }
 
+    /// All of the words, if there are `N`.
+    pub(crate) fn array<const N: usize>(self) -> Option<WordArray<N>> {
+        (self.count == N).then_some(WordArray { first: self.first })
+    }
+
     /// At most `count` words from `first` on, to be filled.
     pub(crate) fn free(&self, first: usize, count: usize) -> Free {
         let (first, region) = (first.min(self.count), Arc::clone(&self.first.region));
@@ -85,6 +90,23 @@ impl Words {
         let offset = usize::try_from(offset).ok()?;
         let word = self.get().get(offset / WORD).filter(|_| offset.is_multiple_of(WORD))?;
         Some(Word { word: NonNull::from(word), region: Arc::clone(&self.first.region) })
+    }
+}
+
+/// So many consecutive words of a mapping.
+pub(crate) struct WordArray<const N: usize> {
+    first: Word,
+}
+
+impl<const N: usize> WordArray<N> {
+    /// The words.
+    #[inline]
+    pub(crate) fn get(&self) -> &[AtomicU64; N] {
+        #[expect(unsafe_code, reason = "each submission would check again how many there are")]
+        // SAFETY: as in `Words::get`; `Words::array` has checked that there are `N` words.
+        unsafe {
+            self.first.word.cast::<[AtomicU64; N]>().as_ref()
+        }
     }
 }
 
@@ -139,6 +161,9 @@ mod tests {
         for offset in [4, 24, u64::MAX - 7] {
             assert!(within(offset).is_none(), "{offset}");
         }
+        let array = words(8, 24).unwrap().array::<3>().unwrap();
+        assert_eq!(array.get()[1].load(Ordering::Relaxed), 7);
+        assert!(words(8, 24).unwrap().array::<2>().is_none());
         let word = |offset| Word::new(Arc::clone(&region), offset);
         assert_eq!(word(16).unwrap().get().load(Ordering::Relaxed), 7);
         for offset in [4, 4089, 4096, usize::MAX - 7] {

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::link::areas::Areas;
 use crate::link::session::{self, Link};
 use crate::link::words::Word;
+use crate::queue::line::Line;
 use crate::queue::ring::Ring;
 use crate::transport::Gone;
 use bellhop_protocol::control::Handle;
@@ -15,9 +16,14 @@ use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel, RingTag};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+#[cfg(feature = "raw")]
+use bellhop_protocol::handoff::doorbell_line::COPY_WORDS;
+use bellhop_protocol::handoff::doorbell_line::LINE_WORDS;
 use bellhop_protocol::handoff::hint::HintWord;
 use bellhop_protocol::handoff::publication;
+use bellhop_protocol::handoff::words::WORD;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
@@ -90,6 +96,8 @@ pub(crate) struct Doorbell {
     store_fence: bool,
     /// `Some` if all queues ring one doorbell word.
     global: Option<GlobalRings>,
+    /// `Some` if the doorbell's line takes packets to the engine.
+    line: Option<Line>,
     /// `Some` if the last connect asked for verbose fence logs.
     clock: Option<Box<GpuClock>>,
     pub(crate) counters: DoorbellCounters,
@@ -118,8 +126,14 @@ impl Doorbell {
             }
         };
         let store_fence = areas.needs_store_fence();
+        // A line that does not lie in one page of the area is none.
+        let line = areas.words(reply.doorbell_offset, LINE_WORDS * WORD).ok().and_then(Line::new);
         let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
         let global = session.link.global_doorbell.then_some(global);
+        let line = match &global {
+            None if session.link.features.contains(Features::DOORBELL_LINES) => line,
+            _ => None,
+        };
         let counters = DoorbellCounters::default();
         let gone = session.link.gone.clone();
         Ok(Self {
@@ -130,6 +144,7 @@ impl Doorbell {
             gone,
             store_fence,
             global,
+            line,
             clock: None,
             counters,
         })
@@ -197,7 +212,11 @@ impl Doorbell {
 
     /// Does what the status after a ring requires, and rings again if necessary.
     #[cold]
-    fn ring_on(&mut self, mut status: ConnectionStatus, write_pointer: u64) -> Result<(), Error> {
+    pub(crate) fn ring_on(
+        &mut self,
+        mut status: ConnectionStatus,
+        write_pointer: u64,
+    ) -> Result<(), Error> {
         loop {
             match status {
                 ConnectionStatus::CONNECTED => return Ok(()),
@@ -216,9 +235,47 @@ impl Doorbell {
         if self.gone.is_known() { Err(self.lost()) } else { Ok(()) }
     }
 
+    /// Whether a submission may take the short way: [`Self::ring_line`] after [`Self::is_connected`]. The doorbell has
+    /// a line, the ring's memory needs no fence, and nothing is logged. A connect may change that.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.line.is_some() && !self.store_fence && self.clock.is_none()
+    }
+
+    /// Whether an engine sees the next ring, as far as is known.
+    #[inline(always)]
+    pub(crate) fn is_connected(&self) -> bool {
+        let connected = ConnectionStatus::CONNECTED..=ConnectionStatus::CONNECTED_NOTIFY;
+        !self.gone.is_known() && connected.contains(&self.words().status())
+    }
+
+    /// Rings once with the write pointer behind what [`Self::put`] has copied, and returns the status word.
+    #[inline(always)]
+    pub(crate) fn ring_line(&mut self, write_pointer: u64) -> ConnectionStatus {
+        self.counters.rings += 1;
+        self.words().ring(write_pointer)
+    }
+
+    /// Packets were put into the ring at `position`. If the doorbell `rings` next, its line takes them.
+    #[inline(always)]
+    pub(crate) fn put<const N: usize>(&mut self, position: u64, packets: [u64; N], rings: bool) {
+        if let Some(line) = &mut self.line {
+            if rings { line.copy(position, packets) } else { line.close() }
+        }
+    }
+
+    /// The doorbell is about to ring with a write pointer that its line knows nothing of.
+    pub(crate) fn close_line(&mut self, write_pointer: u64) {
+        if let Some(line) = &mut self.line {
+            line.close_at(write_pointer);
+        }
+    }
+
     /// Rings once and returns the status word. The word is meaningless if the device is gone: see [`Self::status`].
     #[inline]
     fn ring_word(&mut self, write_pointer: u64) -> ConnectionStatus {
+        if let Some(line) = &mut self.line {
+            line.ring(write_pointer);
+        }
         self.counters.rings += 1;
         match self.global {
             None => self.words().ring(write_pointer),
@@ -230,6 +287,18 @@ impl Doorbell {
     pub(crate) fn ring_once(&mut self, write_pointer: u64) -> ConnectionStatus {
         let status = self.ring_word(write_pointer);
         if self.gone.is_known() { ConnectionStatus::DISCONNECTED_ABORT } else { status }
+    }
+
+    /// Rings once with a write pointer and whatever the tester wants behind it in the line; `None` without a line.
+    #[cfg(feature = "raw")]
+    pub(crate) fn ring_with_line(
+        &mut self,
+        write_pointer: u64,
+        start: u64,
+        copy: [u64; COPY_WORDS],
+    ) -> Option<ConnectionStatus> {
+        self.line.as_mut()?.overwrite(start, copy);
+        Some(self.ring_line(write_pointer))
     }
 
     /// Rings the doorbell word that all queues share. Each ring stores a new value, so that the device sees a

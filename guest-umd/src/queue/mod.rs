@@ -6,5 +6,6 @@ pub(crate) mod doorbell;
 pub(crate) mod fallback;
 pub(crate) mod hw_queue;
 pub(crate) mod kernel_mode;
+pub(crate) mod line;
 pub(crate) mod ring;
 pub(crate) mod user_mode;

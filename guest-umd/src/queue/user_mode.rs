@@ -2,7 +2,7 @@
 
 //! User-mode submission: a ring, its doorbell, and the progress fence.
 
-use crate::commands::command_buffer::CommandBuffer;
+use crate::commands::command_buffer::{CommandBuffer, SMALL_WORDS};
 use crate::context::hardware::Context;
 use crate::error::Error;
 use crate::fence::object::Fence;
@@ -97,7 +97,8 @@ impl UserModeQueueBuilder {
         let mut queue = HwQueue::create(context.clone(), flags)?;
         let doorbell = Doorbell::create(context, queue.handle, &ring, private_data)?;
         queue.progress.watch_status(doorbell.status_word());
-        Ok(UserModeQueue { doorbell: Box::new(doorbell), queue, ring, not_rung: Vec::new() })
+        let (is_plain, doorbell) = (doorbell.is_plain(), Box::new(doorbell));
+        Ok(UserModeQueue { is_plain, doorbell, queue, ring, not_rung: Vec::new() })
     }
 }
 
@@ -109,6 +110,8 @@ impl UserModeQueueBuilder {
 /// Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
 /// pseudocode in UMD".
 pub struct UserModeQueue {
+    /// Whether a submission takes the short way, as most do: nothing is to be retried, logged or fenced.
+    pub(crate) is_plain: bool,
     // Dropped in this order. Destroying the queue waits for its submissions and destroys the doorbell; afterwards
     // the ring is unused.
     queue: HwQueue,
@@ -118,16 +121,11 @@ pub struct UserModeQueue {
     not_rung: Vec<NotRung>,
 }
 
-/// The packets of a submission. The progress fence's signal is beside the packet that executes the command buffer,
-/// not in the buffer, so that a resubmitted buffer stays in both processors' caches.
-#[derive(IntoBytes, Immutable)]
-#[repr(C)]
-struct Submission {
-    execute: IndirectBuffer,
-    signal: SignalFence,
-}
+/// Words of the progress fence's signal. It is beside the packet that executes the command buffer, not in the buffer,
+/// so that a resubmitted buffer stays in both processors' caches.
+const SIGNAL_WORDS: usize = size_of::<SignalFence>() / WORD;
 
-/// A [`Submission`] for verbose logs.
+/// A submission for verbose logs.
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct LoggedSubmission {
@@ -159,8 +157,8 @@ impl Content {
 // A submission is one call: the functions inside are always inlined. An `Error` is returned in memory, which each
 // call would write and its caller read.
 impl UserModeQueue {
-    /// Bytes of the ring that a submission takes, unless logs are verbose.
-    pub const SUBMISSION_SIZE: u64 = size_of::<Submission>() as u64;
+    /// Most bytes of the ring that a submission takes, unless logs are verbose.
+    pub const SUBMISSION_SIZE: u64 = ((SMALL_WORDS + SIGNAL_WORDS) * WORD) as u64;
 
     /// The queue's handle.
     #[must_use]
@@ -211,17 +209,56 @@ impl UserModeQueue {
     /// connecting or notifying failed.
     #[inline]
     pub fn submit(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
+        if !self.is_plain || !self.doorbell.is_connected() {
+            return self.submit_otherwise(commands);
+        }
+        let value = self.queue.last_value + 1;
+        self.put(commands, value, true)?;
+        self.doorbell.set_last_queued(value);
+        let write_pointer = self.ring.write_pointer();
+        self.ring.pointers().publish(write_pointer);
+        match self.doorbell.ring_line(write_pointer) {
+            ConnectionStatus::CONNECTED => Ok(value),
+            status => self.ring_on(commands, value, status),
+        }
+    }
+
+    /// The status after the ring for this submission requires something.
+    #[cold]
+    fn ring_on(
+        &mut self,
+        commands: &mut CommandBuffer,
+        value: u64,
+        status: ConnectionStatus,
+    ) -> Result<u64, Error> {
+        let rung = self.doorbell.ring_on(status, self.ring.write_pointer());
+        self.end(commands, value, rung)
+    }
+
+    /// As [`Self::submit`], where it does not take the short way.
+    #[inline(never)]
+    fn submit_otherwise(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
         if !self.not_rung.is_empty() {
             return self.submit_after(commands);
         }
         self.doorbell.prepare()?;
-        let value = self.queue(commands)?;
+        let value = self.queue_anyhow(commands, true)?;
         self.publish();
         // `prepare` has seen the device. If it goes away now, the progress fence tells.
-        match self.doorbell.ring(self.ring.write_pointer()) {
-            Ok(()) => Ok(value),
-            Err(error) => self.keep(value, commands, error),
-        }
+        let rung = self.doorbell.ring(self.ring.write_pointer());
+        self.end(commands, value, rung)
+    }
+
+    /// Returns the value of a submission that is in the ring, after its ring. A connect may have changed the way of
+    /// the next one.
+    fn end(
+        &mut self,
+        commands: &mut CommandBuffer,
+        value: u64,
+        rung: Result<(), Error>,
+    ) -> Result<u64, Error> {
+        self.is_plain = self.doorbell.is_plain();
+        rung.map_or_else(|error| self.keep(value, commands, error), |()| Ok(value))
     }
 
     /// As [`Self::submit`], after submissions that are in the ring without their ring: this may be a retry of one.
@@ -232,7 +269,7 @@ impl UserModeQueue {
             Some(entry) => entry.value,
             None => {
                 self.doorbell.prepare()?;
-                self.queue(commands)?
+                self.queue_anyhow(commands, true)?
             }
         };
         match self.ring() {
@@ -254,6 +291,7 @@ impl UserModeQueue {
         if self.doorbell.status() == ConnectionStatus::DISCONNECTED_ABORT {
             return Ok(value);
         }
+        self.is_plain = false;
         self.not_rung.push(NotRung { value, content: Content::of(commands) });
         Err(Error::NotRung { value, reason: Box::new(reason) })
     }
@@ -265,14 +303,38 @@ impl UserModeQueue {
     /// [`Error::RingFull`] if the ring stays full, [`Error::QueueLost`] if the queue is lost.
     #[inline(always)]
     pub fn queue(&mut self, commands: &mut CommandBuffer) -> Result<u64, Error> {
-        let (slot, value) = (self.queue.progress.slot(), self.queue.last_value + 1);
-        if let Some(queued) = self.doorbell.queued_now() {
-            return self.queue_logged(commands, value, queued);
+        self.queue_anyhow(commands, false)
+    }
+
+    /// As [`Self::queue`], and for a doorbell that `rings` next.
+    #[inline(always)]
+    fn queue_anyhow(&mut self, commands: &mut CommandBuffer, rings: bool) -> Result<u64, Error> {
+        let value = self.queue.last_value + 1;
+        match self.doorbell.queued_now() {
+            Some(queued) => self.queue_logged(commands, value, queued)?,
+            None => self.put(commands, value, rings)?,
         }
-        let signal = SignalFence::new(slot, value);
-        let submission = Submission { execute: commands.execute(), signal };
-        self.push::<{ size_of::<Submission>() / WORD }>(transmute!(submission), value)?;
         Ok(value)
+    }
+
+    /// Puts a submission into the ring. If the doorbell `rings` next, its line takes it to the engine.
+    ///
+    /// The packets of a small buffer are the submission: the engine then reads no buffer.
+    #[inline(always)]
+    fn put(&mut self, commands: &mut CommandBuffer, value: u64, rings: bool) -> Result<(), Error> {
+        let [header, new] = transmute!(SignalFence::new(self.queue.progress.slot(), value));
+        match commands.small() {
+            (0, _) => self.push([header, new], value, rings),
+            (1, [a, ..]) => self.push([*a, header, new], value, rings),
+            (2, [a, b, ..]) => self.push([*a, *b, header, new], value, rings),
+            (3, [a, b, c, ..]) => self.push([*a, *b, *c, header, new], value, rings),
+            (4, [a, b, c, d, _]) => self.push([*a, *b, *c, *d, header, new], value, rings),
+            (5, [a, b, c, d, e]) => self.push([*a, *b, *c, *d, *e, header, new], value, rings),
+            _ => {
+                let [execute, gpu_va] = transmute!(commands.execute());
+                self.push([execute, gpu_va, header, new], value, rings)
+            }
+        }
     }
 
     /// As [`Self::queue`], with an entry in the signal log that holds the time of queuing.
@@ -282,21 +344,27 @@ impl UserModeQueue {
         commands: &mut CommandBuffer,
         value: u64,
         queued_timestamp: u64,
-    ) -> Result<u64, Error> {
+    ) -> Result<(), Error> {
         commands.stamp_logs(queued_timestamp)?;
         let signal = LoggedSignal::new(self.queue.progress.slot(), value);
         let signal = LoggedSignal { log: LogFence { queued_timestamp, ..signal.log }, ..signal };
         let submission = LoggedSubmission { execute: commands.execute(), signal };
-        self.push::<{ size_of::<LoggedSubmission>() / WORD }>(transmute!(submission), value)?;
-        Ok(value)
+        self.push::<{ size_of::<LoggedSubmission>() / WORD }>(transmute!(submission), value, false)
     }
 
     /// Puts packets into the ring, after which the progress fence will have `value`.
     #[inline(always)]
-    fn push<const N: usize>(&mut self, packets: [u64; N], value: u64) -> Result<(), Error> {
+    fn push<const N: usize>(
+        &mut self,
+        packets: [u64; N],
+        value: u64,
+        rings: bool,
+    ) -> Result<(), Error> {
+        let position = self.ring.write_pointer();
         if !self.ring.push(packets) {
             self.push_bytes(packets.as_bytes())?;
         }
+        self.doorbell.put(position, packets, rings);
         self.queue.last_value = value;
         Ok(())
     }
@@ -326,6 +394,7 @@ impl UserModeQueue {
     pub fn ring(&mut self) -> Result<(), Error> {
         self.announce()?;
         self.not_rung.clear();
+        self.is_plain = self.doorbell.is_plain();
         Ok(())
     }
 
@@ -334,7 +403,10 @@ impl UserModeQueue {
     fn announce(&mut self) -> Result<(), Error> {
         self.publish();
         self.doorbell.check_device()?;
-        self.doorbell.ring(self.ring.write_pointer())
+        let rung = self.doorbell.ring(self.ring.write_pointer());
+        // A connect may have changed the way of the next submission.
+        self.is_plain &= self.doorbell.is_plain();
+        rung
     }
 
     #[cold]

@@ -5,7 +5,7 @@
 //! Source: user-mode work submission, "Work submission pseudocode in UMD" (`cleanup_fallback`).
 
 use crate::device::{Answer, HANG, ScriptedDevice, success};
-use crate::rig::{Rig, error_of};
+use crate::rig::{Rig, error_of, named_buffer};
 use bellhop_guest_umd::{CommandBuffer, Error, FallbackQueue};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
@@ -19,7 +19,7 @@ const SLOT: u32 = 1;
 /// A fallback queue, with nothing submitted.
 fn queue(rig: &Rig) -> (FallbackQueue, CommandBuffer) {
     let queue = rig.context.create_fallback_queue(4096).unwrap();
-    let commands = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    let commands = named_buffer(&rig.gpu);
     rig.device.take_sent();
     (queue, commands)
 }

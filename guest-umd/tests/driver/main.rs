@@ -5,6 +5,7 @@
 
 mod device;
 mod donation;
+mod doorbell_line;
 mod fallback;
 mod hostile;
 mod kernels;

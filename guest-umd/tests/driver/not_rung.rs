@@ -3,8 +3,8 @@
 //! Submissions that are in the ring without its ring: none is executed twice, and none is forgotten.
 
 use crate::device::{Answer, ScriptedDevice, success};
-use crate::rig::{RING, Rig, SUBMISSION, error_of};
-use bellhop_guest_umd::{CommandBuffer, Error};
+use crate::rig::{RING, Rig, SUBMISSION, error_of, named_buffer};
+use bellhop_guest_umd::Error;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
@@ -59,7 +59,7 @@ fn each_of_several_submissions_without_a_ring_can_be_tried_again() {
     use Connect::{Refused, Victim};
     let mut rig = Rig::disconnected();
     answer_connects(&rig.device, vec![Victim, Refused, Victim, Refused, Refused]);
-    let mut other = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    let mut other = named_buffer(&rig.gpu);
     assert_eq!(not_rung(rig.submit()), 1);
     assert_eq!(not_rung(rig.queue.submit(&mut other)), 2);
     assert_eq!(not_rung(rig.submit()), 1);
@@ -74,7 +74,7 @@ fn room_that_a_ring_made_meanwhile_does_not_make_a_retry_a_new_submission() {
     use Connect::{Refused, Victim};
     let mut rig = Rig::disconnected();
     answer_connects(&rig.device, vec![Victim, Refused, Victim, Victim]);
-    let mut other = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    let mut other = named_buffer(&rig.gpu);
     assert_eq!(not_rung(rig.submit()), 1);
     // The ring becomes full, and the driver rings for it by itself.
     for _ in 0..RING / SUBMISSION {
@@ -103,7 +103,7 @@ fn what_was_recorded_anew_is_no_retry() {
                 rig.commands.nop().unwrap();
             }
             _ => {
-                rig.commands = CommandBuffer::new(&rig.gpu, 64).unwrap();
+                rig.commands = named_buffer(&rig.gpu);
                 rig.commands.nop().unwrap();
             }
         }
@@ -191,7 +191,7 @@ proptest! {
     ) {
         let Rig { mut queue, gpu, device, .. } = Rig::disconnected();
         answer_connects(&device, connects);
-        let mut buffers = CommandBuffer::many(&gpu, 64, BUFFERS).unwrap();
+        let mut buffers: Vec<_> = (0..BUFFERS).map(|_| named_buffer(&gpu)).collect();
         let mut model = Model::default();
         for step in steps {
             match step {

@@ -4,6 +4,8 @@
 
 use crate::device::ScriptedDevice;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device, Error, UserModeQueue};
+use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::fence::SignalFence;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 
 /// Bytes of the ring.
 pub const RING: u64 = 4096;
-/// Bytes in the ring that a submission takes.
+/// Bytes in the ring that a submission of a [`named_buffer`] takes.
 pub const SUBMISSION: u64 = (size_of::<IndirectBuffer>() + size_of::<SignalFence>()) as u64;
 
 pub struct Rig {
@@ -39,7 +41,7 @@ impl Rig {
         let gpu = adapter.create_device().unwrap();
         let context = gpu.create_context(0).unwrap();
         let queue = context.create_user_mode_queue(RING).unwrap();
-        let commands = CommandBuffer::new(&gpu, 64).unwrap();
+        let commands = named_buffer(&gpu);
         device.take_sent();
         Self { queue, commands, context, gpu, adapter, device }
     }
@@ -55,6 +57,12 @@ impl Rig {
             self.queue.queue(&mut self.commands).unwrap();
         }
     }
+}
+
+/// A command buffer in memory that the program may change, so that a ring names it however small it is.
+pub fn named_buffer(gpu: &Device) -> CommandBuffer {
+    let allocation = gpu.create_allocation(AllocationKind::SYSTEM, PAGE_SIZE).unwrap();
+    CommandBuffer::over(&allocation).unwrap()
 }
 
 pub fn open(device: &Arc<ScriptedDevice>) -> Adapter {

@@ -3,8 +3,8 @@
 //! The ring buffer: around its end, and full.
 
 use crate::device::{Answer, HANG};
-use crate::rig::{RING, Rig, SUBMISSION, error_of, submission};
-use bellhop_guest_umd::{CommandBuffer, Error};
+use crate::rig::{RING, Rig, SUBMISSION, error_of, named_buffer, submission};
+use bellhop_guest_umd::Error;
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::doorbell::ConnectionStatus;
 
@@ -15,7 +15,7 @@ fn a_full_ring_waits_for_the_device_and_overwrites_nothing() {
     let mut rig = Rig::new();
     rig.fill_ring();
     let before = rig.device.ring(0).read(0, RING as usize);
-    let mut last = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    let mut last = named_buffer(&rig.gpu);
     last.nop().unwrap();
     rig.device.take_sent();
     rig.device.script({

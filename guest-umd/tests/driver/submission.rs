@@ -6,7 +6,7 @@
 //! pseudocode in UMD".
 
 use crate::device::{Answer, HANG, LAYOUT, ScriptedDevice, success};
-use crate::rig::{Rig, SUBMISSION, error_of, packets, submission};
+use crate::rig::{Rig, SUBMISSION, error_of, named_buffer, packets, submission};
 use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
@@ -187,7 +187,7 @@ fn a_failed_ring_reports_that_work_was_accepted_and_a_retry_does_not_submit_it_t
         assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
     }
     // Another buffer is another submission, which the driver refuses.
-    let mut other = CommandBuffer::new(&rig.gpu, 64).unwrap();
+    let mut other = named_buffer(&rig.gpu);
     assert!(matches!(error_of(rig.queue.submit(&mut other)), Error::Refused { .. }));
     rig.device.script(|_, _| Answer::AsUsual);
     assert_eq!(rig.submit().unwrap(), 1);

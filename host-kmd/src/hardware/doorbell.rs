@@ -19,6 +19,8 @@ pub struct RingBinding {
     /// Whether the doorbell is `CONNECTED_NOTIFY` all the time while connected: the engine does not change the status
     /// as it falls asleep and wakes.
     pub notify_each: bool,
+    /// Whether the guest copies packets into the doorbell's line.
+    pub has_line: bool,
 }
 
 /// Progress of rotating a doorbell's page.

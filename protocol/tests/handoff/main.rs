@@ -18,6 +18,7 @@ macro_rules! spawn {
 
 mod attention;
 mod doorbell;
+mod doorbell_line;
 mod fence;
 mod fence_log;
 mod global_doorbell;

@@ -27,10 +27,11 @@ use crate::gpu::shared::hw_queue::{HwQueue, Role};
 use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::RingPointers;
+use bellhop_protocol::handoff::doorbell_line::{DoorbellLine, LineCopy};
 use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
 use bellhop_protocol::packet::{Opcode, UNIT};
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
-use burst::Burst;
+use burst::{Burst, Reads};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub struct Ring {
     pub binding: Arc<RingBinding>,
     /// Its position is the read pointer and its end is the write pointer.
     pub stream: Stream,
+    /// The packets that were in the doorbell's line when it last rang.
+    line: LineCopy,
     /// The read pointer that the guest was last told.
     published: u64,
 }
@@ -97,7 +100,7 @@ pub struct Ring {
 impl Ring {
     /// A ring from which no packet was read.
     pub fn new(binding: Arc<RingBinding>) -> Self {
-        Self { stream: Stream::ring(&binding), binding, published: 0 }
+        Self { stream: Stream::ring(&binding), binding, line: LineCopy::NONE, published: 0 }
     }
 
     /// The pointers in the ring buffer control. `access` says which of the two the caller uses.
@@ -159,12 +162,16 @@ pub struct Execution {
     submissions: u64,
     /// Whether `queue.submissions` may hold more: the control plane kicks the queue after it adds one.
     may_have_submissions: bool,
+    /// Whether nothing is started and no submissions are there: what the next packets are, the ring alone says.
+    has_ring_alone: bool,
     /// The queue's state when it was last seen to make progress.
     mark: Mark,
     /// Engine time since then, in turns after which the queue was still runnable.
     stalled: Duration,
     /// The addresses of the buffers that the ring names.
     buffers: Stride,
+    /// Where the last burst found its packets.
+    reads: Reads,
 }
 
 /// The values that change while a queue makes progress.
@@ -191,9 +198,11 @@ impl Execution {
             submission: None,
             submissions: 0,
             may_have_submissions: true,
+            has_ring_alone: false,
             mark: Mark::default(),
             stalled: Duration::ZERO,
             buffers: Stride::default(),
+            reads: Reads::default(),
         }
     }
 
@@ -258,6 +267,7 @@ impl Execution {
     /// A page fault, or a pointer that the ring cannot have.
     pub fn look(&mut self, queue: &HwQueue, context: &mut Context<'_>) -> Result<bool, Violation> {
         self.may_have_submissions |= !queue.submissions.is_empty();
+        self.has_ring_alone &= !self.may_have_submissions;
         if let Some(ring) = &mut self.ring {
             // Acquires the packets that were written before the write pointer.
             let written = ring.pointers(context, Access::Read).map(|pointers| pointers.written());
@@ -269,13 +279,17 @@ impl Execution {
         Ok(self.has_work() || !queue.submissions.is_empty())
     }
 
-    /// The doorbell rang with a write pointer. Returns whether there is work.
+    /// The doorbell rang with a write pointer. Its line may hold the packets before it. Returns whether there is work.
     ///
     /// # Errors
     /// A pointer that the ring cannot have.
     #[inline]
-    pub fn rung(&mut self, write: u64) -> Result<bool, Violation> {
+    pub fn rung(&mut self, write: u64, line: Option<DoorbellLine<'_>>) -> Result<bool, Violation> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
+        if let Some(line) = line {
+            // The only read of the line.
+            line.read(write, ring.stream.position(), &mut ring.line);
+        }
         if let Err(violation) = ring.stream.extend(write) {
             self.leave_unless_busy();
             return Err(violation);
@@ -283,12 +297,15 @@ impl Execution {
         Ok(self.has_work())
     }
 
-    /// The addresses that the engine is about to read after a ring: the ring's next packet and, as a guess, the
-    /// buffer that this packet names.
+    /// The addresses that the engine is about to read after a ring, if it reads as in the last turn: the ring's next
+    /// packet and, as a guess, the buffer that this packet names. Packets that come in the doorbell's line are read
+    /// nowhere else, and the guest keeps its lines.
     #[inline]
-    pub fn foreseen(&self) -> Option<[u64; 2]> {
-        let ring = self.ring.as_ref()?;
-        Some([ring.stream.next_packet(), self.buffers.next()])
+    pub fn foreseen(&self) -> impl Iterator<Item = (Use, u64)> {
+        let ring = self.ring.as_ref().filter(|_| self.reads.ring);
+        let packet = ring.map(|ring| (Use::Ring, ring.stream.next_packet()));
+        let buffer = self.reads.buffer.then(|| (Use::Buffer, self.buffers.next()));
+        packet.into_iter().chain(buffer)
     }
 
     /// Executes packets as far as a burst gets, which needs less state than [`Self::turn`]. Then the turn is over,
@@ -303,7 +320,7 @@ impl Execution {
         pinned: &Pinned<'_>,
     ) -> Result<ShortTurn, Violation> {
         let mut packets = 0;
-        if self.may_have_submissions || self.is_busy() || !signals.chip.bursts {
+        if !self.has_ring_alone || !signals.chip.bursts {
             return Ok(ShortTurn::GoesOn(packets));
         }
         let burst = self.burst(signals, pinned, &mut packets, TURN_PACKETS);
@@ -357,6 +374,7 @@ impl Execution {
         context.signals.make_held()?;
         let turn = turn?;
         self.before = context.before;
+        self.has_ring_alone = !self.may_have_submissions && !self.is_busy();
         if let Some(ring) = &mut self.ring
             && ring.published != ring.stream.position()
         {

@@ -149,7 +149,7 @@ fn see_ring(core: &mut Core, run_list: &mut RunList, last_served: u32, watch: &W
     let waits = run_list.ring(watch.index, |entry| {
         entry.doorbells += 1;
         core.note_use(&entry.queue);
-        match entry.execution.rung(rung) {
+        match entry.execution.rung(rung, watch.line()) {
             Ok(true) => {
                 if watch.index != last_served {
                     core.prefetch(entry);

@@ -10,7 +10,7 @@ use super::run_list::{Entry, RunList};
 use super::workers::Workers;
 use crate::gpu::memory::compression::Codec;
 use crate::gpu::memory::mmu::Mmu;
-use crate::gpu::memory::pins::{Pinned, Use};
+use crate::gpu::memory::pins::Pinned;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::security;
 use crate::gpu::shared::chip::{Chip, attention};
@@ -107,10 +107,10 @@ impl Core {
     /// Prefetches what a queue reads next.
     #[inline(never)]
     pub fn prefetch(&mut self, entry: &mut Entry) {
-        let Some([packet, buffer]) = entry.execution.foreseen() else { return };
         let pinned = entry.view.open(self.unit.tlb.epoch());
-        pinned.prefetch(Use::Ring, packet);
-        pinned.prefetch(Use::Buffer, buffer);
+        for (what, gpu_va) in entry.execution.foreseen() {
+            pinned.prefetch(what, gpu_va);
+        }
     }
 
     /// Looks once at a queue's ring and its kernel-mode submissions, and lines the queue up if it has work.
@@ -133,7 +133,9 @@ impl Core {
     /// Notes that a queue used its doorbell.
     #[inline]
     pub fn note_use(&mut self, queue: &HwQueue) {
-        queue.use_doorbell(self.rings.another(&self.chip.connects));
+        if let Some(stamp) = self.rings.another(&self.chip.connects, queue.id) {
+            queue.use_doorbell(stamp);
+        }
     }
 
     /// Handles a ring after which the queue has no work, or that carried an invalid write pointer.

@@ -256,6 +256,7 @@ mod tests {
         ring_size: 4096,
         control_va: 0x20_0000,
         notify_each: false,
+        has_line: false,
     };
 
     fn ring_at(position: u64) -> Stream {

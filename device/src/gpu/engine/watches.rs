@@ -11,6 +11,7 @@ use crate::gpu::memory::words::Words;
 use crate::gpu::shared::hw_queue::HwQueue;
 use bellhop_host_kmd::hardware::RingBinding;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::doorbell_line::DoorbellLine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +29,8 @@ pub struct Watch {
     pub index: u32,
     /// The doorbell's value at the last look.
     pub last_rung: u64,
-    doorbell: Words,
+    /// The doorbell's line.
+    line: Words,
     status: Words,
 }
 
@@ -40,13 +42,22 @@ impl Watch {
         index: u32,
         last_rung: u64,
     ) -> Option<Self> {
-        let (doorbell, status) = queue.partition.bar().doorbell_to_watch(ring.slot)?;
-        Some(Self { ring, index, last_rung, doorbell, status })
+        let (line, status) = queue.partition.bar().doorbell_to_watch(ring.slot)?;
+        Some(Self { ring, index, last_rung, line, status })
     }
 
     #[inline]
     fn word(&self) -> Option<&AtomicU64> {
-        self.doorbell.get().first()
+        self.line.get().first()
+    }
+
+    /// The doorbell's line, if the guest copies packets there.
+    #[inline]
+    pub fn line(&self) -> Option<DoorbellLine<'_>> {
+        if !self.ring.has_line {
+            return None;
+        }
+        self.line.get().try_into().ok().map(DoorbellLine::new)
     }
 
     /// The doorbell's words, if the engine changes the status when it falls asleep and when it wakes.

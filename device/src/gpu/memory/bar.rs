@@ -17,6 +17,7 @@ use bellhop_protocol::bar::{
 };
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
+use bellhop_protocol::handoff::doorbell_line::LINE_WORDS;
 use bellhop_protocol::handoff::publication;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::fs::File;
@@ -72,8 +73,9 @@ impl DonatedArea {
         self.memory.word(self.place(offset)?)
     }
 
-    fn words(&self, offset: u64) -> Option<Words> {
-        self.memory.words(self.place(offset)?, 1)
+    /// `count` words, all in one page.
+    fn words(&self, offset: u64, count: usize) -> Option<Words> {
+        self.memory.words(self.place(offset)?, count)
     }
 
     #[inline]
@@ -176,11 +178,11 @@ impl Bar {
         }
     }
 
-    /// The word at an offset of an area, for a caller that keeps it.
-    fn area_words(&self, area: &Area, offset: u64) -> Option<Words> {
+    /// `count` words from an offset of an area on, all in one page, for a caller that keeps them.
+    fn area_words(&self, area: &Area, offset: u64, count: usize) -> Option<Words> {
         match area.donated.get() {
-            None => Words::new(self.region.clone(), area.offset + offset, 1),
-            Some(donated) => donated.words(offset),
+            None => Words::new(self.region.clone(), area.offset + offset, count),
+            Some(donated) => donated.words(offset, count),
         }
     }
 
@@ -235,15 +237,20 @@ impl Bar {
         Some(DoorbellWords::new(doorbell, status))
     }
 
-    /// The doorbell and the status word of `slot`, for an engine that keeps them.
-    pub fn doorbell_to_watch(&self, slot: u32) -> Option<(Words, Words)> {
+    /// The line of the doorbell of `slot`, which begins with the doorbell word.
+    pub fn doorbell_line(&self, slot: u32) -> Option<Words> {
         if slot >= self.layout.doorbell_count {
             return None;
         }
-        let slot_page = u64::from(slot) * PAGE_SIZE;
-        let doorbell = self.area_words(&self.doorbells, slot_page + doorbell_word_offset(slot))?;
-        let status = self.area_words(&self.status, u64::from(slot) * STATUS_STRIDE)?;
-        Some((doorbell, status))
+        let offset = u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
+        self.area_words(&self.doorbells, offset, LINE_WORDS)
+    }
+
+    /// The line of the doorbell and the status word of `slot`, for an engine that keeps them.
+    pub fn doorbell_to_watch(&self, slot: u32) -> Option<(Words, Words)> {
+        let line = self.doorbell_line(slot)?;
+        let status = self.area_words(&self.status, u64::from(slot) * STATUS_STRIDE, 1)?;
+        Some((line, status))
     }
 
     /// The last-queued value of `slot`.

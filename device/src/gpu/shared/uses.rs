@@ -7,6 +7,7 @@
 //! always ordered. Two rings that different engines saw are ordered if a doorbell was connected in between, which
 //! is when their order matters.
 
+use bellhop_host_kmd::hardware::HwQueueId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Width of an engine's count of rings since the last connect, in bits.
@@ -31,16 +32,28 @@ impl Connects {
 pub struct Rings {
     connects: u64,
     count: u64,
+    /// The queue of the last ring.
+    last: Option<HwQueueId>,
 }
 
 impl Rings {
-    /// Engine: counts a ring. Returns its stamp.
+    /// Engine: counts a queue's ring. Returns its stamp, unless the queue has the stamp of the last ring and none is
+    /// later.
     #[inline]
-    pub fn another(&mut self, connects: &Connects) -> u64 {
+    pub fn another(&mut self, connects: &Connects, queue: HwQueueId) -> Option<u64> {
         let connects = connects.0.load(Ordering::Relaxed);
-        if connects != self.connects {
-            *self = Self { connects, count: 0 };
+        if self.last == Some(queue) && connects == self.connects {
+            return None;
         }
+        Some(self.stamp(connects, queue))
+    }
+
+    #[inline(never)]
+    fn stamp(&mut self, connects: u64, queue: HwQueueId) -> u64 {
+        if connects != self.connects {
+            *self = Self { connects, ..Self::default() };
+        }
+        self.last = Some(queue);
         self.count = (self.count + 1).min(MOST_RINGS);
         connects << RINGS | self.count
     }
@@ -50,6 +63,9 @@ impl Rings {
 mod tests {
     use super::*;
 
+    const A: HwQueueId = HwQueueId(1);
+    const B: HwQueueId = HwQueueId(2);
+
     #[test]
     fn later_uses_are_greater_of_one_engine_always_and_of_several_after_a_connect() {
         let connects = Connects::default();
@@ -57,10 +73,11 @@ mod tests {
         let mut last = connects.another();
         for round in 0..100 {
             let [first, second] = &mut engines;
-            let one = first.another(&connects);
-            let two = first.another(&connects);
+            let one = first.another(&connects, A).unwrap();
+            let two = first.another(&connects, B).unwrap();
             assert!(last < one && one < two, "round {round}");
-            let other = second.another(&connects);
+            assert_eq!(first.another(&connects, B), None, "B is the last already");
+            let other = second.another(&connects, B).unwrap();
             assert!(last < other, "round {round}");
             last = connects.another();
             assert!(two < last && other < last, "round {round}");
@@ -70,9 +87,9 @@ mod tests {
     #[test]
     fn rings_without_end_are_never_later_than_the_next_connect() {
         let connects = Connects::default();
-        let mut rings = Rings { connects: 0, count: MOST_RINGS - 1 };
-        let most = [rings.another(&connects), rings.another(&connects)];
-        assert_eq!(most, [MOST_RINGS; 2]);
+        let mut rings = Rings { connects: 0, count: MOST_RINGS - 1, last: None };
+        let most = [rings.another(&connects, A), rings.another(&connects, B)];
+        assert_eq!(most, [Some(MOST_RINGS); 2]);
         assert!(connects.another() > MOST_RINGS);
     }
 }

@@ -250,7 +250,8 @@ impl Config {
         features.set(Features::DISABLE_GPU_TIMEOUT, self.guest.gpu_timeout_may_be_disabled);
         features.set(Features::PAGE_MIGRATION, adapter.page_migration);
         let native_fences = adapter.native_fences;
-        features.set(Features::NATIVE_FENCES | Features::USER_MODE_SUBMISSION, native_fences);
+        let user_mode = Features::USER_MODE_SUBMISSION | Features::DOORBELL_LINES;
+        features.set(Features::NATIVE_FENCES | user_mode, native_fences);
         features
     }
 

@@ -28,8 +28,14 @@ const DOORBELL: PhysicalDoorbell = PhysicalDoorbell(9999);
 /// A slot that no guest has.
 const SLOT: u32 = LAYOUT.fence_count;
 
-const RING: RingBinding =
-    RingBinding { slot: 0, ring_va: 0, ring_size: 4096, control_va: 0, notify_each: false };
+const RING: RingBinding = RingBinding {
+    slot: 0,
+    ring_va: 0,
+    ring_size: 4096,
+    control_va: 0,
+    notify_each: false,
+    has_line: false,
+};
 
 #[test]
 fn a_guest_that_does_not_exist() {

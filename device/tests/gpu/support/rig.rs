@@ -332,8 +332,14 @@ impl Guest {
         let control_va = self.allocate(PAGE_SIZE);
         let slot = self.doorbells;
         self.doorbells += 1;
-        let binding =
-            RingBinding { slot, ring_va, ring_size: PAGE_SIZE, control_va, notify_each: false };
+        let binding = RingBinding {
+            slot,
+            ring_va,
+            ring_size: PAGE_SIZE,
+            control_va,
+            notify_each: false,
+            has_line: false,
+        };
         self.gpu.bind_ring(id, binding).unwrap();
         Queue { id, binding, progress, submitted: 0, written: 0 }
     }

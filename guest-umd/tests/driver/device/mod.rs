@@ -36,7 +36,8 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 pub const LAYOUT: BarLayout =
     BarLayout { doorbell_count: 4, fence_count: 16, local_memory: 2 << 20 };
 /// The features that are negotiated by default.
-pub const FEATURES: Features = Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES);
+pub const FEATURES: Features =
+    Features::USER_MODE_SUBMISSION.union(Features::NATIVE_FENCES).union(Features::DOORBELL_LINES);
 /// Guest-physical address of the memory that the driver gets.
 const SYSTEM_BASE: u64 = 1 << 32;
 const SYSTEM_SIZE: usize = 8 << 20;
@@ -273,6 +274,13 @@ impl ScriptedDevice {
 
     pub fn rung(&self, slot: u32) -> u64 {
         self.word(LAYOUT.doorbell(slot)).load(Ordering::Acquire)
+    }
+
+    /// The words of a doorbell's line.
+    pub fn line(&self, slot: u32) -> [u64; 8] {
+        std::array::from_fn(|index| {
+            self.word(LAYOUT.doorbell(slot) + 8 * index as u64).load(Ordering::Acquire)
+        })
     }
 
     pub fn last_queued(&self, slot: u32) -> u64 {

@@ -20,6 +20,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
         packet::BEHAVIOURS,
         queue::um::BEHAVIOURS,
         queue::doorbell::BEHAVIOURS,
+        queue::doorbell_line::BEHAVIOURS,
         scheduling::context::BEHAVIOURS,
         scheduling::sched::BEHAVIOURS,
         power::BEHAVIOURS,

@@ -52,13 +52,14 @@ impl Doorbells for Gpu {
         let is_dedicated = self.doorbell_model == DoorbellModel::Dedicated;
         let is_there = self.hand.touch(&queue.partition, move |partition| {
             let bar = partition.bar();
-            let words = (bar.doorbell(slot), bar.doorbell_word(slot), bar.last_queued(slot));
-            let (Some(doorbell), Some(word), Some(last_queued)) = words else { return false };
+            let words = (bar.doorbell(slot), bar.doorbell_line(slot), bar.last_queued(slot));
+            let (Some(doorbell), Some(line), Some(last_queued)) = words else { return false };
             doorbell.connect(status);
             // Other queues share the word of a global doorbell, and it need not be initialised.
             if is_dedicated {
-                // Relaxed, like the next store: `ring` hands both over to the engine, and the reply to the guest.
-                word.store(0, Ordering::Relaxed);
+                // Relaxed, like the next store: `ring` hands all over to the engine, and the reply to the guest. The
+                // slot's last process has copied its packets there.
+                line.get().iter().for_each(|word| word.store(0, Ordering::Relaxed));
             }
             last_queued.store(0, Ordering::Relaxed);
             true

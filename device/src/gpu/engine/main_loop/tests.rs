@@ -40,6 +40,7 @@ const RING: RingBinding = RingBinding {
     ring_size: PAGE_SIZE,
     control_va: COMMANDS,
     notify_each: false,
+    has_line: false,
 };
 
 /// A queue of a guest, and an engine that runs only when a test calls it.

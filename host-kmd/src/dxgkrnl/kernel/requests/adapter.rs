@@ -71,6 +71,9 @@ pub(crate) fn open_adapter(
         // "User-mode queues can't support monitored fences."
         features.remove(Features::USER_MODE_SUBMISSION);
     }
+    if !features.contains(Features::USER_MODE_SUBMISSION) {
+        features.remove(Features::DOORBELL_LINES);
+    }
     guest.open(features);
     let resources = &guest.resources;
     Ok(Answer::Done(AdapterInfo {

@@ -26,6 +26,7 @@ use bellhop_protocol::control::doorbell::{
 };
 use bellhop_protocol::control::gpu_va::Protection;
 use bellhop_protocol::doorbell::{GLOBAL_DOORBELL_SLOT, RingTag};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET, is_valid_ring_size};
 
 impl ProcessAccess<'_> {
@@ -159,6 +160,7 @@ impl ProcessAccess<'_> {
             ring_size,
             control_va: control.range.start,
             notify_each: false,
+            has_line: self.guest.features().contains(Features::DOORBELL_LINES),
         };
         self.miniport.create_doorbell(queue, binding, request.private_data)?;
         // "Dxgkrnl does take a reference on them during the lifetime of the doorbell."
