@@ -69,24 +69,20 @@ impl<'a> DoorbellLine<'a> {
     #[inline]
     pub fn read(&self, written: u64, position: u64, to: &mut LineCopy) {
         let [_, start, copy @ ..] = self.words;
-        let begun = start.load(Ordering::Relaxed);
-        let (first, end) = (position.wrapping_sub(begun), written.wrapping_sub(begun));
-        to.count = 0;
-        // A hostile guest may have stored any start, and what it gets is words of its own, or none.
-        if first > end
-            || end > (COPY_WORDS * WORD) as u64
-            || !(first | end).is_multiple_of(WORD as u64)
-        {
-            return;
-        }
-        let words = copy.get((first / WORD as u64) as usize..(end / WORD as u64) as usize);
-        for (to, word) in to.words.iter_mut().zip(words.unwrap_or_default()) {
+        for (to, word) in to.words.iter_mut().zip(copy) {
             *to = word.load(Ordering::Relaxed);
         }
         // Pairs with the release fence in `begin`.
         fence(Ordering::Acquire);
-        if start.load(Ordering::Relaxed) == begun {
-            (to.position, to.count) = (position, (end.wrapping_sub(first) / WORD as u64) as usize);
+        let start = start.load(Ordering::Relaxed);
+        let (first, end) = (position.wrapping_sub(start), written.wrapping_sub(start));
+        // A hostile guest may have stored any start, and what it gets is words of its own, or none.
+        let is_copy = first < end && end <= (COPY_WORDS * WORD) as u64;
+        if is_copy && (first | end).is_multiple_of(WORD as u64) {
+            to.position = position;
+            (to.first, to.end) = ((first / WORD as u64) as usize, (end / WORD as u64) as usize);
+        } else {
+            to.end = 0;
         }
     }
 }
@@ -95,19 +91,21 @@ impl<'a> DoorbellLine<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineCopy {
     position: u64,
-    count: usize,
+    first: usize,
+    /// 0 if there are none.
+    end: usize,
     words: [u64; COPY_WORDS],
 }
 
 impl LineCopy {
     /// No packets.
-    pub const NONE: Self = Self { position: 0, count: 0, words: [0; COPY_WORDS] };
+    pub const NONE: Self = Self { position: 0, first: 0, end: 0, words: [0; COPY_WORDS] };
 
     /// The words of the ring from `position` on, if the engine has read no further since it read the line; else none.
     #[must_use]
     #[inline]
     pub fn at(&self, position: u64) -> &[u64] {
-        match self.words.get(..self.count) {
+        match self.words.get(self.first..self.end) {
             Some(words) if self.position == position => words,
             _ => &[],
         }
@@ -127,7 +125,7 @@ mod tests {
 
     /// What an engine at `position` reads in a line after a ring with this write pointer.
     fn read(line: DoorbellLine<'_>, written: u64, position: u64) -> LineCopy {
-        let mut copy = LineCopy { position, count: 3, words: [9; COPY_WORDS] };
+        let mut copy = LineCopy { position, first: 0, end: 3, words: [9; COPY_WORDS] };
         line.read(written, position, &mut copy);
         copy
     }

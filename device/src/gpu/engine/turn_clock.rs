@@ -92,7 +92,7 @@ impl TurnClock {
     /// A queue's turn begins.
     #[inline]
     pub fn begin(&self, chip: &Chip, entry: &Entry, contested: bool) -> Start {
-        let is_first = matches!(self.last, LastTurn::None);
+        let is_first = self.last == LastTurn::None;
         let follows_work = contested || entry.execution.is_in_packet() || !is_first;
         let is_free = !follows_work && !entry.sampling.is_due() && !chip.is_traced();
         let began = match self.last {
