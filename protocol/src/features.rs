@@ -61,6 +61,11 @@ bitflags! {
         /// HW queues may be created that never count as hung for lack of progress:
         /// [`HwQueueFlags`](crate::control::hw_queue::HwQueueFlags).
         const DISABLE_GPU_TIMEOUT = 1 << 5;
+        /// A kick of the event queue wakes the engines that watch the guest's doorbells, and nothing else. A driver
+        /// that rang and read `CONNECTED_NOTIFY` kicks it in place of
+        /// [`NotifyWorkSubmission`](crate::control::doorbell::NotifyWorkSubmission), unless the doorbell was created
+        /// with [`NOTIFY_EACH_SUBMISSION`](crate::doorbell::NOTIFY_EACH_SUBMISSION).
+        const NOTIFY_BY_KICK = 1 << 6;
     }
 }
 

@@ -14,7 +14,10 @@ use bellhop_protocol::control::adapter::{ClockCalibration, QueryClockCalibration
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel, RingTag};
+use bellhop_protocol::doorbell::{
+    ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION, RingTag,
+};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::hint::HintWord;
 use bellhop_protocol::handoff::publication;
@@ -26,8 +29,10 @@ use std::time::Instant;
 pub struct DoorbellCounters {
     /// Stores to the doorbell.
     pub rings: u64,
-    /// `NOTIFY_WORK_SUBMISSION` requests, after rings that found the device asleep.
+    /// Notifications, after rings that found the device asleep.
     pub notifies: u64,
+    /// Those of them that were a kick of the event queue, and no `NOTIFY_WORK_SUBMISSION` request.
+    pub kicks: u64,
     /// `CONNECT_DOORBELL` requests, after rings that found the doorbell disconnected.
     pub connects: u64,
 }
@@ -88,6 +93,8 @@ pub(crate) struct Doorbell {
     /// Whether the device is gone: the status word is then meaningless.
     gone: Gone,
     store_fence: bool,
+    /// Whether a kick notifies the device.
+    by_kick: bool,
     /// `Some` if all queues ring one doorbell word.
     global: Option<GlobalRings>,
     /// `Some` if the last connect asked for verbose fence logs.
@@ -118,6 +125,9 @@ impl Doorbell {
             }
         };
         let store_fence = areas.needs_store_fence();
+        // The engine leaves a doorbell alone that is to notify of each ring, and watches it asleep or not.
+        let by_kick = session.link.features.contains(Features::NOTIFY_BY_KICK)
+            && private_data.flags & NOTIFY_EACH_SUBMISSION == 0;
         let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
         let global = session.link.global_doorbell.then_some(global);
         let counters = DoorbellCounters::default();
@@ -129,6 +139,7 @@ impl Doorbell {
             words,
             gone,
             store_fence,
+            by_kick,
             global,
             clock: None,
             counters,
@@ -251,6 +262,10 @@ impl Doorbell {
     #[cold]
     fn notify(&mut self) -> Result<(), Error> {
         self.counters.notifies += 1;
+        if self.by_kick {
+            self.counters.kicks += 1;
+            return Ok(self.context.device().session().link.transport.kick()?);
+        }
         // The driver does not wait for the reply: the progress fence tells of completion, and the doorbell's status
         // of a lost queue.
         let request = NotifyWorkSubmission { doorbell: self.doorbell };

@@ -2,9 +2,11 @@
 
 //! Wake-ups of an engine: its attention, and kicks of the guests with doorbells that it watches.
 //!
-//! A guest that finds its engine asleep notifies the control plane by kicking its control queue. The kick itself
-//! wakes the engine, before the control plane reads the notification: the first submission after a pause costs one
-//! wake-up instead of three. The kick is a hint: the control plane handles the notification, so no ring is lost.
+//! A guest that finds its engine asleep kicks its event queue. The kick wakes the engines that watch its doorbells, and
+//! nothing else: the first submission after a pause costs one wake-up. An engine that wakes looks at all its doorbells, so
+//! a kick need not say which one rang. An engine waits on the kicks of a guest from before it first asks that guest to
+//! notify, and a kick between two sleeps ends the next one, so no ring is lost. A driver that sends
+//! `NOTIFY_WORK_SUBMISSION` instead is served by the control plane, at the cost of three wake-ups.
 
 use super::event::Event;
 use super::partition::Partition;
@@ -84,9 +86,10 @@ impl Wake {
     }
 
     fn add(&self, kick: BorrowedFd<'_>, guest: u64) -> io::Result<()> {
-        // Edge-triggered: the control plane takes the kick, later or even before the engine runs. The descriptor is
-        // also polled for writing, which is always possible, so that there is something to report even then: the
-        // kernel drops an edge with nothing left to report.
+        // Edge-triggered: nobody takes the kick, since several engines may wait on it. But the guest's thread does while
+        // an event waits for a buffer, perhaps before the engine runs. So the descriptor is also polled for writing,
+        // which is always possible, and there is something to report even then: the kernel drops an edge with nothing
+        // left to report.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, epoll::EventData::new_u64(guest), flags)?)
     }
@@ -121,9 +124,11 @@ impl Kicking {
         {
             match wake.add(kick, guest.id().0) {
                 Ok(()) => kicker.wakes = true,
-                // A VMM can pass a descriptor that cannot be polled. The guest's notifications still arrive.
+                // Linux is out of memory, or has no more watches for the user. A ring would find nobody awake.
                 Err(error) => {
-                    tracing::debug!(guest = guest.id().0, %error, "this guest's kicks cannot wake an engine")
+                    let guest_id = guest.id().0;
+                    tracing::error!(guest = guest_id, %error, "the guest's kicks cannot wake an engine; its connection ends");
+                    guest.hang_up();
                 }
             }
         }

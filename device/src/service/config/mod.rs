@@ -251,6 +251,8 @@ impl Config {
         features.set(Features::PAGE_MIGRATION, adapter.page_migration);
         let native_fences = adapter.native_fences;
         features.set(Features::NATIVE_FENCES | Features::USER_MODE_SUBMISSION, native_fences);
+        // While a page is moved, rings may miss it, and the host has to learn whose.
+        features.set(Features::NOTIFY_BY_KICK, !adapter.remaps_doorbells());
         features
     }
 
