@@ -11,7 +11,7 @@
 use super::event::Event;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::GuestId;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -41,6 +41,8 @@ pub enum Woken {
     Kicked,
     /// By neither: the time is over.
     TimedOut,
+    /// By something to read: see [`Wake::wait_beside`].
+    Readable,
 }
 
 impl Wake {
@@ -64,10 +66,7 @@ impl Wake {
     pub fn wait(&self, until: Option<Instant>) -> Woken {
         let mut ready = [const { MaybeUninit::uninit() }; READY];
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            // A time that does not fit counts as none.
-            let left = left.and_then(|left| Timespec::try_from(left).ok());
-            match epoll::wait(&self.epoll, ready.as_mut_slice(), left.as_ref()) {
+            match epoll::wait(&self.epoll, ready.as_mut_slice(), left(until).as_ref()) {
                 Err(Errno::INTR) => {}
                 Ok(([], _)) => return Woken::TimedOut,
                 Ok((ready, _)) if ready.iter().all(|event| event.data.u64() != EVENT) => {
@@ -80,6 +79,32 @@ impl Wake {
                 Err(error) => {
                     tracing::error!(%error, "an engine cannot sleep");
                     return Woken::Signaled;
+                }
+            }
+        }
+    }
+
+    /// As [`Self::wait`], or until a socket can be read or its other end is closed.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an engine whose worker computes, until the time given"
+    )]
+    pub fn wait_beside(&self, socket: BorrowedFd<'_>, until: Instant) -> Woken {
+        loop {
+            let epoll = PollFd::new(&self.epoll, PollFlags::IN);
+            let mut ready = [PollFd::new(&socket, PollFlags::IN), epoll];
+            match poll(&mut ready, left(Some(until)).as_ref()) {
+                Err(Errno::INTR) => {}
+                Ok(0) => return Woken::TimedOut,
+                Ok(_) if !ready[0].revents().is_empty() => return Woken::Readable,
+                // It says more than Linux then finds, if what was signaled was taken meanwhile.
+                Ok(_) => match self.wait(Some(Instant::now())) {
+                    Woken::TimedOut => {}
+                    woken => return woken,
+                },
+                Err(error) => {
+                    tracing::error!(%error, "an engine cannot sleep beside its worker");
+                    return Woken::TimedOut;
                 }
             }
         }
@@ -100,6 +125,12 @@ impl Wake {
             tracing::debug!(%error, "cannot stop a guest's kicks from waking an engine");
         }
     }
+}
+
+/// The time that is left. One that does not fit counts as none.
+fn left(until: Option<Instant>) -> Option<Timespec> {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    left.and_then(|left| Timespec::try_from(left).ok())
 }
 
 /// The guests with kicks that wake an engine.
@@ -175,5 +206,24 @@ mod tests {
         wake.remove(kick.as_fd());
         kick.signal();
         assert_eq!(wake.wait(soon()), Woken::TimedOut);
+    }
+
+    #[test]
+    fn beside_a_socket_each_of_the_three_wakes() {
+        let wake = Wake::new().unwrap();
+        let (kick, socket) = (Event::new().unwrap(), Event::new().unwrap());
+        wake.add(kick.as_fd(), 7).unwrap();
+        let wait = || wake.wait_beside(socket.as_fd(), soon().unwrap());
+        // The kick is reported when it is added, since it can be written.
+        assert_eq!([wait(), wait()], [Woken::Kicked, Woken::TimedOut]);
+        kick.signal();
+        assert_eq!([wait(), wait()], [Woken::Kicked, Woken::TimedOut]);
+        wake.signal();
+        assert_eq!([wait(), wait()], [Woken::Signaled, Woken::TimedOut]);
+        socket.signal();
+        kick.signal();
+        assert_eq!([wait(), wait()], [Woken::Readable; 2]);
+        socket.clear();
+        assert_eq!([wait(), wait()], [Woken::Kicked, Woken::TimedOut]);
     }
 }
