@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 50] = {
+pub const HEADLINES: [Headline; 52] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -80,8 +80,10 @@ pub const HEADLINES: [Headline; 50] = {
         headline("copy_local_scattered_bandwidth_over_memcpy_scattered", AtLeast(0.95), Copy),
         headline("stream_over_guest_verification", AtLeast(0.9), Suite::Stream),
         headline("kernel_dispatch_over_native", AtMost(1.25), Suite::Kernel),
+        headline("dispatch_of_several_groups_over_native", AtMost(1.1), Suite::Kernel),
         headline("batched_dispatches_over_native", AtMost(1.2), Suite::Kernel),
-        headline("kernel_bandwidth_over_native", AtLeast(0.95), Suite::Kernel),
+        headline("kernel_bandwidth_over_native", AtLeast(0.97), Suite::Kernel),
+        headline("kernel_bandwidth_untouched_over_native", AtLeast(0.9), Suite::Kernel),
         headline("kernel_shares_off_weights_fraction", AtMost(0.05), Suite::Kernel),
         headline("doorbell_rtt_1024_idle_over_1", AtMost(1.2), Suite::Doorbells),
         headline("lost_submissions_10000_queues", AtMost(0.0), Suite::Queues),
