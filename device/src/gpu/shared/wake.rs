@@ -87,7 +87,7 @@ impl Wake {
     /// As [`Self::wait`], or until a socket can be read or its other end is closed.
     #[expect(
         clippy::disallowed_methods,
-        reason = "an engine whose worker computes, until the time given"
+        reason = "an engine whose worker computes: until the worker, a guest or a thread wants it, or 10 ms"
     )]
     pub fn wait_beside(&self, socket: BorrowedFd<'_>, until: Instant) -> Woken {
         loop {
