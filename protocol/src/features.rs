@@ -65,6 +65,11 @@ bitflags! {
         /// takes one line each way: see [`DoorbellLine`](crate::handoff::doorbell_line::DoorbellLine). Without it,
         /// or where several queues ring one word, packets are in the ring alone.
         const DOORBELL_LINES = 1 << 6;
+        /// A kick of the event queue wakes the engines that watch the guest's doorbells, and nothing else. A driver
+        /// that rang and read `CONNECTED_NOTIFY` kicks it in place of
+        /// [`NotifyWorkSubmission`](crate::control::doorbell::NotifyWorkSubmission), unless the doorbell was created
+        /// with [`NOTIFY_EACH_SUBMISSION`](crate::doorbell::NOTIFY_EACH_SUBMISSION).
+        const NOTIFY_BY_KICK = 1 << 7;
     }
 }
 

@@ -52,7 +52,7 @@ pub use security::config::SecurityConfig;
 use security::manager::Security;
 pub use shared::chain::ChainPlace;
 use shared::chain::{Chain, Member};
-use shared::chip::{Chip, EnginePort};
+use shared::chip::{Chip, EnginePort, attention};
 pub use shared::config::GpuConfig;
 pub use shared::debts::Debts;
 pub use shared::event::Event as EventFd;
@@ -512,12 +512,17 @@ impl Gpu {
         (self.physical_doorbells / guests.max(1)).max(1)
     }
 
-    /// Makes a guest's kicks of its control queue wake the engines that watch its doorbells; set once. The
+    /// Makes a guest's kicks of its event queue wake the engines that watch its doorbells; set once. The
     /// descriptor becomes readable with each kick.
     pub fn set_guest_kick(&self, guest: GuestId, kick: OwnedFd) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_kick(kick);
         }
+    }
+
+    /// A guest kicked its event queue, and engines do not wait on that kick: those that sleep look at their doorbells.
+    pub fn guest_kicked(&self) {
+        self.chip.engines.iter().for_each(|port| port.raise(attention::DOORBELLS));
     }
 
     /// Makes engines nudge a guest when a fence reaches a value that one of its CPUs waits for; set once.

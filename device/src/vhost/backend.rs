@@ -4,6 +4,7 @@
 
 use super::calls::Calls;
 use super::channel::Channel;
+use super::event::FrontEndEvent;
 use super::pages::BarPages;
 use super::port::{KernelPort, QueuePort};
 use super::ring::{Memory, Ring};
@@ -21,7 +22,7 @@ use bellhop_protocol::config::{
 use bellhop_protocol::features::{Features, Version};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -119,8 +120,18 @@ struct State {
     channel: Option<Arc<Channel>>,
     session: Session,
     takeover: Takeover,
+    /// The kick of the event queue that engines wait on, if they do.
+    engines_kick: Option<Arc<FrontEndEvent>>,
     /// Counts stops, by which a mapping that completes after a stop is recognised as stale.
     stops: u64,
+}
+
+impl State {
+    /// Whether engines wait on this kick.
+    fn is_engines(&self, kick: Option<&Arc<FrontEndEvent>>) -> bool {
+        let both = self.engines_kick.as_ref().zip(kick);
+        both.is_some_and(|(engines, kick)| Arc::ptr_eq(engines, kick))
+    }
 }
 
 #[derive(Default)]
@@ -259,6 +270,26 @@ impl GuestBackend {
         }
     }
 
+    /// The kick of a queue that the guest's own thread is to watch: `None` unless the queue is started and enabled.
+    ///
+    /// While the guest runs, a kick of the event queue is for engines, which wait on it. The thread watches it too only
+    /// while an event waits for a buffer: it would wake up for each submission after a pause, beside the engine.
+    #[must_use]
+    pub(super) fn watched_kick(&self, queue: u16) -> Option<Arc<FrontEndEvent>> {
+        let ring = self.shared.rings.get(usize::from(queue))?;
+        let kick = ring.watched_kick()?;
+        if queue != EVENT_QUEUE {
+            return Some(kick);
+        }
+        let state = self.shared.lock();
+        let needs_buffers = match &state.session {
+            Session::Running { port, .. } => port.needs_buffers(),
+            Session::Stopped | Session::Mapping(_) | Session::Closed => true,
+        };
+        let is_left = !needs_buffers && state.takeover == Takeover::Settled;
+        (!is_left || !state.is_engines(Some(&kick))).then_some(kick)
+    }
+
     /// Becomes readable each time that there is something for [`Self::hand_out`]. It stays readable: wait for its edge.
     #[must_use]
     pub fn wake(&self) -> &EventFd {
@@ -285,7 +316,13 @@ impl GuestBackend {
             (Session::Running { guest, port, .. }, CONTROL_QUEUE) => {
                 port.take_requests(*guest, &self.shared.host.kernel);
             }
-            (Session::Running { port, .. }, EVENT_QUEUE) => port.deliver_events(),
+            (Session::Running { port, .. }, EVENT_QUEUE) => {
+                port.deliver_events();
+                let [_, events] = &self.shared.rings;
+                if !state.is_engines(events.kick().as_ref()) {
+                    self.shared.host.gpu.guest_kicked();
+                }
+            }
             (Session::Stopped, CONTROL_QUEUE) => {
                 let [control, ..] = &self.shared.rings;
                 if control.has_work() {
@@ -330,7 +367,7 @@ impl Shared {
         if state.features & 1 << VIRTIO_F_VERSION_1 == 0 {
             return Err(ServiceError::Legacy);
         }
-        let [control, events] = &self.rings;
+        let [_, events] = &self.rings;
         let Host { gpu, bar, segments, .. } = &self.host;
         let memory = self.memory.memory().into_inner();
         let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
@@ -339,9 +376,7 @@ impl Shared {
         if let Some(identity) = self.host.identity.or_else(nameless) {
             self.host.gpu.set_guest_identity(guest, identity);
         }
-        if let Some(kick) = kick(control) {
-            self.host.gpu.set_guest_kick(guest, kick);
-        }
+        state.engines_kick = events.kick().filter(|kick| self.gives(guest, kick));
         let call = Arc::clone(events.call());
         self.host.gpu.set_guest_nudge(guest, call);
         let wake = Arc::clone(&self.wake);
@@ -383,6 +418,20 @@ impl Shared {
             _ => self.run_locked(state, guest, port, false),
         }
         Ok(())
+    }
+
+    /// Gives engines a second descriptor of a kick, to wait on. Returns whether they have it.
+    fn gives(&self, guest: GuestId, kick: &FrontEndEvent) -> bool {
+        match kick.as_fd().try_clone_to_owned() {
+            Ok(kick) => {
+                self.host.gpu.set_guest_kick(guest, kick);
+                true
+            }
+            Err(error) => {
+                warn!(%error, "the guest's thread wakes engines in place of the guest's kicks");
+                false
+            }
+        }
     }
 
     fn run(&self, guest: GuestId, port: Arc<QueuePort>, bar_mapped: bool, stops: u64) {
@@ -440,6 +489,7 @@ impl Shared {
         let mut state = self.lock();
         state.stops += 1;
         state.takeover = Takeover::Unknown;
+        state.engines_kick = None;
         match std::mem::replace(&mut state.session, next) {
             Session::Stopped | Session::Closed => {}
             Session::Mapping(guest) => self.host.gpu.detach_guest(guest),
@@ -457,13 +507,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// A second descriptor of the queue's kick, for engines to wait on.
-fn kick(ring: &Ring) -> Option<OwnedFd> {
-    let kick = ring.kick()?;
-    kick.as_fd()
-        .try_clone_to_owned()
-        .inspect_err(|error| warn!(%error, "kicks cannot wake engines; only notifications do"))
-        .ok()
 }

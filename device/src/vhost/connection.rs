@@ -141,8 +141,7 @@ impl Connection {
     pub fn serve(&self) -> Result<(), ConnectionError> {
         let _span = self.span.enter();
         info!("front end connected");
-        // A kick wakes the guest's engine too. If both share a processor, the engine does the work that the guest
-        // waits for.
+        // If it shares a processor with the guest's engine, the engine does the work that the guest waits for.
         if let Err(error) = rustix::process::nice(NICENESS) {
             debug!(%error, "cannot lower the priority of the thread that takes kicks");
         }
@@ -338,7 +337,12 @@ impl Conversation<'_> {
                 queue => self.take_kick(queue - KICKS)?,
             }
         }
-        Ok(!ready.is_empty())
+        let has_come = !ready.is_empty();
+        if has_come {
+            // An event may wait for a buffer now, or none any longer.
+            self.watch_kicks()?;
+        }
+        Ok(has_come)
     }
 
     fn take_kick(&self, queue: u64) -> Result<(), ConnectionError> {
@@ -386,12 +390,11 @@ impl Conversation<'_> {
         Ok(epoll::add(&self.epoll, channel.as_fd(), data, flags).map_err(io::Error::from)?)
     }
 
-    /// Watches the kicks of running queues, and no others. A queue that starts is processed at once, since kicks
-    /// from before its start left work in it.
+    /// Watches the kicks of running queues that are this thread's, and no others. A queue that starts is processed at
+    /// once, since kicks from before its start left work in it.
     fn watch_kicks(&mut self) -> Result<(), ConnectionError> {
-        let rings = self.connection.backend.rings();
-        for ((ring, before), queue) in rings.iter().zip(&mut self.kicks).zip(0..) {
-            let now = ring.watched_kick();
+        for (before, queue) in self.kicks.iter_mut().zip(0..) {
+            let now = self.connection.backend.watched_kick(queue);
             let is_same = match (&*before, &now) {
                 (Some(before), Some(now)) => Arc::ptr_eq(before, now),
                 (before, now) => before.is_none() && now.is_none(),

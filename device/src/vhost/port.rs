@@ -162,6 +162,11 @@ impl QueuePort {
         self.events.listen();
     }
 
+    /// Whether an event waits for a buffer. Called by the guest's own thread.
+    pub(super) fn needs_buffers(&self) -> bool {
+        !lock(&self.undelivered).is_empty()
+    }
+
     fn answer(&self, token: RequestToken, reply: &[u8]) {
         let Some(writable) = lock(&self.pending).replies.remove(&token) else {
             warn!(token = token.0, "a reply names no pending request");

@@ -15,7 +15,9 @@ use bellhop_protocol::control::adapter::{ClockCalibration, QueryClockCalibration
 use bellhop_protocol::control::doorbell::{
     ConnectDoorbell, CreateDoorbell, CreateDoorbellReply, DestroyDoorbell, NotifyWorkSubmission,
 };
-use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellPrivateData, LoggingLevel, RingTag};
+use bellhop_protocol::doorbell::{
+    ConnectionStatus, DoorbellPrivateData, LoggingLevel, NOTIFY_EACH_SUBMISSION, RingTag,
+};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
 #[cfg(feature = "raw")]
@@ -32,8 +34,10 @@ use std::time::Instant;
 pub struct DoorbellCounters {
     /// Stores to the doorbell.
     pub rings: u64,
-    /// `NOTIFY_WORK_SUBMISSION` requests, after rings that found the device asleep.
+    /// Notifications, after rings that found the device asleep.
     pub notifies: u64,
+    /// Those of them that were a kick of the event queue, and no `NOTIFY_WORK_SUBMISSION` request.
+    pub kicks: u64,
     /// `CONNECT_DOORBELL` requests, after rings that found the doorbell disconnected.
     pub connects: u64,
 }
@@ -94,6 +98,8 @@ pub(crate) struct Doorbell {
     /// Whether the device is gone: the status word is then meaningless.
     gone: Gone,
     store_fence: bool,
+    /// Whether a kick notifies the device.
+    by_kick: bool,
     /// `Some` if all queues ring one doorbell word.
     global: Option<GlobalRings>,
     /// `Some` if the doorbell's line takes packets to the engine.
@@ -128,6 +134,9 @@ impl Doorbell {
         let store_fence = areas.needs_store_fence();
         // A line that does not lie in one page of the area is none.
         let line = areas.words(reply.doorbell_offset, LINE_WORDS * WORD).ok().and_then(Line::new);
+        // The engine leaves a doorbell alone that is to notify of each ring, and watches it asleep or not.
+        let by_kick = session.link.features.contains(Features::NOTIFY_BY_KICK)
+            && private_data.flags & NOTIFY_EACH_SUBMISSION == 0;
         let global = GlobalRings { tag: reply.ring_tag, sequence: 0 };
         let global = session.link.global_doorbell.then_some(global);
         let line = match &global {
@@ -143,6 +152,7 @@ impl Doorbell {
             words,
             gone,
             store_fence,
+            by_kick,
             global,
             line,
             clock: None,
@@ -320,6 +330,10 @@ impl Doorbell {
     #[cold]
     fn notify(&mut self) -> Result<(), Error> {
         self.counters.notifies += 1;
+        if self.by_kick {
+            self.counters.kicks += 1;
+            return Ok(self.context.device().session().link.transport.kick()?);
+        }
         // The driver does not wait for the reply: the progress fence tells of completion, and the doorbell's status
         // of a lost queue.
         let request = NotifyWorkSubmission { doorbell: self.doorbell };

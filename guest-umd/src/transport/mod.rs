@@ -185,6 +185,13 @@ pub trait Transport: Send + Sync {
     /// If the device is gone or breaks the rules of its queues.
     fn post(&self, request: &[u8]) -> Result<(), TransportError>;
 
+    /// Kicks the event queue, whether the driver offered something or not: with `NOTIFY_BY_KICK`, engines that sleep look
+    /// at the guest's doorbells.
+    ///
+    /// # Errors
+    /// If the device is gone.
+    fn kick(&self) -> Result<(), TransportError>;
+
     /// Blocks until the next event, for at most `timeout`; returns `None` when that is over, or when the device has
     /// notified the driver without an event: a fence that a thread waits for may then be reached.
     ///

@@ -102,6 +102,10 @@ impl Transport for Watched {
         self.ask(|device| device.post(request))
     }
 
+    fn kick(&self) -> Result<(), TransportError> {
+        self.ask(|device| device.kick())
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         self.ask(|device| device.next_event(timeout))
     }

@@ -36,7 +36,11 @@ impl Rig {
 
     /// Creates a rig whose doorbell is not connected yet.
     pub fn disconnected() -> Self {
-        let device = ScriptedDevice::new();
+        Self::on(ScriptedDevice::new())
+    }
+
+    /// As [`Self::disconnected`], on this device.
+    pub fn on(device: Arc<ScriptedDevice>) -> Self {
         let adapter = open(&device);
         let gpu = adapter.create_device().unwrap();
         let context = gpu.create_context(0).unwrap();

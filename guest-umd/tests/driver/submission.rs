@@ -5,7 +5,7 @@
 //! Source: user-mode work submission, "HW queue progress fence changes" and "Work submission
 //! pseudocode in UMD".
 
-use crate::device::{Answer, HANG, LAYOUT, ScriptedDevice, success};
+use crate::device::{Answer, FEATURES, HANG, LAYOUT, ScriptedDevice, Shape, success};
 use crate::rig::{Rig, SUBMISSION, error_of, named_buffer, packets, submission};
 use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
@@ -13,6 +13,7 @@ use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
 use bellhop_protocol::control::hw_queue::SubmitCommand;
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 use bellhop_protocol::event::{Event, EventKind, FaultReason};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::packet::fence::{LogFence, LoggedSignal, SignalFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::packet::{Opcode, Packet};
@@ -137,7 +138,10 @@ fn a_connected_doorbell_takes_one_store_and_no_request() {
         assert_eq!(rig.device.rung(0), value * SUBMISSION);
     }
     assert!(rig.device.take_sent().is_empty());
-    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 10, notifies: 0, connects: 0 });
+    assert_eq!(
+        rig.queue.counters(),
+        DoorbellCounters { rings: 10, notifies: 0, kicks: 0, connects: 0 }
+    );
 }
 
 /// Answers the first connect, and takes the physical doorbell away before the driver rings. `again` answers
@@ -226,7 +230,10 @@ fn an_unwatched_ring_is_made_again_once_connected() {
     rig.submit().unwrap();
     assert_eq!(rig.device.rung(0), SUBMISSION);
     assert_eq!(rig.device.take_codes(), [RequestCode::CONNECT_DOORBELL; 2]);
-    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 2, notifies: 0, connects: 2 });
+    assert_eq!(
+        rig.queue.counters(),
+        DoorbellCounters { rings: 2, notifies: 0, kicks: 0, connects: 2 }
+    );
     // The driver did not put the packet into the ring again.
     assert_eq!(rig.device.ring(0).pointers().written(), SUBMISSION);
 }
@@ -246,7 +253,10 @@ fn a_doorbell_that_is_victimised_while_it_connects_is_connected_again() {
         Answer::Reply(success(&reply))
     });
     rig.submit().unwrap();
-    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 4, notifies: 0, connects: 4 });
+    assert_eq!(
+        rig.queue.counters(),
+        DoorbellCounters { rings: 4, notifies: 0, kicks: 0, connects: 4 }
+    );
     assert_eq!(rig.queue.status(), ConnectionStatus::CONNECTED);
 }
 
@@ -290,7 +300,25 @@ fn a_device_that_sleeps_is_notified_once_after_each_ring() {
         rig.submit().unwrap();
     }
     assert_eq!(rig.device.take_codes(), [RequestCode::NOTIFY_WORK_SUBMISSION; 3]);
-    assert_eq!(rig.queue.counters(), DoorbellCounters { rings: 3, notifies: 3, connects: 0 });
+    assert_eq!(
+        rig.queue.counters(),
+        DoorbellCounters { rings: 3, notifies: 3, kicks: 0, connects: 0 }
+    );
+}
+
+#[test]
+fn a_device_whose_engines_a_kick_wakes_is_kicked_and_sent_no_request() {
+    let features = FEATURES | Features::NOTIFY_BY_KICK;
+    let shape = Shape { features, opened: features, ..Shape::default() };
+    let mut rig = Rig::on(ScriptedDevice::with(shape));
+    rig.device.set_status(0, ConnectionStatus::CONNECTED_NOTIFY);
+    for _ in 0..3 {
+        rig.submit().unwrap();
+    }
+    assert_eq!(rig.device.take_codes(), []);
+    assert_eq!(rig.device.kicks(), 3);
+    let counters = DoorbellCounters { rings: 3, notifies: 3, kicks: 3, connects: 0 };
+    assert_eq!(rig.queue.counters(), counters);
 }
 
 #[test]

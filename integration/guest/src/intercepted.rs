@@ -96,6 +96,10 @@ impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
         }
     }
 
+    fn kick(&self) -> Result<(), TransportError> {
+        self.guest.kick()
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         self.guest.next_event(timeout)
     }

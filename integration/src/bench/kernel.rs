@@ -38,6 +38,7 @@ pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> an
         let figures = native_in(worker(setting)?, device)?;
         Ok(Times {
             null_ns: figures.null_ns as f64,
+            groups_ns: figures.groups_ns as f64,
             batch_ns: figures.batch_ns as f64,
             stream_ns: figures.stream_ns as f64,
         })

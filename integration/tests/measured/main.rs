@@ -7,6 +7,7 @@ mod doorbell_shares;
 mod harness;
 mod idle;
 mod kernel_shares;
+mod kicks;
 mod recovery;
 mod scheduling;
 mod stops;

@@ -126,20 +126,15 @@ impl Doorbells {
 
     /// Asks guests to notify, before the engine sleeps. [`Self::look_at_all`] follows.
     pub fn arm(&self) {
-        self.armable().for_each(|words| words.arm());
-        self.hints.arm();
+        self.watches.arm(None);
+        self.hints.arm(None);
         DoorbellWords::after_arming();
     }
 
     /// The engine is awake: guests need not notify.
     pub fn disarm(&self) {
-        self.armable().for_each(|words| words.disarm());
+        self.watches.disarm();
         self.hints.disarm();
-    }
-
-    /// The doorbells whose status changes when the engine falls asleep and wakes.
-    fn armable(&self) -> impl Iterator<Item = DoorbellWords<'_>> {
-        self.watches.iter().filter_map(Watch::armable)
     }
 }
 

@@ -165,10 +165,9 @@ impl Hints {
         }
     }
 
-    /// For tests: the number of queues that may ring its words.
-    #[cfg(test)]
+    /// The number of queues that may ring its words.
     pub fn count(&self) -> usize {
-        self.queues().count()
+        self.groups.iter().map(|group| group.queues.len()).sum()
     }
 
     /// Whether the engine watches no word.
@@ -210,10 +209,11 @@ impl Hints {
         }
     }
 
-    /// Asks all guests to notify, before the engine sleeps. [`DoorbellWords::after_arming`] and [`Self::scan_all`]
-    /// must follow.
-    pub fn arm(&self) {
-        self.queues().filter_map(Hinted::armable).for_each(|words| words.arm());
+    /// Asks guests to notify, before the engine sleeps, except for the queue with this index on the run list.
+    /// [`DoorbellWords::after_arming`] must follow, and [`Self::scan_all`] or [`Self::are_there`].
+    pub fn arm(&self, except: Option<u32>) {
+        let others = self.queues().filter(|hinted| Some(hinted.index) != except);
+        others.filter_map(Hinted::armable).for_each(|words| words.arm());
     }
 
     /// Calls `scan` for every queue, after arming.

@@ -356,11 +356,19 @@ impl Engine {
         }
         let mut tally = Tally { doorbells: entry.doorbells, ..Tally::default() };
         entry.doorbells = 0;
-        // A thread that shares the processor may be the one that signals the fence: polling would delay it.
-        let (yields, Doorbells { watches, hints, .. }) = (&self.yields, &self.doorbells);
+        let (yields, hang) = (&self.yields, self.times.hang);
+        let Doorbells { watches, hints, .. } = &self.doorbells;
         let others = || {
-            let polls = !contested && !yields.shares_processor();
-            polls.then_some(Others { port, watches, hints, index })
+            (!contested).then(|| Others {
+                port,
+                watches,
+                hints,
+                index,
+                // A thread that shares the processor may be the one that signals a fence: polling would delay it.
+                may_poll: !yields.shares_processor(),
+                // As much as a turn counts for a hang.
+                longest_nap: hang / STOPS_IN_A_HANG,
+            })
         };
         let (turn, timing) = self.core.turn(entry, &mut tally, start.began, others);
         port.turns.end();

@@ -61,7 +61,7 @@ impl Watch {
     }
 
     /// The doorbell's words, if the engine changes the status when it falls asleep and when it wakes.
-    pub fn armable(&self) -> Option<DoorbellWords<'_>> {
+    fn armable(&self) -> Option<DoorbellWords<'_>> {
         if self.ring.notify_each { None } else { self.words() }
     }
 
@@ -140,7 +140,6 @@ impl Watches {
     }
 
     /// The number of doorbells.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -151,9 +150,16 @@ impl Watches {
         self.list.len().saturating_sub(RECENT)
     }
 
-    /// All watched doorbells.
-    pub fn iter(&self) -> impl Iterator<Item = &Watch> {
-        self.list.iter()
+    /// Asks guests to notify, except for the queue with this index on the run list. [`DoorbellWords::after_arming`] and a
+    /// look at all follow.
+    pub fn arm(&self, except: Option<u32>) {
+        let others = self.list.iter().filter(|watch| Some(watch.index) != except);
+        others.filter_map(Watch::armable).for_each(|words| words.arm());
+    }
+
+    /// Guests need not notify.
+    pub fn disarm(&self) {
+        self.list.iter().filter_map(Watch::armable).for_each(|words| words.disarm());
     }
 
     /// One round: calls `rang` with the value for each doorbell that was rung. `due` is called with the number of
@@ -176,6 +182,11 @@ impl Watches {
     pub fn has_rung_beside(&self, index: u32) -> bool {
         let recent = self.list.iter().take(RECENT).filter(|watch| watch.index != index);
         recent.into_iter().any(Watch::has_rung)
+    }
+
+    /// As [`Self::has_rung_beside`], of all doorbells.
+    pub fn have_rung_beside(&self, index: u32) -> bool {
+        self.list.iter().any(|watch| watch.index != index && watch.has_rung())
     }
 
     /// Looks at `due` of the doorbells that have not rung lately, and at a few in any case.

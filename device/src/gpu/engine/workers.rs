@@ -10,12 +10,14 @@
 //! stopped, or has forgotten memory that the guest no longer has. It looks for a moment, then again now and then, and kills a
 //! worker that takes long. Meanwhile tickets pass for all guests but that worker's.
 
+mod ahead;
 mod batch;
 mod engine_worker;
 mod slots;
 mod tickets;
 mod turn;
 
+use super::others::Others;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::EnginePort;
@@ -42,13 +44,6 @@ use tickets::Tickets;
 pub use turn::Task;
 use turn::{Answer, LOOK, send_batch, send_task, serve};
 
-/// How long an engine waits for kernels before it looks for other work.
-const SLICE: Duration = Duration::from_micros(100);
-/// As `SLICE`, at most, for kernels that have run for long while no other queue had work: each look costs the kernels
-/// what the engine's thread and its cache lines take.
-const LONG_SLICE: Duration = Duration::from_micros(400);
-/// The part of the time that kernels have run for which the engine waits without another look.
-const PART: u32 = 8;
 /// Batches that are kept for their memory.
 const KEPT: usize = 4;
 
@@ -328,8 +323,8 @@ impl Workers {
         }
     }
 
-    /// Waits for a slice of time until a batch is executed, and serves its page faults. The slice of a batch that has
-    /// the engine alone grows with its time.
+    /// Waits for a slice of time until a batch is executed, and serves its page faults. For a batch that has the engine
+    /// alone, the engine sleeps until there is something to do.
     ///
     /// # Errors
     /// What ended the batch. Its worker is killed.
@@ -338,12 +333,12 @@ impl Workers {
         in_flight: InFlight,
         mmu: &Mmu<'_>,
         batch: &Batch,
-        is_alone: bool,
+        others: Option<Others<'_>>,
     ) -> Result<Wait<()>, Violation> {
         let number = |index| batch.number(index);
         let lost = Violation::new(FaultReason::KERNEL_LOST, number(0).into());
         let tenant = batch.space.as_ref().map(|space| space.tenant.id).ok_or(lost)?;
-        match self.await_answer(in_flight, tenant, mmu, is_alone) {
+        match self.await_answer(in_flight, tenant, mmu, others) {
             Ok(Wait::GoesOn(in_flight)) => Ok(Wait::GoesOn(in_flight)),
             Ok(Wait::Done(Answer::Batch)) => Ok(Wait::Done(())),
             Ok(Wait::Done(Answer::Task(_))) => Err(lost),
@@ -361,9 +356,9 @@ impl Workers {
         in_flight: InFlight,
         tenant: TenantId,
         mmu: &Mmu<'_>,
-        is_alone: bool,
+        others: Option<Others<'_>>,
     ) -> Result<Wait<Box<[u8]>>, Lost> {
-        match self.await_answer(in_flight, tenant, mmu, is_alone)? {
+        match self.await_answer(in_flight, tenant, mmu, others)? {
             Wait::GoesOn(in_flight) => Ok(Wait::GoesOn(in_flight)),
             Wait::Done(Answer::Task(answer)) => Ok(Wait::Done(answer)),
             Wait::Done(Answer::Batch) => Err(Lost::Gone),
@@ -375,7 +370,7 @@ impl Workers {
         in_flight: InFlight,
         tenant: TenantId,
         mmu: &Mmu<'_>,
-        is_alone: bool,
+        others: Option<Others<'_>>,
     ) -> Result<Wait<Answer>, Lost> {
         if self.running != Some(tenant) {
             self.stop_running();
@@ -383,9 +378,9 @@ impl Workers {
         let waited = match self.slots.get_mut(tenant) {
             Some(own) => {
                 self.running = Some(tenant);
-                let slice = if is_alone { own.flown_for() / PART } else { SLICE };
-                let slice = (slice.clamp(SLICE, LONG_SLICE), self.tickets.passed());
+                let (slice, others) = own.slice(others);
                 let start = Instant::now();
+                let slice = (start + slice, others, self.tickets.passed());
                 let served = serve(own, mmu, &self.mailboxes, slice);
                 let waited = start.elapsed();
                 own.had_a_turn(waited);

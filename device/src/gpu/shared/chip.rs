@@ -54,6 +54,8 @@ pub mod attention {
     pub const LOOK: u64 = 1 << 8;
     /// The engine must look at its workers.
     pub const WORKERS: u64 = 1 << 9;
+    /// The engine must look at its doorbells, which it does whenever it is awake.
+    pub const DOORBELLS: u64 = 1 << 10;
 }
 
 /// Bits of an engine's report about itself: `DXGK_ENGINE_STATE`.

@@ -57,7 +57,7 @@ pub struct Partition {
     /// SHA-256 of what it is known by, of which its keys are derived.
     identity: OnceLock<[u8; 32]>,
     debts: OnceLock<Arc<Debts>>,
-    /// Becomes readable when the guest kicks its control queue, if it is known.
+    /// Becomes readable when the guest kicks its event queue, if engines wait on that.
     kick: OnceLock<OwnedFd>,
     /// An engine's direct way to reach the guest, if there is one.
     nudge: OnceLock<Arc<dyn Nudge>>,
@@ -150,13 +150,13 @@ impl Partition {
         self.flushes.current()
     }
 
-    /// Before the guest runs: sets the descriptor that becomes readable when it kicks its control queue.
+    /// Before the guest runs: sets the descriptor that becomes readable when it kicks its event queue.
     pub fn set_kick(&self, kick: OwnedFd) {
         // A guest keeps one descriptor while it is attached.
         let _ = self.kick.set(kick);
     }
 
-    /// The descriptor that becomes readable when it kicks its control queue, if it is known.
+    /// The descriptor that becomes readable when it kicks its event queue, if engines wait on that.
     pub fn kick(&self) -> Option<BorrowedFd<'_>> {
         self.kick.get().map(AsFd::as_fd)
     }
@@ -195,6 +195,11 @@ impl Partition {
             guest = self.id.0,
             "the guest's VMM keeps memory from the host; the guest's connection ends"
         );
+        self.hang_up();
+    }
+
+    /// Ends its connection, if it has one.
+    pub fn hang_up(&self) {
         if let Some(events) = self.events.get() {
             events.hang_up();
         }

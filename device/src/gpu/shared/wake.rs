@@ -2,14 +2,16 @@
 
 //! Wake-ups of an engine: its attention, and kicks of the guests with doorbells that it watches.
 //!
-//! A guest that finds its engine asleep notifies the control plane by kicking its control queue. The kick itself
-//! wakes the engine, before the control plane reads the notification: the first submission after a pause costs one
-//! wake-up instead of three. The kick is a hint: the control plane handles the notification, so no ring is lost.
+//! A guest that finds its engine asleep kicks its event queue. The kick wakes the engines that watch its doorbells, and
+//! nothing else: the first submission after a pause costs one wake-up. An engine that wakes looks at all its doorbells, so
+//! a kick need not say which one rang. An engine waits on the kicks of a guest from before it first asks that guest to
+//! notify, and a kick between two sleeps ends the next one, so no ring is lost. A driver that sends
+//! `NOTIFY_WORK_SUBMISSION` instead is served by the control plane, at the cost of three wake-ups.
 
 use super::event::Event;
 use super::partition::Partition;
 use bellhop_host_kmd::hardware::GuestId;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -39,6 +41,8 @@ pub enum Woken {
     Kicked,
     /// By neither: the time is over.
     TimedOut,
+    /// By something to read: see [`Wake::wait_beside`].
+    Readable,
 }
 
 impl Wake {
@@ -62,10 +66,7 @@ impl Wake {
     pub fn wait(&self, until: Option<Instant>) -> Woken {
         let mut ready = [const { MaybeUninit::uninit() }; READY];
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            // A time that does not fit counts as none.
-            let left = left.and_then(|left| Timespec::try_from(left).ok());
-            match epoll::wait(&self.epoll, ready.as_mut_slice(), left.as_ref()) {
+            match epoll::wait(&self.epoll, ready.as_mut_slice(), left(until).as_ref()) {
                 Err(Errno::INTR) => {}
                 Ok(([], _)) => return Woken::TimedOut,
                 Ok((ready, _)) if ready.iter().all(|event| event.data.u64() != EVENT) => {
@@ -83,10 +84,37 @@ impl Wake {
         }
     }
 
+    /// As [`Self::wait`], or until a socket can be read or its other end is closed.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an engine whose worker computes: until the worker, a guest or a thread wants it, or 10 ms"
+    )]
+    pub fn wait_beside(&self, socket: BorrowedFd<'_>, until: Instant) -> Woken {
+        loop {
+            let epoll = PollFd::new(&self.epoll, PollFlags::IN);
+            let mut ready = [PollFd::new(&socket, PollFlags::IN), epoll];
+            match poll(&mut ready, left(Some(until)).as_ref()) {
+                Err(Errno::INTR) => {}
+                Ok(0) => return Woken::TimedOut,
+                Ok(_) if !ready[0].revents().is_empty() => return Woken::Readable,
+                // It says more than Linux then finds, if what was signaled was taken meanwhile.
+                Ok(_) => match self.wait(Some(Instant::now())) {
+                    Woken::TimedOut => {}
+                    woken => return woken,
+                },
+                Err(error) => {
+                    tracing::error!(%error, "an engine cannot sleep beside its worker");
+                    return Woken::TimedOut;
+                }
+            }
+        }
+    }
+
     fn add(&self, kick: BorrowedFd<'_>, guest: u64) -> io::Result<()> {
-        // Edge-triggered: the control plane takes the kick, later or even before the engine runs. The descriptor is
-        // also polled for writing, which is always possible, so that there is something to report even then: the
-        // kernel drops an edge with nothing left to report.
+        // Edge-triggered: nobody takes the kick, since several engines may wait on it. But the guest's thread does while
+        // an event waits for a buffer, perhaps before the engine runs. So the descriptor is also polled for writing,
+        // which is always possible, and there is something to report even then: the kernel drops an edge with nothing
+        // left to report.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, epoll::EventData::new_u64(guest), flags)?)
     }
@@ -97,6 +125,12 @@ impl Wake {
             tracing::debug!(%error, "cannot stop a guest's kicks from waking an engine");
         }
     }
+}
+
+/// The time that is left. One that does not fit counts as none.
+fn left(until: Option<Instant>) -> Option<Timespec> {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    left.and_then(|left| Timespec::try_from(left).ok())
 }
 
 /// The guests with kicks that wake an engine.
@@ -121,9 +155,11 @@ impl Kicking {
         {
             match wake.add(kick, guest.id().0) {
                 Ok(()) => kicker.wakes = true,
-                // A VMM can pass a descriptor that cannot be polled. The guest's notifications still arrive.
+                // Linux is out of memory, or has no more watches for the user. A ring would find nobody awake.
                 Err(error) => {
-                    tracing::debug!(guest = guest.id().0, %error, "this guest's kicks cannot wake an engine")
+                    let guest_id = guest.id().0;
+                    tracing::error!(guest = guest_id, %error, "the guest's kicks cannot wake an engine; its connection ends");
+                    guest.hang_up();
                 }
             }
         }
@@ -170,5 +206,24 @@ mod tests {
         wake.remove(kick.as_fd());
         kick.signal();
         assert_eq!(wake.wait(soon()), Woken::TimedOut);
+    }
+
+    #[test]
+    fn beside_a_socket_each_of_the_three_wakes() {
+        let wake = Wake::new().unwrap();
+        let (kick, socket) = (Event::new().unwrap(), Event::new().unwrap());
+        wake.add(kick.as_fd(), 7).unwrap();
+        let wait = || wake.wait_beside(socket.as_fd(), soon().unwrap());
+        // The kick is reported when it is added, since it can be written.
+        assert_eq!([wait(), wait()], [Woken::Kicked, Woken::TimedOut]);
+        kick.signal();
+        assert_eq!([wait(), wait()], [Woken::Kicked, Woken::TimedOut]);
+        wake.signal();
+        assert_eq!([wait(), wait()], [Woken::Signaled, Woken::TimedOut]);
+        socket.signal();
+        kick.signal();
+        assert_eq!([wait(), wait()], [Woken::Readable; 2]);
+        socket.clear();
+        assert_eq!([wait(), wait()], [Woken::Kicked, Woken::TimedOut]);
     }
 }

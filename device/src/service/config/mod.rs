@@ -252,6 +252,8 @@ impl Config {
         let native_fences = adapter.native_fences;
         let user_mode = Features::USER_MODE_SUBMISSION | Features::DOORBELL_LINES;
         features.set(Features::NATIVE_FENCES | user_mode, native_fences);
+        // While a page is moved, rings may miss it, and the host has to learn whose.
+        features.set(Features::NOTIFY_BY_KICK, !adapter.remaps_doorbells());
         features
     }
 

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Dispatches of the batch: as many as a worker takes.
 pub const BATCH: usize = 64;
+/// Work groups of the dispatch of several.
+pub const GROUPS: u32 = 16;
 /// Bytes that the kernel limited by memory loads and stores.
 pub const STREAM: u64 = 64 << 20;
 /// Invocations of its work groups, and bytes of each.
@@ -33,6 +35,8 @@ const STREAM_ROUNDS: (usize, usize) = (20, 3);
 pub struct Figures {
     /// Nanoseconds from submitting one work group that does nothing until it is known to be done.
     pub null_ns: u64,
+    /// As `null_ns`, of [`GROUPS`] work groups.
+    pub groups_ns: u64,
     /// Nanoseconds of [`BATCH`] dispatches that depend on each other, in one command buffer.
     pub batch_ns: u64,
     /// Nanoseconds of a kernel that loads and stores [`STREAM`] bytes, which are mapped already.

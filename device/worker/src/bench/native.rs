@@ -3,7 +3,8 @@
 //! Vulkan in this process, without guests, owners or sandboxes: what others are compared with.
 
 use super::{
-    BATCH, BATCH_ROUNDS, Figures, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS, check_steps, median,
+    BATCH, BATCH_ROUNDS, Figures, GROUPS, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS,
+    check_steps, median,
 };
 use crate::self_test::kernels::{self, Module};
 use crate::vulkan::{Binding, Device, Dispatch, Instance, Kernel, Pages, Runner, Source};
@@ -21,12 +22,14 @@ pub fn native(loader: &OsStr, device: usize) -> anyhow::Result<Figures> {
     let devices = instance.devices()?;
     let device = Device::open(*devices.get(device).context("there is no such device")?)?;
     let null = dispatch(&device, &kernels::NULL, &[], 1)?;
+    let groups = dispatch(&device, &kernels::NULL, &[], GROUPS)?;
     let state = Pages::new(4096, 4096);
     let step = dispatch(&device, &kernels::STEP, &[whole(&device, &state)?], 1)?;
     let words = Pages::new(STREAM as usize, 4096);
     let stream = dispatch(&device, &kernels::STREAM, &[whole(&device, &words)?], STREAM_GROUPS)?;
     let figures = Figures {
         null_ns: measure(&device, &null, 1, ROUNDS)?,
+        groups_ns: measure(&device, &groups, 1, ROUNDS)?,
         batch_ns: measure(&device, &step, BATCH, BATCH_ROUNDS)?,
         stream_ns: measure(&device, &stream, 1, STREAM_ROUNDS)?,
     };

@@ -3,8 +3,8 @@
 //! The same kernels in a worker of this process.
 
 use super::{
-    BATCH, BATCH_ROUNDS, Figures, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS, check_steps,
-    median, nanoseconds,
+    BATCH, BATCH_ROUNDS, Figures, GROUPS, ROUNDS, STREAM, STREAM_GROUPS, STREAM_ROUNDS,
+    check_steps, median, nanoseconds,
 };
 use crate::messages::PAGE;
 use crate::owner::{Event, KernelDispatch, Memory, Module, Options, Worker};
@@ -58,6 +58,8 @@ pub fn through_worker(command: Command, options: &Options) -> anyhow::Result<Thr
     let (null, step) = (work(1, &[], 1), work(2, &state, 1));
     let stream = work(3, &words, STREAM_GROUPS);
     let null_ns = median(ROUNDS, || bench.run(&[null], PAGE).map(drop))?;
+    let groups = work(1, &[], GROUPS);
+    let groups_ns = median(ROUNDS, || bench.run(&[groups], PAGE).map(drop))?;
     let batch_ns = median(BATCH_ROUNDS, || bench.run(&[step; BATCH], PAGE).map(drop))?;
     let mut first = [0; 4];
     bench.file.read_exact_at(&mut first, 0)?;
@@ -78,7 +80,7 @@ pub fn through_worker(command: Command, options: &Options) -> anyhow::Result<Thr
     bench.file.read_exact_at(&mut last, STREAM - 4)?;
     let expected = (STREAM_ROUNDS.0 + STREAM_ROUNDS.1 + untouched.len()) as u32;
     ensure!(u32::from_le_bytes(last) == expected, "the kernel limited by memory computes wrongly");
-    Ok(Through { figures: Figures { null_ns, batch_ns, stream_ns }, untouched })
+    Ok(Through { figures: Figures { null_ns, groups_ns, batch_ns, stream_ns }, untouched })
 }
 
 struct Bench {

@@ -24,7 +24,9 @@ pub use address::{Attachment, PciAddress, discover};
 use super::control_queue::ControlQueue;
 use super::event_queue::EventQueue;
 use super::virtqueue::QueueAddresses;
-use super::{BarMapping, DmaMemory, Donations, SystemMemory, Transport, TransportError};
+use super::{
+    BarMapping, DmaMemory, Donations, Notifications as _, SystemMemory, Transport, TransportError,
+};
 use access::Access;
 use bellhop_protocol::config::{
     BAR_SHMID, CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT,
@@ -219,6 +221,10 @@ impl Transport for VirtioPci {
 
     fn post(&self, request: &[u8]) -> Result<(), TransportError> {
         self.control.post(request)
+    }
+
+    fn kick(&self) -> Result<(), TransportError> {
+        self.events.notifications().kick()
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {

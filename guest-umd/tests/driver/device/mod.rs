@@ -116,6 +116,8 @@ struct State {
     doorbells: Vec<Doorbell>,
     /// Slots and CurrentValues.
     fences: BTreeMap<Handle, (u32, u64)>,
+    /// Kicks of the event queue.
+    kicks: u64,
     /// The device has gone away.
     gone: bool,
     waits: Vec<Wait>,
@@ -166,6 +168,7 @@ impl ScriptedDevice {
             mappings: BTreeMap::new(),
             doorbells: Vec::new(),
             fences: BTreeMap::new(),
+            kicks: 0,
             gone: false,
             waits: Vec::new(),
             events: VecDeque::new(),
@@ -205,6 +208,11 @@ impl ScriptedDevice {
     /// The codes of [`Self::take_sent`].
     pub fn take_codes(&self) -> Vec<RequestCode> {
         self.take_sent().iter().map(|sent| sent.code).collect()
+    }
+
+    /// The number of kicks of the event queue.
+    pub fn kicks(&self) -> u64 {
+        self.state().kicks
     }
 
     fn wait_until(&self, what: &str, done: impl Fn(&State) -> bool) {

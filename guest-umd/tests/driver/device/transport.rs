@@ -75,6 +75,11 @@ impl Transport for ScriptedDevice {
         self.take(Sent { is_posted: true, ..Sent::new(request) }).map(drop)
     }
 
+    fn kick(&self) -> Result<(), TransportError> {
+        self.state().kicks += 1;
+        Ok(())
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         let deadline = Instant::now() + timeout.expect("the driver always names a time");
         let mut state = self.state();

@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 49] = {
+pub const HEADLINES: [Headline; 52] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -65,9 +65,14 @@ pub const HEADLINES: [Headline; 49] = {
         headline("ring_once_over_ring_each_depth_64", AtLeast(1.5), Batch),
         headline("throughput_over_minimal_path", AtLeast(0.5), Batch),
         headline("submissions_per_second_one_engine", AtLeast(20e6), Batch),
-        headline("rtt_after_idle_over_eventfd_wake", AtMost(1.2), Suite::Wake),
+        headline("rtt_after_idle_over_eventfd_wake", AtMost(1.1), Suite::Wake),
         headline("signal_to_blocked_waiter_engine_awake_over_eventfd_wake", AtMost(1.5), Fence),
         headline("signal_to_blocked_waiter_engine_asleep_over_eventfd_wake", AtMost(2.2), Fence),
+        headline(
+            "signal_to_blocked_waiter_engine_asleep_over_eventfd_round_trip",
+            AtMost(1.15),
+            Fence,
+        ),
         headline("engine_to_engine_rtt_over_cacheline_rtt", AtMost(4.0), Fence),
         headline("one_processor_rtt_over_eventfd_rtt", AtMost(1.5), OneProcessor),
         headline("one_processor_rtt_over_kernel_mode_path", AtMost(0.5), OneProcessor),
@@ -75,8 +80,10 @@ pub const HEADLINES: [Headline; 49] = {
         headline("copy_local_scattered_bandwidth_over_memcpy_scattered", AtLeast(0.95), Copy),
         headline("stream_over_guest_verification", AtLeast(0.9), Suite::Stream),
         headline("kernel_dispatch_over_native", AtMost(1.25), Suite::Kernel),
+        headline("dispatch_of_several_groups_over_native", AtMost(1.1), Suite::Kernel),
         headline("batched_dispatches_over_native", AtMost(1.2), Suite::Kernel),
-        headline("kernel_bandwidth_over_native", AtLeast(0.95), Suite::Kernel),
+        headline("kernel_bandwidth_over_native", AtLeast(0.97), Suite::Kernel),
+        headline("kernel_bandwidth_untouched_over_native", AtLeast(0.9), Suite::Kernel),
         headline("kernel_shares_off_weights_fraction", AtMost(0.05), Suite::Kernel),
         headline("doorbell_rtt_1024_idle_over_1", AtMost(1.2), Suite::Doorbells),
         headline("lost_submissions_10000_queues", AtMost(0.0), Suite::Queues),

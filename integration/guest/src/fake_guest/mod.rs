@@ -337,6 +337,10 @@ impl Transport for FakeGuest {
         self.control.post(request)
     }
 
+    fn kick(&self) -> Result<(), TransportError> {
+        self.events.notifications().kick()
+    }
+
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
         self.events.next(timeout)
     }

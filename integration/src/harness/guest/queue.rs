@@ -363,7 +363,7 @@ impl Queue {
         let lane = self.lane.index;
         shared.board.post_progress(lane, self.tally.completed, self.tally.number);
         let counters = self.hardware.counters();
-        let DoorbellCounters { rings, notifies, connects } = self.counted;
+        let DoorbellCounters { rings, notifies, connects, .. } = self.counted;
         let other = counters.notifies - notifies + counters.connects - connects;
         if counters.connects > connects {
             shared.board.post_status(lane, Status::DisconnectedRetry);
@@ -472,6 +472,7 @@ impl Queue {
         let all = &mut self.tally.counters;
         all.rings += counters.rings;
         all.notifies += counters.notifies;
+        all.kicks += counters.kicks;
         all.connects += counters.connects;
     }
 

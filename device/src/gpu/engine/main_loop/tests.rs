@@ -5,6 +5,7 @@
 use super::*;
 use crate::gpu::GpuConfig;
 use crate::gpu::engine::hints::Hints;
+use crate::gpu::engine::others::Nap;
 use crate::gpu::engine::scans::PERIOD_OF_A_DOORBELL;
 use crate::gpu::engine::visits;
 use crate::gpu::engine::watches::{Watch, Watches};
@@ -12,6 +13,7 @@ use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
 use crate::gpu::shared::chain::{Chain, Member};
 use crate::gpu::shared::debts::Debts;
+use crate::gpu::shared::event::Event;
 use crate::gpu::shared::hw_queue::Role;
 use crate::gpu::shared::interrupt::Interrupts;
 use crate::gpu::shared::partition::Partition;
@@ -23,9 +25,12 @@ use bellhop_host_kmd::hardware::{
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
+use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::fence::WaitFence;
 use bellhop_protocol::packet::flow::NOP;
+use std::os::fd::AsFd;
 use vm_memory::GuestMemoryMmap;
 use zerocopy::IntoBytes;
 
@@ -337,8 +342,11 @@ fn an_engine_polls_for_a_queue_until_anybody_else_wants_it() {
     let (mut watches, hints) = (Watches::default(), Hints::default());
     let ring = Arc::new(RING);
     watches.add(Watch::new(&rig.queue, Arc::clone(&ring), 7, 0).unwrap());
-    let wanted =
-        |watches: &Watches, index| Others { port, watches, hints: &hints, index }.want_the_engine();
+    let wanted = |watches: &Watches, index| {
+        let longest_nap = Duration::ZERO;
+        let hints = &hints;
+        Others { port, watches, hints, index, may_poll: true, longest_nap }.want_the_engine()
+    };
     assert!(!wanted(&watches, 8));
     let _ = rig.queue.doorbell(&ring).unwrap().ring(1);
     // The queue's own ring is no reason to stop: it has work, and waits.
@@ -347,4 +355,69 @@ fn an_engine_polls_for_a_queue_until_anybody_else_wants_it() {
     assert!(!wanted(&watches, 8));
     port.raise(attention::KICK);
     assert!(wanted(&watches, 7));
+}
+
+#[test]
+fn an_engine_that_naps_wakes_for_its_worker_for_a_ring_and_for_a_call() {
+    let mut rig = Rig::new();
+    let (own, chip) = (Arc::clone(&rig.queue), Arc::clone(&rig.chip));
+    let other = queue_of(&guest_of(2, &rig.nodes), 2);
+    let kick = Event::new().unwrap();
+    other.partition.set_kick(kick.as_fd().try_clone_to_owned().unwrap());
+    for queue in [&own, &other] {
+        rig.occupy(queue, 0, WatchedAt::OwnPage);
+        words(queue).connect(ConnectionStatus::CONNECTED);
+    }
+    rig.attend();
+    let index = rig.engine.run_list.enlist(&own).unwrap();
+    let socket = Event::new().unwrap();
+    let nap = |rig: &Rig| {
+        let Doorbells { watches, hints, .. } = &rig.engine.doorbells;
+        let (port, longest_nap) = (&rig.chip.engines[0], Duration::from_secs(60));
+        let others = Others { port, watches, hints, index, may_poll: true, longest_nap };
+        others.nap(socket.as_fd(), Instant::now() + longest_nap)
+    };
+    // Acts once the engine has asked the other guest to notify, and returns what ended the nap.
+    let nap_until = |rig: &Rig, act: &(dyn Fn() + Sync)| {
+        let (own, other) = (&own, &other);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while words(other).status() != ConnectionStatus::CONNECTED_NOTIFY {
+                    thread::yield_now();
+                }
+                // It looks at this one after the turn.
+                assert_eq!(words(own).status(), ConnectionStatus::CONNECTED);
+                act();
+            });
+            let nap = nap(rig);
+            assert_eq!(words(other).status(), ConnectionStatus::CONNECTED);
+            nap
+        })
+    };
+    assert_eq!(nap_until(&rig, &|| socket.signal()), Nap::Over);
+    socket.clear();
+    let ring = || {
+        assert_eq!(words(&other).ring(64), ConnectionStatus::CONNECTED_NOTIFY);
+        kick.signal();
+    };
+    assert_eq!(nap_until(&rig, &ring), Nap::Disturbed);
+    // It does not fall asleep before it has seen the ring.
+    assert_eq!(nap(&rig), Nap::Disturbed);
+    rig.engine.look_at_doorbells();
+    let call = || chip.engines[0].raise(attention::WORKERS);
+    assert_eq!(nap_until(&rig, &call), Nap::Disturbed);
+    assert_eq!(nap(&rig), Nap::Disturbed);
+    rig.attend();
+    assert!(!chip.engines[0].attention.is_asleep());
+    // A kick without a ring, and then the worker.
+    let idle_kick = || {
+        kick.signal();
+        socket.signal();
+    };
+    assert_eq!(nap_until(&rig, &idle_kick), Nap::Over);
+}
+
+/// The words of a queue's doorbell.
+fn words(queue: &HwQueue) -> DoorbellWords<'_> {
+    queue.doorbell(&RING).unwrap()
 }

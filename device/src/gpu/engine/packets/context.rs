@@ -57,7 +57,7 @@ pub struct Context<'a> {
     pub signals: Signals<'a>,
     /// The fence that the queue's packets waited for last.
     pub waited: &'a mut FenceHandle,
-    /// What else the engine may have to do, if it may poll because it knows of no other work.
+    /// What else the engine may have to do, if it knows of no other work.
     pub others: Option<Others<'a>>,
     /// What is known of the turn's time.
     pub timing: Timing,
@@ -146,7 +146,9 @@ impl Wait {
     /// # Errors
     /// As [`Self::has_reached`].
     pub fn poll(&self, context: &mut Context<'_>) -> Result<bool, Violation> {
-        let Some(others) = context.others else { return Ok(false) };
+        let Some(others) = context.others.filter(|others| others.may_poll) else {
+            return Ok(false);
+        };
         let end = self.since.saturating_add(POLL);
         loop {
             for _ in 0..LOOKS_PER_CLOCK {

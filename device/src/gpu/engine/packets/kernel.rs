@@ -114,8 +114,7 @@ impl KernelBatch {
                 Start::Waits => return Ok(Progress::Waits),
             },
         };
-        let is_alone = context.others.is_some();
-        match workers.wait(in_flight, &context.mmu, &self.batch, is_alone)? {
+        match workers.wait(in_flight, &context.mmu, &self.batch, context.others)? {
             Wait::Done(()) => {
                 workers.keep(std::mem::take(&mut self.batch));
                 Ok(Progress::Finished)

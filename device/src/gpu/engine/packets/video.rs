@@ -117,8 +117,8 @@ impl VideoWork {
                 }
             }
         };
-        let (tenant, is_alone) = (self.session.tenant.id, context.others.is_some());
-        match workers.wait_for_task(in_flight, tenant, &context.mmu, is_alone) {
+        let (tenant, others) = (self.session.tenant.id, context.others);
+        match workers.wait_for_task(in_flight, tenant, &context.mmu, others) {
             Ok(Wait::GoesOn(in_flight)) => {
                 self.in_flight = Some(in_flight);
                 Ok(Some(Progress::TurnIsOver))

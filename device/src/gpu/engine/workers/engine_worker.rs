@@ -2,6 +2,8 @@
 
 //! A worker that an engine owns.
 
+use super::ahead::Ahead;
+use crate::gpu::engine::others::{Nap, Others};
 use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::shareable::Extent;
 use crate::gpu::memory::violation::Violation;
@@ -19,6 +21,15 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How long an engine waits for a worker before it looks for other work.
+const SLICE: Duration = Duration::from_micros(100);
+/// As `SLICE`, at most, for what has run for long while no other queue had work, if the engine cannot sleep: each look costs
+/// the worker what the engine's thread and its cache lines take.
+const LONG_SLICE: Duration = Duration::from_micros(400);
+/// The part of the time that something has run for which the engine waits without another look.
+const PART: u32 = 8;
+/// How long an engine sleeps, at most, until its worker says something: what the worker uses is then measured.
+const NAP: Duration = MEASURED;
 /// How long a worker may take to forget its memory: its own thread does so while kernels run. Beyond that, it is killed. Only
 /// its guest waits meanwhile.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -104,6 +115,7 @@ pub struct EngineWorker {
     /// The guest's number of flushes when memory was mapped, if some is.
     mapped: Option<u64>,
     mappings: u32,
+    ahead: Ahead,
     /// The queue whose packets it executes.
     pub queue: Option<Arc<HwQueue>>,
     in_flight: Arc<()>,
@@ -114,6 +126,8 @@ pub struct EngineWorker {
     told: Told,
     owed: Option<Owed>,
     used: Option<Use>,
+    /// Whether something else ended the engine's last sleep.
+    was_disturbed: bool,
     /// Events that came while the engine waited for another.
     deferred: VecDeque<Event>,
     /// Whether another queue waits until it executes nothing, or owes nothing.
@@ -130,6 +144,7 @@ impl EngineWorker {
             partition: None,
             mapped: None,
             mappings: 0,
+            ahead: Ahead::default(),
             queue: None,
             in_flight: Arc::new(()),
             since: Instant::now(),
@@ -137,6 +152,7 @@ impl EngineWorker {
             told: Told::Run,
             owed: None,
             used: None,
+            was_disturbed: false,
             deferred: VecDeque::new(),
             waited_for: false,
             recalled: false,
@@ -161,9 +177,40 @@ impl EngineWorker {
         InFlight { _alive: Arc::clone(&self.in_flight) }
     }
 
-    /// How long ago its batch was sent to it.
-    pub fn flown_for(&self) -> Duration {
-        self.since.elapsed()
+    /// How long an engine waits for it before it looks for other work; and these, if it sleeps until they want the engine.
+    ///
+    /// It sleeps once the work has taken a moment, since short work ends sooner than an engine falls asleep and wakes; and
+    /// not twice in a row if others ended the first sleep: to fall asleep takes longer the more doorbells there are, and a
+    /// guest can ring as often as it likes.
+    pub fn slice<'o>(&mut self, others: Option<Others<'o>>) -> (Duration, Option<Others<'o>>) {
+        let flown = self.since.elapsed();
+        let was_disturbed = std::mem::take(&mut self.was_disturbed);
+        match others {
+            Some(others) if flown >= SLICE && !was_disturbed => {
+                (NAP.min(others.longest_nap), Some(others))
+            }
+            Some(_) => ((flown / PART).clamp(SLICE, LONG_SLICE), None),
+            None => (SLICE, None),
+        }
+    }
+
+    /// Its next event, until this time at the latest. With `others`, the engine sleeps meanwhile, and there is none if they
+    /// may want the engine.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn hear(
+        &mut self,
+        until: Instant,
+        others: Option<Others<'_>>,
+    ) -> Result<Option<Event>, WorkerError> {
+        let Some(others) = others else { return self.next(until) };
+        // What has come already, or was deferred, is no reason to fall asleep.
+        if let Some(event) = self.next(Instant::now())? {
+            return Ok(Some(event));
+        }
+        self.was_disturbed = others.nap(self.held.worker.socket(), until) == Nap::Disturbed;
+        self.next(Instant::now())
     }
 
     /// What its queue waited for is done. Returns when it is to rest.
@@ -380,7 +427,7 @@ impl EngineWorker {
         Ok(())
     }
 
-    /// Maps what a thread waits for.
+    /// Maps what a thread waits for, and what it probably reaches next.
     ///
     /// # Errors
     /// The fault of the guest's, or the end of the worker.
@@ -389,7 +436,21 @@ impl EngineWorker {
         let extent = mmu.extent(fault.address, access, window)?;
         let memory = memory_of(&extent);
         (self.mapped, self.mappings) = (Some(mmu.flushes()), self.mappings + 1);
-        Ok(self.held.worker.answer(fault, &memory)?)
+        self.held.worker.answer(fault, &memory)?;
+        let missed = extent.address..extent.address.saturating_add(extent.length);
+        let mut end = missed.end;
+        for _ in 0..self.ahead.missed(&missed) {
+            if self.mappings >= MOST_MAPPINGS || !window.contains(&end) {
+                break;
+            }
+            // Nobody has reached this yet, so it is no fault if there is nothing.
+            let Ok(next) = mmu.extent(end, access, window) else { break };
+            self.mappings += 1;
+            self.held.worker.map(&memory_of(&next))?;
+            end = next.address.saturating_add(next.length).max(end.saturating_add(1));
+        }
+        self.ahead.mapped(&missed, end);
+        Ok(())
     }
 
     /// Maps a range before the worker reaches it.

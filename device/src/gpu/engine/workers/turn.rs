@@ -4,6 +4,7 @@
 
 use super::batch::Batch;
 use super::engine_worker::{EngineWorker, Lost};
+use crate::gpu::engine::others::Others;
 use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -110,19 +111,19 @@ fn look_up(
     Ok(())
 }
 
-/// Serves a worker for a slice of time. Returns its answer, if it has one.
+/// Serves a worker until a time. Returns its answer, if it has one. With `others`, sleeps while the worker says nothing,
+/// and returns early if there may be other work.
 pub(super) fn serve(
     own: &mut EngineWorker,
     mmu: &Mmu<'_>,
     mailboxes: &Mailboxes,
-    (slice, passed): (Duration, Ticket),
+    (end, others, passed): (Instant, Option<Others<'_>>, Ticket),
 ) -> Result<Option<Answer>, Lost> {
     let Some(partition) = own.queue.as_ref().map(|queue| Arc::clone(&queue.partition)) else {
         return Err(Lost::Gone);
     };
     own.resume()?;
-    let end = Instant::now() + slice;
-    while let Some(event) = own.next(end)? {
+    while let Some(event) = own.hear(end, others)? {
         match event {
             Event::Done => return Ok(Some(Answer::Batch)),
             Event::Answer(answer) => return Ok(Some(Answer::Task(answer))),

@@ -22,6 +22,8 @@ const TURNS: usize = 2;
 pub struct Times {
     /// One work group that does nothing.
     pub null_ns: f64,
+    /// Several work groups that do nothing.
+    pub groups_ns: f64,
     /// 64 dispatches that depend on each other, in one command buffer.
     pub batch_ns: f64,
     /// A kernel that loads and stores 64 MiB.
@@ -33,6 +35,7 @@ impl Times {
     fn least(self, other: Self) -> Self {
         Self {
             null_ns: self.null_ns.min(other.null_ns),
+            groups_ns: self.groups_ns.min(other.groups_ns),
             batch_ns: self.batch_ns.min(other.batch_ns),
             stream_ns: self.stream_ns.min(other.stream_ns),
         }
@@ -85,6 +88,7 @@ pub fn measure(
     for (percentile, value) in [("p50", null.p50), ("p99", null.p99), ("p99.9", null.p99_9)] {
         measured.figure(format!("kernel_dispatch_ns_{percentile}"), value as f64);
     }
+    measured.figure("kernel_dispatch_of_several_groups_ns_p50", times.groups_ns);
     measured.figure("kernel_batch_of_64_ns_p50", times.batch_ns);
     let rate = |bytes: u64, nanoseconds: f64| bytes as f64 / nanoseconds * 1e9;
     measured.figure("kernel_bytes_per_second", rate(STREAM, times.stream_ns));
@@ -95,9 +99,13 @@ pub fn measure(
     match theirs {
         Some(native) => {
             measured.figure("native_kernel_dispatch_ns_p50", native.null_ns);
+            let name = "native_kernel_dispatch_of_several_groups_ns_p50";
+            measured.figure(name, native.groups_ns);
             measured.figure("native_kernel_batch_of_64_ns_p50", native.batch_ns);
             measured.figure("native_kernel_bytes_per_second", rate(STREAM, native.stream_ns));
             measured.ratio("kernel_dispatch_over_native", times.null_ns, native.null_ns);
+            let name = "dispatch_of_several_groups_over_native";
+            measured.ratio(name, times.groups_ns, native.groups_ns);
             measured.ratio("batched_dispatches_over_native", times.batch_ns, native.batch_ns);
             // Of bandwidths: the inverse of the times'.
             measured.ratio("kernel_bandwidth_over_native", native.stream_ns, times.stream_ns);
@@ -112,8 +120,9 @@ pub fn measure(
 /// How far the engine time of guests is from what their weights give them, at most.
 pub const SHARES: &str = "kernel_shares_off_weights_fraction";
 /// The ratios to one process.
-const RATIOS: [&str; 4] = [
+const RATIOS: [&str; 5] = [
     "kernel_dispatch_over_native",
+    "dispatch_of_several_groups_over_native",
     "kernel_bandwidth_over_native",
     "kernel_bandwidth_untouched_over_native",
     "batched_dispatches_over_native",

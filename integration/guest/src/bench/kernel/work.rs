@@ -20,6 +20,8 @@ use std::time::Instant;
 
 /// Dispatches of a batch, which depend on each other: as many as a worker takes at once.
 const BATCH: u64 = 64;
+/// Work groups of the dispatch of several, as where one process is measured.
+const GROUPS: u32 = 16;
 /// Bytes that the kernel limited by memory loads and stores.
 pub(super) const STREAM: u64 = 64 << 20;
 /// Bytes of one of its work groups: 256 invocations of 16 bytes.
@@ -52,6 +54,7 @@ pub(super) struct Work {
     // Dropped in this order: work, then what it uses.
     queue: UserModeQueue,
     null: CommandBuffer,
+    groups: CommandBuffer,
     batch: CommandBuffer,
     stream: CommandBuffer,
     kernel: Kernel,
@@ -68,7 +71,10 @@ impl Work {
         let context = context(adapter, EngineType::THREE_D)?;
         let device = &context.device().clone();
         let mut null = CommandBuffer::new(device, PAGE_SIZE as usize)?;
-        null.dispatch_kernel(&NULL.create(device)?, [1; 3], &Arguments::new())?;
+        let nothing = NULL.create(device)?;
+        null.dispatch_kernel(&nothing, [1; 3], &Arguments::new())?;
+        let mut groups = CommandBuffer::new(device, PAGE_SIZE as usize)?;
+        groups.dispatch_kernel(&nothing, [GROUPS, 1, 1], &Arguments::new())?;
         let state = memory(device, PAGE_SIZE)?.map(Protection::WRITE)?;
         let step = STEP.create(device)?;
         let mut arguments = Arguments::new();
@@ -82,14 +88,16 @@ impl Work {
         let stream = streaming(device, &kernel, words.gpu_va(), STREAM)?;
         let queue = context.create_user_mode_queue(4096)?;
         let device = device.clone();
-        Ok(Self { queue, null, batch, stream, kernel, state, words, device, made: (0, 0) })
+        let made = (0, 0);
+        Ok(Self { queue, null, groups, batch, stream, kernel, state, words, device, made })
     }
 
     /// Measures everything that one process can be measured with, and checks what the kernels made.
     pub(super) fn times(&mut self, samples: u64) -> anyhow::Result<(Times, Latency)> {
         let samples = samples.div_ceil(KERNEL_SHARE);
-        let Self { queue, null, batch, stream, made: (steps, runs), .. } = self;
+        let Self { queue, null, groups, batch, stream, made: (steps, runs), .. } = self;
         let null = time(samples, || polled(queue, null))?;
+        let groups = time(samples, || polled(queue, groups))?;
         let batch = time(samples.div_ceil(BATCH_SHARE), || {
             *steps += BATCH;
             polled(queue, batch)
@@ -103,6 +111,7 @@ impl Work {
         self.check()?;
         let times = Times {
             null_ns: null.p50 as f64,
+            groups_ns: groups.p50 as f64,
             batch_ns: batch.p50 as f64,
             stream_ns: stream.p50 as f64,
         };
