@@ -4,6 +4,7 @@
 
 use crate::command::{self, cargo};
 use crate::left_out;
+use crate::packages;
 use crate::workspace::root;
 use cargo_metadata::{MetadataCommand, Target};
 use std::collections::BTreeSet;
@@ -82,6 +83,9 @@ pub fn measured() -> Result<(), String> {
 /// Cargo's test command, always for all packages, so that features and builds do not change between calls.
 fn cargo_test(arguments: &[&str]) -> std::process::Command {
     let mut command = cargo(&["test", "--workspace", "--locked"]);
+    if packages::has_assembler() {
+        command.args(["--features", "bellhop-integration/assembly"]);
+    }
     left_out::tell_of(command.args(arguments));
     command
 }

@@ -14,7 +14,7 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 11] = [
+const TOOLS: [Tool; 13] = [
     Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
     Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
     Tool::new("make", "make", "tests of an independent driver"),
@@ -24,6 +24,8 @@ const TOOLS: [Tool; 11] = [
     Tool::new("podman", "podman", "tests of containers"),
     Tool::new("runc", "runc", "tests of containers"),
     Tool::new("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    Tool::new("nasm", "nasm", "assembly of the video codecs"),
+    Tool::new("dav1d", "dav1d", "measurements of video beside it"),
     Tool::new("valgrind", "valgrind", "counts of instructions"),
     Tool {
         arguments: &["-c", "import ensurepip, venv"],
@@ -41,6 +43,11 @@ impl Tool {
             && (self.arguments.is_empty()
                 || output(Command::new(self.program).args(self.arguments)).is_ok())
     }
+}
+
+/// Whether the video codecs can be built with their assembly: a build for x86-64 takes an assembler.
+pub fn has_assembler() -> bool {
+    cfg!(target_arch = "x86_64") && exists("nasm")
 }
 
 /// Installs missing packages, if this runs as root on Debian.
