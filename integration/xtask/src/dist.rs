@@ -5,8 +5,7 @@
 //! `bellhop-package` lays out one tree of files. The archive and the Debian package both contain it; each is
 //! opened again and compared with the tree.
 
-use crate::command::{cargo, exists, output, run};
-use crate::packages;
+use crate::command::{cargo, exists, has_assembler, output, run};
 use crate::tree::Tree;
 use crate::workspace::root;
 use std::fs;
@@ -34,7 +33,7 @@ pub fn programs() -> Result<(), String> {
     let packages = ["bellhop-device", "bellhop-integration", "bellhop-worker"];
     let mut build = cargo(&["build", "--locked", "--release"]);
     build.args(packages.map(|package| format!("--package={package}"))).env(COMMIT, commit()?);
-    if packages::has_assembler() {
+    if has_assembler() {
         build.args(["--features", "bellhop-integration/assembly,bellhop-worker/assembly"]);
     }
     run(&mut build)

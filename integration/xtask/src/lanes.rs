@@ -2,9 +2,8 @@
 
 //! The tests of the workspace, in two lanes: tests in VMs, and beside them all tests that tolerate load.
 
-use crate::command::{self, cargo};
+use crate::command::{self, cargo, has_assembler};
 use crate::left_out;
-use crate::packages;
 use crate::workspace::root;
 use cargo_metadata::{MetadataCommand, Target};
 use std::collections::BTreeSet;
@@ -83,7 +82,7 @@ pub fn measured() -> Result<(), String> {
 /// Cargo's test command, always for all packages, so that features and builds do not change between calls.
 fn cargo_test(arguments: &[&str]) -> std::process::Command {
     let mut command = cargo(&["test", "--workspace", "--locked"]);
-    if packages::has_assembler() {
+    if has_assembler() {
         command.args(["--features", "bellhop-integration/assembly"]);
     }
     left_out::tell_of(command.args(arguments));

@@ -45,11 +45,6 @@ impl Tool {
     }
 }
 
-/// Whether the video codecs can be built with their assembly: a build for x86-64 takes an assembler.
-pub fn has_assembler() -> bool {
-    cfg!(target_arch = "x86_64") && exists("nasm")
-}
-
 /// Installs missing packages, if this runs as root on Debian.
 ///
 /// # Errors
