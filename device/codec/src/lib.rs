@@ -5,7 +5,8 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests wait for what they test"))]
 
-//! AV1, by crates in Rust: rav1d decodes and rav1e encodes, both without assembly and without threads of their own.
+//! AV1, by crates in Rust: rav1d decodes and rav1e encodes, without threads of their own, and without assembly
+//! unless the feature `assembly` is on.
 //!
 //! rav1d is a translation of dav1d, so its pictures equal dav1d's bit by bit, film grain included. Its interface is dav1d's
 //! for C; [`Decoder`] makes it safe. Streams are those of guests: a decoder may panic or hang on one, so only a worker in

@@ -33,3 +33,6 @@ mod vulkan;
 mod waiting;
 
 pub use serve::{processors, sandbox};
+
+/// Whether the codecs were built with their assembly.
+pub const HAS_ASSEMBLY: bool = cfg!(feature = "assembly");

@@ -48,6 +48,9 @@ pub struct Description {
     /// Which cgroups the host has for workers, where it told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroups: Option<serde_json::Value>,
+    /// How the host decodes and encodes video, where it told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codecs: Option<serde_json::Value>,
 }
 
 /// What the device runs a guest's own kernels with.
@@ -193,6 +196,7 @@ pub fn probe(guest: Arc<dyn Guest>, policy: PlacementPolicy) -> anyhow::Result<D
         own_kernels: adapter.kernel_caps().context("cannot query the kernels")?.into(),
         kernels: None,
         cgroups: None,
+        codecs: None,
     })
 }
 

@@ -9,6 +9,7 @@ mod idle;
 mod kernel;
 mod oversubscription;
 mod setting;
+mod video;
 mod viewer;
 
 use crate::hosted::Outcome;
@@ -108,7 +109,7 @@ const fn hostile(
     Stage { suites: &[Suite::Hostile], config, guests, measure, workers, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 13] = [
+const STAGES: [Stage; 14] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -150,6 +151,13 @@ const STAGES: [Stage; 13] = [
         guests: kernel::GUESTS,
         processors: Processors::All,
         measure: kernel::run,
+        ..ONE_GUEST
+    },
+    Stage {
+        suites: &[Suite::Video],
+        config: video::CONFIG,
+        processors: Processors::All,
+        measure: video::run,
         ..ONE_GUEST
     },
     hostile(hostile::run, Workers::OwnVulkan),

@@ -24,6 +24,7 @@ use bellhop_guest::bench::REGRESSED;
 use bellhop_guest::output;
 use bellhop_guest::processors::{self, Apart};
 use bellhop_processes::{daemon, process};
+use bellhop_worker::HAS_ASSEMBLY;
 use cdi::CdiArguments;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -367,7 +368,8 @@ impl ProbeArguments {
         let cgroups = cgroup::of_machine();
         if probe.is_json() {
             let kernels = serde_json::to_value(&kernels)?;
-            let probe = probe.beside(kernels, serde_json::to_value(&cgroups)?);
+            let codecs = serde_json::json!({ "assembly": HAS_ASSEMBLY });
+            let probe = probe.beside(kernels, serde_json::to_value(&cgroups)?, codecs);
             return hosted(host, None, probe.to_command_line());
         }
         let code = hosted(host, None, probe.to_command_line())?;
@@ -375,6 +377,11 @@ impl ProbeArguments {
         output::put_line(match cgroups.missing {
             None => format!("Cgroups for workers, with {}", cgroups.controllers.join(", ")),
             Some(why) => format!("No cgroups for workers: {why}"),
+        })?;
+        output::put_line(if HAS_ASSEMBLY {
+            "Video with the codecs' assembly"
+        } else {
+            "Video without assembly; built with --features assembly, which takes nasm, it is faster"
         })?;
         Ok(code)
     }

@@ -45,6 +45,11 @@ pub fn exists(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
+/// Whether the video codecs can be built with their assembly: a build for x86-64 takes an assembler.
+pub fn has_assembler() -> bool {
+    cfg!(target_arch = "x86_64") && exists("nasm")
+}
+
 fn not_started(command: &Command, error: &std::io::Error) -> String {
     let program = command.get_program().to_string_lossy();
     format!("cannot start {program}: {error}; install it, or put it into PATH")

@@ -5,7 +5,7 @@
 //! `bellhop-package` lays out one tree of files. The archive and the Debian package both contain it; each is
 //! opened again and compared with the tree.
 
-use crate::command::{cargo, exists, output, run};
+use crate::command::{cargo, exists, has_assembler, output, run};
 use crate::tree::Tree;
 use crate::workspace::root;
 use std::fs;
@@ -32,7 +32,11 @@ fn tree() -> PathBuf {
 pub fn programs() -> Result<(), String> {
     let packages = ["bellhop-device", "bellhop-integration", "bellhop-worker"];
     let mut build = cargo(&["build", "--locked", "--release"]);
-    run(build.args(packages.map(|package| format!("--package={package}"))).env(COMMIT, commit()?))
+    build.args(packages.map(|package| format!("--package={package}"))).env(COMMIT, commit()?);
+    if has_assembler() {
+        build.args(["--features", "bellhop-integration/assembly,bellhop-worker/assembly"]);
+    }
+    run(&mut build)
 }
 
 /// Lays out the tree anew, without files of an earlier version.

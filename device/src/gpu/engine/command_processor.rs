@@ -17,6 +17,7 @@ use super::packets::progress::Progress;
 use super::packets::{Hold, Left, Operation, execute};
 use super::workers::Workers;
 use crate::gpu::memory::compression::Blocks;
+use crate::gpu::memory::copy;
 use crate::gpu::memory::mmu::Access;
 use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::prefetch::Stride;
@@ -73,6 +74,7 @@ impl CommandProcessor {
 
     /// A unit with empty caches.
     pub fn new(workers: Option<Workers>, security: Option<security::unit::SecurityUnit>) -> Self {
+        copy::choose();
         Self {
             tlb: Tlb::new(),
             scratch: Scratch::new(),

@@ -7,7 +7,7 @@ use super::compression::Codec;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::pins::{HostPage, Pinned, Use};
 use super::shareable::{Extent, extent};
-use super::tlb::{Key, Tlb};
+use super::tlb::{Entry, Key, Tlb};
 use super::violation::{Violation, aligned};
 use super::windows::Shown;
 use super::words::{load_whole, store_whole};
@@ -18,6 +18,9 @@ use bellhop_protocol::handoff::publication;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use vm_memory::VolatileSlice;
+
+#[cfg(test)]
+mod tests;
 
 /// A kind of access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +55,34 @@ pub fn check_range(start: u64, length: u64) -> Result<(), Violation> {
     }
 }
 
+/// Bytes from an address on that are known to be contiguous and to allow the same accesses.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    /// The first byte's place.
+    place: Place,
+    /// The number of bytes, at least to the end of the page.
+    length: u64,
+    /// Whether packets may write all of them.
+    writable: bool,
+    /// The size of the first page, if the TLB has it.
+    cached: Option<PageSize>,
+}
+
+impl Span {
+    /// The part of a page of the TLB, and of what continues it, from an address on.
+    #[inline]
+    fn from(gpu_va: u64, page: &Entry, size: PageSize) -> Self {
+        let before = gpu_va % size.bytes();
+        let place = page.place.plus(before);
+        let length = page.length(size) - before;
+        Self { place, length, writable: page.writable, cached: Some(size) }
+    }
+}
+
 /// The place of a byte, and its form there.
 enum Found {
     /// In plain form.
-    Direct(Place),
+    Direct(Span),
     /// In a compressed page.
     Compressed(Place),
     /// In a protected page. Not cached, so that cached pages can be read by every packet.
@@ -101,7 +128,7 @@ pub fn protected(gpu_va: u64) -> Violation {
 
 /// The translation of the address after a run, found while looking for the run's end.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ahead(Option<(u64, Place)>);
+pub struct Ahead(Option<(u64, Span)>);
 
 /// One queue's view of memory, with the engine's translations.
 pub struct Mmu<'a> {
@@ -170,8 +197,10 @@ impl<'a> Mmu<'a> {
         let in_large = gpu_va % PageSize::Large.bytes() / PAGE_SIZE * PAGE_SIZE;
         let [small, large] = [PageSize::Small, PageSize::Large].map(|size| self.key(gpu_va, size));
         let (place, writable) = match (self.tlb.lookup(small), self.tlb.lookup(large)) {
-            (Some((place, writable)), _) if writable || access == Access::Read => (place, writable),
-            (_, Some((place, writable))) => (place.plus(in_large), writable),
+            (Some(page), _) if page.writable || access == Access::Read => {
+                (page.place, page.writable)
+            }
+            (_, Some(page)) => (page.place.plus(in_large), page.writable),
             _ => return None,
         };
         let is_allowed = writable || access == Access::Read;
@@ -189,12 +218,18 @@ impl<'a> Mmu<'a> {
     fn translate(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
         let key = self.key(gpu_va, PageSize::Small);
         match self.tlb.lookup(key) {
-            Some((place, writable)) if writable || access == Access::Read => {
-                Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)))
+            Some(page) if page.writable || access == Access::Read => {
+                Ok(Found::Direct(Span::from(gpu_va, page, PageSize::Small)))
             }
             // A page cached as read-only may be writable by now, as an uncached page may be mapped.
             _ => self.translate_large(gpu_va, access),
         }
+    }
+
+    /// Prefetches what the TLB knows of an address in a small page. Nothing waits for that.
+    #[inline]
+    pub fn prefetch(&self, gpu_va: u64) {
+        self.tlb.prefetch(self.key(gpu_va, PageSize::Small));
     }
 
     #[inline]
@@ -206,8 +241,8 @@ impl<'a> Mmu<'a> {
     #[inline(never)]
     fn translate_large(&mut self, gpu_va: u64, access: Access) -> Result<Found, Violation> {
         match self.tlb.lookup(self.key(gpu_va, PageSize::Large)) {
-            Some((place, writable)) if writable || access == Access::Read => {
-                Ok(Found::Direct(place.plus(gpu_va % PageSize::Large.bytes())))
+            Some(page) if page.writable || access == Access::Read => {
+                Ok(Found::Direct(Span::from(gpu_va, page, PageSize::Large)))
             }
             _ => self.translate_anew(gpu_va, access),
         }
@@ -225,8 +260,10 @@ impl<'a> Mmu<'a> {
                 }
                 Shown::Buffer(_) => None,
             };
-            let place = place.ok_or(access.page_fault(gpu_va))?;
-            return Ok(Found::Direct(place.plus(gpu_va % PAGE_SIZE)));
+            let page = place.ok_or(access.page_fault(gpu_va))?;
+            let before = gpu_va % PAGE_SIZE;
+            let (place, length) = (page.plus(before), PAGE_SIZE - before);
+            return Ok(Found::Direct(Span { place, length, writable: false, cached: None }));
         }
         let (pte, page_size) = self.space.walk_to_remember(gpu_va, self.engine);
         let page = pte.page().ok_or(access.page_fault(gpu_va))?;
@@ -235,7 +272,8 @@ impl<'a> Mmu<'a> {
         if access == Access::Write && !pte.is_writable() {
             return Err(Violation::new(FaultReason::WRITE_PROTECTION_FAULT, gpu_va));
         }
-        let byte = place.plus(gpu_va % page_size.bytes());
+        let before = gpu_va % page_size.bytes();
+        let byte = place.plus(before);
         if pte.is_protected() {
             return Ok(Found::Protected(byte));
         }
@@ -243,8 +281,10 @@ impl<'a> Mmu<'a> {
             // Not cached, so that cached pages can always be accessed directly.
             return Ok(Found::Compressed(byte));
         }
-        self.tlb.insert(self.key(gpu_va, page_size), place, pte.is_writable());
-        Ok(Found::Direct(byte))
+        let writable = pte.is_writable();
+        self.tlb.insert(self.key(gpu_va, page_size), place, writable);
+        let (length, cached) = (page_size.bytes() - before, Some(page_size));
+        Ok(Found::Direct(Span { place: byte, length, writable, cached }))
     }
 
     /// The first bytes of a range that one access can handle: at least 1 and at most `length`, which is not 0.
@@ -274,10 +314,10 @@ impl<'a> Mmu<'a> {
         access: Access,
         ahead: &mut Ahead,
     ) -> Result<Run<'a>, Violation> {
-        let place = match ahead.0.take() {
-            Some((at, place)) if at == gpu_va => place,
+        let first = match ahead.0.take() {
+            Some((at, span)) if at == gpu_va => span,
             _ => match self.translate(gpu_va, access)? {
-                Found::Direct(place) => place,
+                Found::Direct(span) => span,
                 Found::Compressed(_) => {
                     let in_page = (PAGE_SIZE - gpu_va % PAGE_SIZE) as usize;
                     return Ok(Run::Compressed(length.min(in_page)));
@@ -289,21 +329,49 @@ impl<'a> Mmu<'a> {
                 }
             },
         };
-        let mut run = PAGE_SIZE - gpu_va % PAGE_SIZE;
-        while run < length as u64 {
-            let behind = gpu_va.wrapping_add(run);
-            match self.translate(behind, access) {
-                Ok(Found::Direct(next)) if next == place.plus(run) => run += PAGE_SIZE,
-                Ok(Found::Direct(next)) => {
-                    ahead.0 = Some((behind, next));
-                    break;
-                }
-                _ => break,
-            }
+        let mut run = first.length;
+        if run < length as u64 {
+            run = self.continued(gpu_va, first, length as u64, access, ahead);
         }
-        let length = length.min(run as usize);
+        let (place, length) = (first.place, length.min(usize::try_from(run).unwrap_or(length)));
         let slice = self.memory.slice(place, length).ok_or(access.page_fault(gpu_va))?;
         Ok(if place.has_host_words() { Run::Words(slice) } else { Run::Direct(slice) })
+    }
+
+    /// The number of bytes from an address on that are contiguous, whose first are `first`: all that are, or at least
+    /// `length`. What a look at each page has found, the TLB remembers with the first one, so that the next run from
+    /// there on takes one look. That is as good as remembering each page: it ends with the same flush.
+    #[inline]
+    fn continued(
+        &mut self,
+        gpu_va: u64,
+        first: Span,
+        length: u64,
+        access: Access,
+        ahead: &mut Ahead,
+    ) -> u64 {
+        let (mut run, mut remembered) = (first.length, first.length);
+        while run < length {
+            let behind = gpu_va.wrapping_add(run);
+            let Ok(Found::Direct(next)) = self.translate(behind, access) else { break };
+            if next.place != first.place.plus(run) {
+                ahead.0 = Some((behind, next));
+                break;
+            }
+            // A window's page may be another one the next time, and a page that is only read ends what may be written.
+            let is_alike = next.cached.is_some() && (next.writable || !first.writable);
+            if remembered == run && is_alike {
+                remembered += next.length;
+            }
+            run += next.length;
+        }
+        if let Some(size) = first.cached
+            && remembered > first.length
+        {
+            let before = gpu_va % size.bytes();
+            self.tlb.extend(self.key(gpu_va, size), before + remembered - size.bytes());
+        }
+        run
     }
 
     /// Two words of one uncompressed page, for a packet that shares them with a CPU, at these offsets from the
@@ -320,7 +388,7 @@ impl<'a> Mmu<'a> {
     ) -> Result<[&'a AtomicU64; 2], Violation> {
         let fault = access.page_fault(page);
         let place = match self.translate(page, access)? {
-            Found::Direct(place) => place,
+            Found::Direct(span) => span.place,
             Found::Compressed(_) => return Err(fault),
             Found::Protected(_) => return Err(protected(page)),
         };
@@ -336,8 +404,9 @@ impl<'a> Mmu<'a> {
     pub fn load_word(&mut self, gpu_va: u64) -> Result<u64, Violation> {
         aligned(gpu_va, size_of::<u64>() as u64)?;
         match self.translate(gpu_va, Access::Read)? {
-            Found::Direct(place) => {
-                let word = self.memory.word(place).ok_or(Access::Read.page_fault(gpu_va))?;
+            Found::Direct(span) => {
+                let word = self.memory.word(span.place);
+                let word = word.ok_or(Access::Read.page_fault(gpu_va))?;
                 Ok(publication::read(word))
             }
             Found::Compressed(_) => {
@@ -356,14 +425,14 @@ impl<'a> Mmu<'a> {
     #[inline]
     pub fn store_word(&mut self, gpu_va: u64, value: u64) -> Result<(), Violation> {
         aligned(gpu_va, size_of::<u64>() as u64)?;
-        match self.translate(gpu_va, Access::Write)? {
-            Found::Direct(place) | Found::Protected(place) => {
-                let word = self.memory.word(place).ok_or(Access::Write.page_fault(gpu_va))?;
-                publication::publish(word, value);
-                Ok(())
-            }
-            Found::Compressed(_) => self.write(gpu_va, &value.to_le_bytes()),
-        }
+        let place = match self.translate(gpu_va, Access::Write)? {
+            Found::Direct(span) => span.place,
+            Found::Protected(place) => place,
+            Found::Compressed(_) => return self.write(gpu_va, &value.to_le_bytes()),
+        };
+        let word = self.memory.word(place).ok_or(Access::Write.page_fault(gpu_va))?;
+        publication::publish(word, value);
+        Ok(())
     }
 
     /// Reads a range.
@@ -391,10 +460,10 @@ impl<'a> Mmu<'a> {
     /// A page fault.
     #[inline]
     pub fn read_in_page(&mut self, gpu_va: u64, bytes: &mut [u8]) -> Result<(), Violation> {
-        let Found::Direct(place) = self.translate(gpu_va, Access::Read)? else {
+        let Found::Direct(span) = self.translate(gpu_va, Access::Read)? else {
             return self.read(gpu_va, bytes);
         };
-        let slice = self.memory.slice(place, bytes.len());
+        let slice = self.memory.slice(span.place, bytes.len());
         slice.ok_or(Access::Read.page_fault(gpu_va))?.copy_to(bytes);
         Ok(())
     }
@@ -492,13 +561,13 @@ impl<'a> Mmu<'a> {
         access: Access,
     ) -> Result<(Place, usize), Violation> {
         let offset = gpu_va % PAGE_SIZE;
-        match self.translate(gpu_va, access)? {
-            Found::Direct(place) | Found::Compressed(place) => {
-                Ok((place.minus(offset), offset as usize))
-            }
+        let place = match self.translate(gpu_va, access)? {
+            Found::Direct(span) => span.place,
+            Found::Compressed(place) => place,
             // Never compressed, and paging does not see it as protected.
-            Found::Protected(_) => Err(protected(gpu_va)),
-        }
+            Found::Protected(_) => return Err(protected(gpu_va)),
+        };
+        Ok((place.minus(offset), offset as usize))
     }
 
     /// Decompresses the page that contains an address.

@@ -5,6 +5,7 @@
 pub mod address_map;
 pub mod bar;
 pub mod compression;
+pub mod copy;
 pub mod cross_memory;
 pub mod host_memory;
 pub mod mmu;

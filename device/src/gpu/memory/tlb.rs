@@ -3,6 +3,7 @@
 //! The translations that an engine caches.
 
 use super::address_map::Place;
+use super::prefetch::prefetch_line;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::AddressSpaceId;
 
@@ -45,11 +46,25 @@ impl Key {
     }
 }
 
+/// A cached page, and what is known of the pages behind it.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub struct Entry {
     key: Key,
-    place: Place,
-    writable: bool,
+    /// The page's place.
+    pub place: Place,
+    /// Whether packets may write the page.
+    pub writable: bool,
+    /// The number of bytes behind the page that continue it: at their addresses the table had pages since the same
+    /// flush, at the places behind this one, and writable if this one is.
+    following: u32,
+}
+
+impl Entry {
+    /// The number of bytes from the page's beginning on that are contiguous.
+    #[inline]
+    pub fn length(&self, size: PageSize) -> u64 {
+        size.bytes() + u64::from(self.following)
+    }
 }
 
 /// A table of translations. It holds only valid pages, so mapping a page takes effect at once. Unmapping takes
@@ -68,11 +83,28 @@ impl Tlb {
         Self { sets: vec![[None; WAYS]; SETS].into_boxed_slice(), epoch: 1 }
     }
 
-    /// The place of a page and whether it may be written, if the table has it.
+    /// The entry of a page, if the table has it.
     #[inline]
-    pub fn lookup(&self, key: Key) -> Option<(Place, bool)> {
-        let entry = self.sets[key.set()].iter().flatten().find(|entry| entry.key == key)?;
-        Some((entry.place, entry.writable))
+    pub fn lookup(&self, key: Key) -> Option<&Entry> {
+        self.sets[key.set()].iter().flatten().find(|entry| entry.key == key)
+    }
+
+    /// Prefetches where the table has a page, if it has it. Nothing waits for that.
+    #[inline]
+    pub fn prefetch(&self, key: Key) {
+        for entry in &self.sets[key.set()] {
+            prefetch_line(std::ptr::from_ref(entry).cast());
+        }
+    }
+
+    /// Notes how many bytes continue a page, as `Entry` says, if the table has the page. What the table forgets of them
+    /// later makes no difference: until the next flush they may be used as they were.
+    pub fn extend(&mut self, key: Key, following: u64) {
+        let entry = self.sets[key.set()].iter_mut().flatten().find(|entry| entry.key == key);
+        if let Some(entry) = entry {
+            // Fewer are as true as all.
+            entry.following = u32::try_from(following).unwrap_or(0).max(entry.following);
+        }
     }
 
     /// Caches a page. It replaces its own earlier entry, or else the oldest entry of its set.
@@ -81,7 +113,7 @@ impl Tlb {
         let same = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.key == key);
         let replaced = set.iter().position(same).unwrap_or(WAYS - 1);
         set[..=replaced].rotate_right(1);
-        set[0] = Some(Entry { key, place, writable });
+        set[0] = Some(Entry { key, place, writable, following: 0 });
     }
 
     /// Empties the table.
@@ -109,6 +141,10 @@ mod tests {
         Key::new(AddressSpaceId(1), 1, page * PAGE_SIZE, PageSize::Small)
     }
 
+    fn found(tlb: &Tlb, key: Key) -> Option<(Place, bool)> {
+        tlb.lookup(key).map(|entry| (entry.place, entry.writable))
+    }
+
     #[test]
     fn as_many_pages_as_a_set_has_entries_never_evict_each_other() {
         let mut tlb = Tlb::new();
@@ -119,11 +155,32 @@ mod tests {
                 tlb.insert(key(*page), Place::default().plus(round), true);
             }
             for page in &pages[..WAYS] {
-                assert_eq!(tlb.lookup(key(*page)), Some((Place::default().plus(round), true)));
+                assert_eq!(found(&tlb, key(*page)), Some((Place::default().plus(round), true)));
             }
         }
         tlb.insert(key(pages[WAYS]), Place::default(), false);
-        assert_eq!(tlb.lookup(key(pages[0])), None);
+        assert_eq!(found(&tlb, key(pages[0])), None);
+    }
+
+    #[test]
+    fn what_continues_a_page_is_forgotten_with_the_page() {
+        let mut tlb = Tlb::new();
+        let length = |tlb: &Tlb| tlb.lookup(key(7)).map(|entry| entry.length(PageSize::Small));
+        tlb.extend(key(7), PAGE_SIZE);
+        assert_eq!(length(&tlb), None);
+        tlb.insert(key(7), Place::default(), false);
+        assert_eq!(length(&tlb), Some(PAGE_SIZE));
+        tlb.extend(key(7), 3 * PAGE_SIZE);
+        tlb.extend(key(7), PAGE_SIZE);
+        tlb.extend(key(7), u64::MAX);
+        assert_eq!(length(&tlb), Some(4 * PAGE_SIZE));
+        // Cached anew, since it may be written now.
+        tlb.insert(key(7), Place::default(), true);
+        assert_eq!(length(&tlb), Some(PAGE_SIZE));
+        tlb.extend(key(7), PAGE_SIZE);
+        tlb.flush();
+        tlb.insert(key(7), Place::default(), true);
+        assert_eq!(length(&tlb), Some(PAGE_SIZE));
     }
 
     proptest! {
@@ -139,11 +196,11 @@ mod tests {
                 let place = Place::default().plus(number);
                 tlb.insert(key, place, writable);
                 model.insert(key, (place, writable));
-                prop_assert_eq!(tlb.lookup(key), Some((place, writable)));
+                prop_assert_eq!(found(&tlb, key), Some((place, writable)));
             }
             let mut known = model.iter();
             let are_right = known.all(|(key, expected)| {
-                tlb.lookup(*key).is_none_or(|found| found == *expected)
+                found(&tlb, *key).is_none_or(|found| found == *expected)
             });
             prop_assert!(are_right);
             tlb.flush();

@@ -53,14 +53,14 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 52] = {
+pub const HEADLINES: [Headline; 56] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
         headline("doorbell_rtt_over_kernel_mode_path", AtMost(0.02), RoundTrip),
-        headline("doorbell_rtt_over_cacheline_rtt", AtMost(1.25), RoundTrip),
+        headline("doorbell_rtt_over_cacheline_rtt", AtMost(1.05), RoundTrip),
         headline("doorbell_rtt_over_minimal_path", AtMost(1.15), RoundTrip),
-        headline("doorbell_rtt_over_io_uring_sqpoll_nop", AtMost(0.3), RoundTrip),
+        headline("doorbell_rtt_over_io_uring_sqpoll_nop", AtMost(0.6), RoundTrip),
         headline("submissions_per_cacheline_rtt", AtLeast(4.0), Batch),
         headline("ring_once_over_ring_each_depth_64", AtLeast(1.5), Batch),
         headline("throughput_over_minimal_path", AtLeast(0.5), Batch),
@@ -78,6 +78,9 @@ pub const HEADLINES: [Headline; 52] = {
         headline("one_processor_rtt_over_kernel_mode_path", AtMost(0.5), OneProcessor),
         headline("copy_bandwidth_over_memcpy", AtLeast(0.9), Copy),
         headline("copy_local_scattered_bandwidth_over_memcpy_scattered", AtLeast(0.95), Copy),
+        headline("copy_system_scattered_bandwidth_over_memcpy_scattered", AtLeast(0.95), Copy),
+        headline("copy_64_mib_bandwidth_over_memcpy", AtLeast(0.95), Copy),
+        headline("copy_64_b_over_null_submission", AtMost(1.2), Copy),
         headline("stream_over_guest_verification", AtLeast(0.9), Suite::Stream),
         headline("kernel_dispatch_over_native", AtMost(1.25), Suite::Kernel),
         headline("dispatch_of_several_groups_over_native", AtMost(1.1), Suite::Kernel),
@@ -85,6 +88,7 @@ pub const HEADLINES: [Headline; 52] = {
         headline("kernel_bandwidth_over_native", AtLeast(0.97), Suite::Kernel),
         headline("kernel_bandwidth_untouched_over_native", AtLeast(0.9), Suite::Kernel),
         headline("kernel_shares_off_weights_fraction", AtMost(0.05), Suite::Kernel),
+        headline("video_decode_over_dav1d", AtLeast(0.7), Suite::Video),
         headline("doorbell_rtt_1024_idle_over_1", AtMost(1.2), Suite::Doorbells),
         headline("lost_submissions_10000_queues", AtMost(0.0), Suite::Queues),
         headline("idle_daemon_cpu_fraction", AtMost(0.001), Suite::Idle),

@@ -93,7 +93,7 @@ pub fn run(
             match suite {
                 Suite::RoundTrip => round_trip::run(&adapter, samples, measured)?,
                 Suite::Batch => batch::run(&adapter, samples, measured)?,
-                Suite::Copy => copy::run(&adapter, measured)?,
+                Suite::Copy => copy::run(&adapter, samples, measured)?,
                 Suite::Stream => stream::run(&adapter, measured)?,
                 Suite::Fence => fence::run(&adapter, measured)?,
                 Suite::Wake => wake::run(&adapter, options.daemon, measured)?,
@@ -107,7 +107,11 @@ pub fn run(
                 Suite::OneProcessor if options.places_daemon => {
                     one_processor::run(&adapter, samples, measured)?;
                 }
-                Suite::OneProcessor | Suite::Idle | Suite::Oversubscription | Suite::Hostile => {
+                Suite::OneProcessor
+                | Suite::Idle
+                | Suite::Video
+                | Suite::Oversubscription
+                | Suite::Hostile => {
                     bail!("the host measures this suite: run bellhop bench without a socket")
                 }
             }

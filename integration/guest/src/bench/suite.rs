@@ -32,6 +32,8 @@ pub enum Suite {
     Display,
     /// The processor time of a daemon that has guests and no work; only from the host
     Idle,
+    /// AV1 decoded beside dav1d, and encoded; only from the host
+    Video,
     /// One engine, shared by more and more guests; only from the host
     Oversubscription,
     /// A guest beside a hostile guest, a hostile front end, and workers that were taken over; only from the host

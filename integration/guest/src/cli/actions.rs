@@ -34,10 +34,11 @@ pub(super) fn work_on(
     work: &Work,
 ) -> anyhow::Result<Ending> {
     match work {
-        Work::Probe(ProbeArguments { json, kernels, cgroups }) => {
+        Work::Probe(ProbeArguments { json, kernels, cgroups, codecs }) => {
             let mut description = probe::probe(guest, placement)?;
             description.kernels.clone_from(kernels);
             description.cgroups.clone_from(cgroups);
+            description.codecs.clone_from(codecs);
             if *json {
                 put_line(serde_json::to_string(&description)?)?
             } else {

@@ -28,6 +28,9 @@ pub struct ProbeArguments {
     /// Which cgroups the host has for workers, for the JSON object
     #[arg(long, hide = true, value_name = "JSON", requires = "json", value_parser = json_value)]
     pub(super) cgroups: Option<serde_json::Value>,
+    /// How the host decodes and encodes video, for the JSON object
+    #[arg(long, hide = true, value_name = "JSON", requires = "json", value_parser = json_value)]
+    pub(super) codecs: Option<serde_json::Value>,
 }
 
 /// What `bench` measures.
@@ -227,7 +230,8 @@ impl ProbeArguments {
     pub fn to_command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["probe".into()];
         line.extend(self.json.then(|| "--json".into()));
-        for (option, told) in [("--kernels", &self.kernels), ("--cgroups", &self.cgroups)] {
+        let told = [&self.kernels, &self.cgroups, &self.codecs];
+        for (option, told) in ["--kernels", "--cgroups", "--codecs"].into_iter().zip(told) {
             if let Some(told) = told {
                 line.extend([option.into(), told.to_string().into()]);
             }
@@ -241,10 +245,16 @@ impl ProbeArguments {
         self.json
     }
 
-    /// These arguments, with what the host has to run kernels with, and to bound their workers.
+    /// These arguments, with what the host has to run kernels with, to bound their workers, and for video.
     #[must_use]
-    pub fn beside(&self, kernels: serde_json::Value, cgroups: serde_json::Value) -> Self {
-        Self { kernels: Some(kernels), cgroups: Some(cgroups), ..self.clone() }
+    pub fn beside(
+        &self,
+        kernels: serde_json::Value,
+        cgroups: serde_json::Value,
+        codecs: serde_json::Value,
+    ) -> Self {
+        let [kernels, cgroups, codecs] = [kernels, cgroups, codecs].map(Some);
+        Self { kernels, cgroups, codecs, ..self.clone() }
     }
 }
 

@@ -231,11 +231,13 @@ mod tests {
         };
         let kernels = serde_json::json!({ "device": "a device" });
         let cgroups = serde_json::json!({ "controllers": ["memory"] });
-        let probe = ProbeArguments { json: true, kernels: None, cgroups: None };
-        let probe = probe.beside(kernels.clone(), cgroups.clone());
+        let probe = ProbeArguments { json: true, kernels: None, cgroups: None, codecs: None };
+        let codecs = serde_json::json!({ "assembly": true });
+        let probe = probe.beside(kernels.clone(), cgroups.clone(), codecs.clone());
         let Work::Probe(back) = parse(probe.to_command_line()) else { panic!("another command") };
         assert!(back.is_json());
-        assert_eq!((back.kernels, back.cgroups), (Some(kernels), Some(cgroups)));
+        let expected = [kernels, cgroups, codecs].map(Some);
+        assert_eq!([back.kernels, back.cgroups, back.codecs], expected);
         let Work::Run(back) = parse(run.to_command_line()) else { panic!("another command") };
         assert_eq!(format!("{run:?}"), format!("{back:?}"));
         let bench = BenchArguments {

@@ -45,6 +45,12 @@ impl Report {
         Self { job, size, bit_depth, frames: Vec::new(), corrupt: 0, is_cut_off: false }
     }
 
+    /// Nanoseconds from the doorbell to the fence, of each picture.
+    #[must_use]
+    pub fn nanoseconds_of_each(&self) -> Vec<u64> {
+        self.frames.iter().map(|frame| frame.nanoseconds).collect()
+    }
+
     /// Whether every unit was whole and valid.
     #[must_use]
     pub fn is_whole(&self) -> bool {

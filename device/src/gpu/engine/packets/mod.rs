@@ -99,7 +99,9 @@ pub fn execute(
         Packet::WriteData(packet, data) => transfer::write_data(context, packet, data)?,
         Packet::Timestamp(packet) => transfer::timestamp(context, packet)?,
         Packet::Fill(packet) => left.operation = Some(Operation::Fill(Filling::new(packet)?)),
-        Packet::Copy(packet) => left.operation = Some(Operation::Copy(Copying::new(packet)?)),
+        Packet::Copy(packet) => {
+            left.operation = transfer::copy_bytes(context, packet)?.map(Operation::Copy);
+        }
         Packet::Compare(packet) => {
             left.operation = Some(Operation::Compare(Comparison::new(packet)?));
         }

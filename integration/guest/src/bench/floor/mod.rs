@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The least that a submission can cost: cache lines that move between two processes.
+//! The least that a submission can cost: cache lines that move between two processes; and the least that a copy can.
 
+pub(super) mod copies;
 mod minimal_path;
 mod shape;
 

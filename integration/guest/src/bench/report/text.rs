@@ -62,7 +62,7 @@ impl Report {
     fn shapes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, shapes)) in self.shapes.iter().enumerate() {
             if index == 0 {
-                writeln!(f, "\nfastest shapes of the minimal path")?;
+                writeln!(f, "\nfastest shapes of the floors")?;
             }
             let of = format!("of {}", shapes.medians.len());
             let text = format!("{}: {} ({of})", label(name), shapes.best);
