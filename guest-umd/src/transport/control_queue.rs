@@ -3,7 +3,9 @@
 //! The control queue: requests of several threads, in flight concurrently.
 //!
 //! One of the threads that wait for replies, the leader, blocks until the device notifies it, and distributes the
-//! replies. When the leader has its own reply, another thread takes over.
+//! replies. When the leader has its own reply, another thread takes over. A reply wakes the thread that it is for, a
+//! slot that becomes free wakes one of those that wait for one, and a leader that ends wakes the next: so a request
+//! wakes as many threads among a thousand that wait as it does alone.
 
 use super::event_queue::{EventQueue, LOOK};
 use super::virtqueue::{DESCRIPTOR_NEXT, DESCRIPTOR_WRITE, Descriptor, QueueAddresses, Virtqueue};
@@ -33,7 +35,34 @@ pub struct ControlQueue<N> {
     /// device.
     events: Option<Arc<EventQueue<N>>>,
     state: Mutex<State>,
-    changed: Condvar,
+    conditions: Conditions,
+}
+
+/// What threads wait for that do not wait for the device, all under the state's lock. Whoever changes the state so that
+/// a thread can go on notifies its condition before it gives the lock back, and a thread looks at the state again when it
+/// wakes.
+#[derive(Default)]
+struct Conditions {
+    /// A slot is free.
+    free: Condvar,
+    /// A slot's request has its reply, or its thread is to lead. One thread at most waits for each.
+    slots: [Condvar; SLOTS as usize],
+    raw: Condvar,
+}
+
+impl Conditions {
+    fn of(&self, index: SlotIndex) -> &Condvar {
+        match index {
+            SlotIndex::Request(index) => &self.slots[usize::from(index % SLOTS)],
+            SlotIndex::Raw => &self.raw,
+        }
+    }
+
+    /// The queue ends or begins anew: this concerns every thread.
+    fn notify_all(&self) {
+        self.free.notify_all();
+        self.slots.iter().chain([&self.raw]).for_each(Condvar::notify_all);
+    }
 }
 
 /// A slot's memory.
@@ -108,8 +137,15 @@ impl State {
         (0..SLOTS).find(|slot| self.slots[usize::from(*slot)] == Slot::Free)
     }
 
-    /// Takes all chains that the device has returned.
-    fn collect(&mut self) -> Result<(), TransportError> {
+    /// A request whose thread waits for its reply.
+    fn waiting(&self) -> Option<SlotIndex> {
+        let index = (0..SLOTS).find(|slot| self.slots[usize::from(*slot)] == Slot::Offered);
+        let raw = (self.raw == Slot::Offered).then_some(SlotIndex::Raw);
+        index.map(SlotIndex::Request).or(raw)
+    }
+
+    /// Takes all chains that the device has returned, and wakes who waits for them.
+    fn collect(&mut self, conditions: &Conditions) -> Result<(), TransportError> {
         while let Some(used) = self.queue.take_used()? {
             let index = match used.head {
                 RAW_INDEX => SlotIndex::Raw,
@@ -120,10 +156,13 @@ impl State {
                 }
             };
             let slot = self.slot(index);
-            *slot = match *slot {
-                Slot::Posted => Slot::Free,
-                _ => Slot::Done(used.written),
-            };
+            if *slot == Slot::Posted {
+                *slot = Slot::Free;
+                conditions.free.notify_one();
+            } else {
+                *slot = Slot::Done(used.written);
+                conditions.of(index).notify_one();
+            }
         }
         Ok(())
     }
@@ -147,8 +186,8 @@ impl<N: Notifications> ControlQueue<N> {
         let buffers = (0..SLOTS).map(buffers).collect::<Result<_, TransportError>>()?;
         let slots = [Slot::Free; SLOTS as usize];
         let state = State { queue, slots, raw: Slot::Free, has_leader: false, end: None };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
-        Ok(Self { notifications, buffers, events: None, state, changed })
+        let (state, conditions) = (Mutex::new(state), Conditions::default());
+        Ok(Self { notifications, buffers, events: None, state, conditions })
     }
 
     /// Makes waits end if the event queue announces a replacement device.
@@ -203,8 +242,8 @@ impl<N: Notifications> ControlQueue<N> {
             };
         }
         state.end = end;
-        self.changed.notify_all();
-        // The leader waits for the device, not for `changed`.
+        self.conditions.notify_all();
+        // The leader waits for the device, not for a condition.
         self.notifications.wake()?;
         Ok(state)
     }
@@ -230,7 +269,8 @@ impl<N: Notifications> ControlQueue<N> {
             match state.free_slot() {
                 Some(slot) => break slot,
                 None => {
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    let free = &self.conditions.free;
+                    state = free.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         };
@@ -257,11 +297,8 @@ impl<N: Notifications> ControlQueue<N> {
             |state: &State| state.slots.iter().filter(|slot| **slot == Slot::Posted).count();
         if posted(&state) == POSTED {
             // There may be no other thread to take their replies.
-            let collected = state.collect();
-            self.changed.notify_all();
-            if let Err(error) = collected {
-                state.end = Some(End::of(&error));
-                return Err(error);
+            if let Err(error) = state.collect(&self.conditions) {
+                return Err(self.end(&mut state, error));
             }
         }
         let may_post = posted(&state) < POSTED && request.len() <= REQUEST;
@@ -325,9 +362,22 @@ impl<N: Notifications> ControlQueue<N> {
         Ok(written)
     }
 
+    /// Gives a slot back. Its thread may have been the leader, or woken to lead: if nobody leads, another is woken.
     fn release(&self, mut state: MutexGuard<'_, State>, index: SlotIndex) {
         *state.slot(index) = Slot::Free;
-        self.changed.notify_all();
+        self.conditions.free.notify_one();
+        if !state.has_leader
+            && let Some(next) = state.waiting()
+        {
+            self.conditions.of(next).notify_one();
+        }
+    }
+
+    /// The queue is unusable because of this.
+    fn end(&self, state: &mut State, error: TransportError) -> TransportError {
+        state.end = Some(End::of(&error));
+        self.conditions.notify_all();
+        error
     }
 
     /// Offers a chain and waits until it returns.
@@ -338,9 +388,12 @@ impl<N: Notifications> ControlQueue<N> {
         head: u16,
     ) -> Result<(MutexGuard<'a, State>, u32), TransportError> {
         *state.slot(index) = Slot::Offered;
-        let notify = state.queue.offer(head)?;
-        if notify {
-            self.notifications.kick()?;
+        let offered = state.queue.offer(head);
+        let kick = |notify| if notify { self.notifications.kick() } else { Ok(()) };
+        if let Err(error) = offered.and_then(kick) {
+            // The device may have it, and no thread waits for the reply.
+            *state.slot(index) = Slot::Posted;
+            return Err(error);
         }
         loop {
             let end = state.end;
@@ -357,7 +410,8 @@ impl<N: Notifications> ControlQueue<N> {
                 (Slot::Free | Slot::Offered | Slot::Posted, None) => {}
             }
             if state.has_leader {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                let own = self.conditions.of(index);
+                state = own.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             state.has_leader = true;
@@ -365,9 +419,8 @@ impl<N: Notifications> ControlQueue<N> {
             let waited = self.wait();
             state = self.lock();
             state.has_leader = false;
-            self.changed.notify_all();
-            if let Err(error) = waited.and_then(|()| state.collect()) {
-                state.end = Some(End::of(&error));
+            if let Err(error) = waited.and_then(|()| state.collect(&self.conditions)) {
+                let error = self.end(&mut state, error);
                 self.release(state, index);
                 return Err(error);
             }
@@ -412,6 +465,8 @@ mod tests {
         answered: AtomicU16,
         kicks: Mutex<Vec<u16>>,
         is_wrong: bool,
+        /// Most requests that it answers before it notifies.
+        at_once: u16,
     }
 
     impl Device {
@@ -426,8 +481,10 @@ mod tests {
 
         fn answer(&self, used: usize) {
             let bytes = self.memory.bytes().unwrap();
-            let offered = self.offered();
-            while self.answered.load(Ordering::Relaxed) != offered {
+            let answered = self.answered.load(Ordering::Relaxed);
+            let left = self.offered().wrapping_sub(answered).min(self.at_once);
+            let end = answered.wrapping_add(left);
+            while self.answered.load(Ordering::Relaxed) != end {
                 let answered = self.answered.fetch_add(1, Ordering::Relaxed);
                 let place = usize::from(answered % QUEUE_SIZE);
                 let head = self.word(usize::from(QUEUE_SIZE) * 16 + 4 + 2 * place);
@@ -435,7 +492,7 @@ mod tests {
                 let length: u8 = bytes.read_obj((request - BASE) as usize).unwrap();
                 let head = if self.is_wrong { u32::MAX } else { head.into() };
                 bytes.write_obj([head, length.into()], used + 4 + 8 * place).unwrap();
-                bytes.store(answered + 1, used + 2, Ordering::Release).unwrap();
+                bytes.store(answered.wrapping_add(1), used + 2, Ordering::Release).unwrap();
             }
         }
     }
@@ -462,6 +519,10 @@ mod tests {
     }
 
     fn queue(is_wrong: bool) -> (Arc<Device>, ControlQueue<Bell>) {
+        queue_of(is_wrong, u16::MAX)
+    }
+
+    fn queue_of(is_wrong: bool, at_once: u16) -> (Arc<Device>, ControlQueue<Bell>) {
         let memory = memory(BASE, 4 << 20);
         let taken = AtomicUsize::new(0);
         let give_out = |length: usize| {
@@ -470,7 +531,8 @@ mod tests {
         };
         let used = Virtqueue::new(memory.clone(), QUEUE_SIZE).unwrap().addresses().used - BASE;
         let (answered, kicks) = (AtomicU16::new(0), Mutex::new(Vec::new()));
-        let device = Arc::new(Device { memory: memory.clone(), answered, kicks, is_wrong });
+        let device =
+            Arc::new(Device { memory: memory.clone(), answered, kicks, is_wrong, at_once });
         let bell = Bell { device: Arc::clone(&device), used: used as usize };
         (device, ControlQueue::new(give_out, bell).unwrap())
     }
@@ -499,6 +561,48 @@ mod tests {
             assert_eq!(queue.request(&[5], &mut reply).unwrap(), 5);
             assert_eq!(device.answered.load(Ordering::Relaxed), device.offered(), "{round}");
         }
+    }
+
+    #[test]
+    fn more_threads_than_slots_each_get_their_own_replies_however_leaders_change() {
+        let (device, queue) = queue_of(false, 1);
+        let rounds = 200;
+        let threads = 2 * SLOTS as u8 + 1;
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let queue = &queue;
+                scope.spawn(move || {
+                    let length = 8 + thread;
+                    for round in 0..rounds {
+                        let mut reply = [0; 64];
+                        let written = queue.request(&[length], &mut reply).unwrap();
+                        assert_eq!(written, usize::from(length));
+                        // Posted ones take slots, whose replies whoever leads takes.
+                        if thread == 0 && round % 8 == 0 {
+                            queue.post(&[0]).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let posted = u16::from(threads) * rounds..=u16::from(threads) * (rounds + 1);
+        assert!(posted.contains(&device.offered()), "{}", device.offered());
+    }
+
+    #[test]
+    fn the_end_of_a_queue_ends_the_wait_of_every_thread() {
+        let (_, queue) = queue_of(false, 0);
+        std::thread::scope(|scope| {
+            let request = || queue.request(&[1], &mut [0; 8]).unwrap_err();
+            let threads: Vec<_> = (0..3 * SLOTS).map(|_| scope.spawn(request)).collect();
+            while queue.lock().free_slot().is_some() {
+                std::thread::yield_now();
+            }
+            queue.close().unwrap();
+            for thread in threads {
+                assert!(matches!(thread.join().unwrap(), TransportError::Disconnected(_)));
+            }
+        });
     }
 
     #[test]

@@ -52,6 +52,16 @@ pub(crate) fn times() -> anyhow::Result<Histogram<u64>> {
 }
 
 impl Latency {
+    /// Percentiles of these nanoseconds.
+    ///
+    /// # Errors
+    /// None that these times cause.
+    pub fn of_all(nanoseconds: impl IntoIterator<Item = u64>) -> anyhow::Result<Self> {
+        let mut all = times()?;
+        nanoseconds.into_iter().for_each(|time| all.saturating_record(time));
+        Ok(Self::of(&all))
+    }
+
     /// Percentiles of recorded nanoseconds.
     pub(crate) fn of(times: &Histogram<u64>) -> Self {
         Self {
@@ -74,10 +84,10 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// Times `count` calls after a warm-up.
-pub(crate) fn time<E>(
-    count: u64,
-    mut call: impl FnMut() -> Result<(), E>,
-) -> anyhow::Result<Latency>
+///
+/// # Errors
+/// The first that a call has.
+pub fn time<E>(count: u64, mut call: impl FnMut() -> Result<(), E>) -> anyhow::Result<Latency>
 where
     anyhow::Error: From<E>,
 {
@@ -88,10 +98,10 @@ where
 }
 
 /// Times `count` calls without a warm-up.
-pub(crate) fn time_all<E>(
-    count: u64,
-    mut call: impl FnMut() -> Result<(), E>,
-) -> anyhow::Result<Latency>
+///
+/// # Errors
+/// The first that a call has.
+pub fn time_all<E>(count: u64, mut call: impl FnMut() -> Result<(), E>) -> anyhow::Result<Latency>
 where
     anyhow::Error: From<E>,
 {

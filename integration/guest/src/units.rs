@@ -45,6 +45,12 @@ pub fn byte_rate(per_second: f64) -> String {
     scaled(per_second, 1e3, &["B/s", "kB/s", "MB/s", "GB/s"])
 }
 
+/// Bytes in powers of ten, with three digits.
+#[must_use]
+pub fn amount(bytes: f64) -> String {
+    scaled(bytes, 1e3, &["B", "kB", "MB", "GB"])
+}
+
 /// Bytes in the largest unit of which there is at least one.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
@@ -99,5 +105,6 @@ mod tests {
         assert_eq!(times, ["0 ns", "310 ns", "1.00 us", "1.19 us", "90.1 us", "2.50 ms", "60.0 s"]);
         assert_eq!([0.0, 6.613e6, 950.0].map(rate), ["0 /s", "6.61 M/s", "950 /s"]);
         assert_eq!([4.4123e10, 512.0].map(byte_rate), ["44.1 GB/s", "512 B/s"]);
+        assert_eq!([1.5e6, 512.0].map(amount), ["1.50 MB", "512 B"]);
     }
 }

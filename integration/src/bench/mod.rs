@@ -8,6 +8,7 @@ mod hostile;
 mod idle;
 mod kernel;
 mod oversubscription;
+mod scale;
 mod setting;
 mod video;
 mod viewer;
@@ -82,6 +83,8 @@ impl Workers {
 /// The suites to measure on one daemon.
 struct Stage {
     suites: &'static [Suite],
+    /// What this stage measures of a suite whose stages have different configurations.
+    part: Option<&'static str>,
     /// The daemon's configuration, TOML.
     config: &'static str,
     guests: usize,
@@ -93,6 +96,7 @@ struct Stage {
 /// One guest measures, and the daemon has a processor of its own.
 const ONE_GUEST: Stage = Stage {
     suites: &[],
+    part: None,
     config: "",
     guests: 1,
     processors: Processors::Apart,
@@ -109,7 +113,16 @@ const fn hostile(
     Stage { suites: &[Suite::Hostile], config, guests, measure, workers, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 14] = [
+/// A part of what many cost.
+const fn scale(
+    part: &'static str,
+    config: &'static str,
+    measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
+) -> Stage {
+    Stage { suites: &[Suite::Scale], part: Some(part), config, measure, ..ONE_GUEST }
+}
+
+const STAGES: [Stage; 19] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -163,6 +176,17 @@ const STAGES: [Stage; 14] = [
     hostile(hostile::run, Workers::OwnVulkan),
     hostile(hostile::beside_workers, Workers::Hostile),
     hostile(hostile::beside_confined_workers, Workers::HostileAndConfined),
+    Stage {
+        guests: scale::guests::MOST,
+        ..scale("guests", scale::guests::CONFIG, scale::guests::run)
+    },
+    scale("queues", scale::queues::CONFIG, scale::queues::run),
+    scale("doorbells", scale::doorbells::CONFIG, scale::doorbells::run),
+    scale("requests", "", scale::requests::run),
+    Stage {
+        processors: Processors::All,
+        ..scale("workers", scale::workers::CONFIG, scale::workers::run)
+    },
 ];
 
 impl Stage {
@@ -216,10 +240,15 @@ pub fn run(
                 continue;
             }
             let names: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
-            output::note(format_args!("measuring {}", names.join(", ")));
-            // A suite may have several stages, with one configuration.
-            all_suites.extend(names.into_iter().filter(|name| !daemon.contains_key(name)));
-            daemon.extend(suites.iter().map(|suite| (suite.name(), stage.config.to_owned())));
+            let part = stage.part.map_or_else(String::new, |part| format!(" {part}"));
+            output::note(format_args!("measuring {}{part}", names.join(", ")));
+            // The stages of a suite have one configuration, unless each has a part.
+            daemon.extend(
+                names.iter().map(|name| (format!("{name}{part}"), stage.config.to_owned())),
+            );
+            let is_new = |name: &String| !all_suites.contains(name);
+            let names: Vec<_> = names.into_iter().filter(is_new).collect();
+            all_suites.extend(names);
             let worker = stage.workers.words(worker)?;
             tokio::select! {
                 done = run_stage(stage, suites, arguments, place, &worker, measured) => measured = done?,

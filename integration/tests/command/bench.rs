@@ -129,6 +129,42 @@ fn files_are_written_beside_what_is_printed_and_again_from_a_report() {
 }
 
 #[test]
+fn what_many_cost_is_measured_and_told_with_its_growth() {
+    let measured = Measured::new(&["scale", "--most", "2", "--svg", "a.svg"]);
+    let report = &measured.report;
+    let tables = report["scale"].as_array().unwrap();
+    let costs = |subject: &str| {
+        let table = tables.iter().find(|table| table["subject"] == subject).unwrap();
+        assert_eq!(table["counts"], serde_json::json!([1, 2]), "{subject}");
+        for cost in table["costs"].as_array().unwrap() {
+            assert!(cost["verdict"].is_string(), "{cost}");
+            // The first doorbell is there before any is measured; memory is counted in pages.
+            let last = &cost["values"][1];
+            assert!(
+                last.as_f64().is_some_and(|value| value > 0.0) || cost["name"] == "memory_bytes"
+            );
+        }
+        table["costs"].as_array().unwrap().len()
+    };
+    let expected = [("guests", 7), ("queues", 7), ("doorbells", 7), ("requests", 3)];
+    assert_eq!(expected.map(|(subject, _)| (subject, costs(subject))), expected);
+    let figure = |name: &str| report["figures"][name].as_f64();
+    assert!(figure("scale_guests_exponent_of_attach_ns").is_some());
+    assert!(figure("scale_costs_above_their_work").is_some());
+    // Where there is no Vulkan, the reason is told.
+    let workers = tables.iter().any(|table| table["subject"] == "workers");
+    assert!(workers || report["absent"]["scale_workers"].is_string(), "{report}");
+    assert_eq!(report["configuration"]["suites"], serde_json::json!(["scale"]));
+    assert!(fs::read_to_string(measured.path("a.svg")).unwrap().contains("Costs of guests"));
+    let shown = bellhop().args(["bench", "--report"]).arg(measured.path("report.json")).output();
+    let shown = succeed(shown.unwrap());
+    assert!(shown.contains("end one, attach one") && shown.contains("growth"), "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80, "{line:?}");
+    }
+}
+
+#[test]
 fn the_help_says_what_a_comparison_exits_with() {
     let shown = succeed(bellhop().args(["bench", "--help"]).output().unwrap());
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 56] = {
+pub const HEADLINES: [Headline; 57] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -117,6 +117,7 @@ pub const HEADLINES: [Headline; 56] = {
         share!("confined_spinning"),
         longest!("confined_spinning"),
         headline("neighbour_beside_workers_devices_lost", AtMost(0.0), Suite::Hostile),
+        headline("scale_costs_above_their_work", AtMost(0.0), Suite::Scale),
     ]
 };
 

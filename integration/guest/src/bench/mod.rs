@@ -13,6 +13,7 @@ mod display;
 mod doorbells;
 mod fence;
 mod floor;
+mod growth;
 pub mod headlines;
 pub mod kernel;
 mod names;
@@ -32,10 +33,11 @@ mod wake;
 pub use compare::{Change, Comparison, Origin, Row, Verdict};
 pub use delivery::{Delivery, Wanted};
 pub use display::StillScreen;
+pub use growth::{Row as Growing, Table, Verdict as GrowthVerdict};
 pub use names::Better;
 pub use report::{Configuration, Measured, Report, Shapes};
 pub use suite::Suite;
-pub use usage::Usage;
+pub use usage::{Memory, Usage};
 
 use crate::guest::Guest;
 use crate::processors;
@@ -111,7 +113,8 @@ pub fn run(
                 | Suite::Idle
                 | Suite::Video
                 | Suite::Oversubscription
-                | Suite::Hostile => {
+                | Suite::Hostile
+                | Suite::Scale => {
                     bail!("the host measures this suite: run bellhop bench without a socket")
                 }
             }

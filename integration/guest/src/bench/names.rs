@@ -3,7 +3,7 @@
 //! The properties that the name of a figure or ratio implies: its unit, its direction, and how a value is shown.
 
 use super::headlines::{Aim, HEADLINES};
-use crate::units::{byte_rate, rate, time};
+use crate::units::{amount, byte_rate, rate, time};
 
 /// Ratios without `_over_` in their names.
 const RATIOS: [&str; 3] = [
@@ -70,6 +70,9 @@ pub(super) fn better(name: &str) -> Option<Better> {
         Some(Aim::AtLeast(_)) => return Some(Better::More),
         Some(Aim::None) | None => {}
     }
+    if name.contains("exponent_of") {
+        return Some(Better::Less);
+    }
     let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
     if is(&["victimised_doorbells"]) {
         None
@@ -95,6 +98,7 @@ pub(super) fn better(name: &str) -> Option<Better> {
         "interrupts",
         "jitter",
         "missed",
+        "_bytes",
     ]) {
         Some(Better::Less)
     } else {
@@ -105,8 +109,9 @@ pub(super) fn better(name: &str) -> Option<Better> {
 /// A value with its unit, by which its name ends, and with significant digits only.
 pub(super) fn shown(name: &str, value: f64) -> String {
     match name {
-        _ if is_ratio(name) => number(value),
+        _ if is_ratio(name) || name.contains("exponent_of") => number(value),
         _ if name.contains("_ns_p") || name.ends_with("_ns") => time(value),
+        _ if name.ends_with("_bytes") => amount(value),
         _ if name.ends_with("bytes_per_second") => byte_rate(value),
         _ if name.contains("per_second") => rate(value),
         _ if is_fraction(name) => format!("{:.2} %", 100.0 * value),
@@ -146,6 +151,8 @@ mod tests {
             "lost_submissions_10000_queues",
             "engine_to_engine_rtt_over_cacheline_rtt",
             "signal_to_blocked_waiter_over_eventfd_wake",
+            "scale_queues_100_memory_bytes",
+            "scale_doorbells_exponent_of_submissions_per_second",
         ];
         for name in less {
             assert_eq!(better(name), Some(Better::Less), "{name}");

@@ -38,6 +38,10 @@ pub enum Suite {
     Oversubscription,
     /// A guest beside a hostile guest, a hostile front end, and workers that were taken over; only from the host
     Hostile,
+    /// 1 to 64 guests, to 10,000 queues, to 1,024 doorbells, to 16 workers of kernels, to 64 requests
+    /// in flight: what each costs, and the exponent of its growth. Minutes, so only if it is named;
+    /// only from the host
+    Scale,
 }
 
 impl Suite {
@@ -45,6 +49,12 @@ impl Suite {
     #[must_use]
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether it is measured if no suite is named.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        self != Self::Scale
     }
 
     /// The suites that need no particular configuration of the device and nothing of the host.

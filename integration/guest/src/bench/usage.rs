@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The processor time of a process.
+//! The processor time and the memory of a process.
 
 use anyhow::Context as _;
 use std::fs;
@@ -45,9 +45,64 @@ impl Usage {
     }
 }
 
+/// The memory of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes that are resident. Memory that several processes share counts by parts, as far as this program may know
+    /// that; otherwise whole.
+    pub bytes: u64,
+}
+
+impl Memory {
+    /// The memory of a process now.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn of(process: u32) -> anyhow::Result<Self> {
+        // Only those who may trace a process may read how it shares its memory.
+        let shared = fs::read_to_string(format!("/proc/{process}/smaps_rollup"));
+        if let Some(bytes) = shared.ok().as_deref().and_then(proportional) {
+            return Ok(Self { bytes });
+        }
+        let path = format!("/proc/{process}/status");
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let bytes = kib(&status, "VmRSS:").with_context(|| format!("{path} says no VmRSS"))?;
+        Ok(Self { bytes })
+    }
+
+    /// The bytes that came since `before`, of each of `count` pieces.
+    #[must_use]
+    pub fn since(self, before: Self, count: usize) -> f64 {
+        (self.bytes as f64 - before.bytes as f64) / count.max(1) as f64
+    }
+}
+
+fn proportional(rollup: &str) -> Option<u64> {
+    kib(rollup, "Pss:")
+}
+
+/// The bytes of a line such as `VmRSS:   123 kB`.
+fn kib(text: &str, key: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: u64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_is_written_is_a_processs_own() {
+        let before = Memory::of(std::process::id()).unwrap();
+        let bytes = std::hint::black_box(vec![1u8; 64 << 20]);
+        let grown = Memory::of(std::process::id()).unwrap().since(before, 2);
+        // Other tests of this process have memory too.
+        assert!(grown > (16 << 20) as f64, "{grown} for {} bytes", bytes.len());
+        assert!(Memory::of(u32::MAX).is_err());
+        assert_eq!(kib("Name: x\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12 << 10));
+        assert_eq!(kib("Pss: none", "Pss:"), None);
+    }
 
     #[test]
     fn a_process_that_computes_uses_its_processor() {

@@ -37,7 +37,7 @@ pub struct ProbeArguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct BenchArguments {
-    /// What to measure; by default, everything that can be measured here
+    /// What to measure; by default, everything that can be measured here but scale
     #[arg(value_enum)]
     pub(super) suites: Vec<Suite>,
     /// Submissions of each kind, in all repetitions together
@@ -46,13 +46,16 @@ pub struct BenchArguments {
     /// Repetitions of every measurement; the report has the medians and their spread
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) repetitions: u64,
+    /// Measure scale with at most this many of each
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(super) most: Option<u64>,
     /// Print figures and ratios as one JSON object
     #[arg(long)]
     pub(super) json: bool,
     /// Also write each repetition's figures and ratios to this file, as CSV
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
-    /// Also draw the latency distributions and the batch table into this file
+    /// Also draw the latency distributions, the batch table and what grows into this file
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
     /// Compare with an earlier --json; the exit status is 3 if it is a regression
@@ -65,7 +68,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) compare: Option<PathBuf>,
     /// Measure nothing, and show, write, draw or compare this earlier --json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "samples", "repetitions"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "samples", "repetitions", "most"])]
     pub(super) report: Option<PathBuf>,
 }
 
@@ -163,6 +166,9 @@ impl BenchArguments {
         line.extend(names.map(|name| name.get_name().into()));
         line.extend(["--samples".into(), self.samples.to_string().into()]);
         line.extend(["--repetitions".into(), self.repetitions.to_string().into()]);
+        if let Some(most) = self.most {
+            line.extend(["--most".into(), most.to_string().into()]);
+        }
         line.extend(self.json.then(|| "--json".into()));
         for (option, file) in
             [("--csv", &self.csv), ("--svg", &self.svg), ("--compare", &self.compare)]
@@ -198,7 +204,14 @@ impl BenchArguments {
     /// Whether a suite is to be measured.
     #[must_use]
     pub fn asks_for(&self, suite: Suite) -> bool {
-        self.suites.is_empty() || self.suites.contains(&suite)
+        let is_meant = self.suites.is_empty() && suite.is_default();
+        is_meant || self.suites.contains(&suite)
+    }
+
+    /// The greatest number of each that scale is measured with, if that is limited.
+    #[must_use]
+    pub fn most(&self) -> Option<usize> {
+        self.most.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
     }
 
     /// The forms in which to deliver the report.

@@ -244,6 +244,7 @@ mod tests {
             suites: vec![Suite::RoundTrip],
             samples: 7,
             repetitions: 3,
+            most: Some(4),
             json: true,
             csv: Some("-c.csv".into()),
             svg: Some("-s.svg".into()),

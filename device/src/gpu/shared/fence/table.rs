@@ -21,6 +21,7 @@ use bellhop_protocol::handoff::fence::{FenceCell, NOT_MONITORED, SignalRule, Sig
 use bellhop_protocol::handoff::owner::{Opening, Owner};
 use bellhop_protocol::handoff::pending::Pending;
 use bellhop_protocol::handoff::publication;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The place of a value: an offset, a multiple of 8.
@@ -149,21 +150,9 @@ impl Fence<'_> {
     }
 }
 
-/// One guest's fences.
-#[derive(Debug)]
-pub struct FenceTable {
-    /// A power of two: see [`Self::slot`].
-    slots: Box<[FenceSlot]>,
-    /// Number of usable slots.
-    count: u32,
-    memory: Region,
-    shared: Region,
-}
-
-impl FenceTable {
-    /// A table of `count` empty slots. Values are in `memory`, or in `shared`.
-    pub fn new(count: u32, memory: Region, shared: Region) -> Self {
-        let slot = |_| FenceSlot {
+impl FenceSlot {
+    fn empty() -> Self {
+        Self {
             owner: Owner::new(),
             global: AtomicU32::new(0),
             native: AtomicBool::new(true),
@@ -173,19 +162,53 @@ impl FenceTable {
             monitored: AtomicU64::new(0),
             always: AtomicU64::new(0),
             waiters: Waiters { interrupt: Pending::new(), engines: AtomicU64::new(0) },
-        };
-        let slots = (0..count.next_power_of_two()).map(slot).collect();
-        Self { slots, count, memory, shared }
+        }
+    }
+}
+
+/// Slots that are made together: as many as a process takes at once.
+const CHUNK: usize = 64;
+
+/// One guest's fences.
+#[derive(Debug)]
+pub struct FenceTable {
+    /// The slots, each made when the control plane first fills one of its chunk: a guest may have thousands, and most have
+    /// few. `OnceLock` releases its slots to the engines. A power of two: see [`Self::slot`].
+    chunks: Box<[OnceLock<Box<[FenceSlot]>>]>,
+    /// Number of usable slots.
+    count: u32,
+    memory: Region,
+    shared: Region,
+}
+
+impl FenceTable {
+    /// A table of `count` empty slots. Values are in `memory`, or in `shared`.
+    pub fn new(count: u32, memory: Region, shared: Region) -> Self {
+        let chunks = (count as usize).div_ceil(CHUNK).next_power_of_two();
+        let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
+        Self { chunks, count, memory, shared }
     }
 
-    /// A slot. The guest chooses its number. A processor that speculates past the range check reads before it knows
-    /// the result; the mask keeps that read inside the table.
+    /// A slot, if its chunk was made. The guest chooses its number. A processor that speculates past the range check
+    /// reads before it knows the result; the masks keep that read inside the table.
     #[inline]
     fn slot(&self, slot: u32) -> Option<&FenceSlot> {
+        self.chunk(slot)?.get()?.get(slot as usize % CHUNK)
+    }
+
+    /// Control plane: a slot, to fill it.
+    fn slot_to_fill(&self, slot: u32) -> Option<&FenceSlot> {
+        let make = || (0..CHUNK).map(|_| FenceSlot::empty()).collect();
+        self.chunk(slot)?.get_or_init(make).get(slot as usize % CHUNK)
+    }
+
+    /// The chunk of a slot.
+    #[inline]
+    fn chunk(&self, slot: u32) -> Option<&OnceLock<Box<[FenceSlot]>>> {
         if slot >= self.count {
             return None;
         }
-        self.slots.get(slot as usize & self.slots.len().wrapping_sub(1))
+        self.chunks.get((slot as usize / CHUNK) & self.chunks.len().wrapping_sub(1))
     }
 
     #[inline]
@@ -268,7 +291,7 @@ impl FenceTable {
     /// Control plane: puts a global fence into an empty slot and publishes its CurrentValue if `kind` says so.
     /// Without `initial`, the CurrentValue is kept.
     pub fn create(&self, slot: u32, places: Places, kind: Kind, initial: Option<u64>, bar: &Bar) {
-        let Some(found) = self.slot(slot) else { return };
+        let Some(found) = self.slot_to_fill(slot) else { return };
         found.current.store(places.current.to_word(), Ordering::Relaxed);
         found.monitored.store(places.monitored.to_word(), Ordering::Relaxed);
         found.native.store(kind.native, Ordering::Relaxed);
@@ -284,7 +307,7 @@ impl FenceTable {
 
     /// Control plane: makes a slot the process's name for a global fence.
     pub fn open(&self, slot: u32, global: u32, owner: AddressSpaceId) {
-        if let Some(local) = self.slot(slot) {
+        if let Some(local) = self.slot_to_fill(slot) {
             local.global.store(global, Ordering::Relaxed);
             local.owner.open(owner.0);
         }
@@ -348,6 +371,29 @@ pub mod tests {
         assert_eq!(table.owned(4, OWNER, &bar).unwrap_err(), not_owned(4));
         table.close(1, &bar);
         assert_eq!(table.owned(1, OWNER, &bar).unwrap_err(), not_owned(1));
+    }
+
+    #[test]
+    fn a_table_has_the_slots_that_are_used_and_no_others() {
+        let bar = Bar::new(BarLayout { fence_count: 1000, ..LAYOUT }, 0).unwrap();
+        let memory = || Region::from(MmapRegion::new(0x2000).unwrap());
+        let table = FenceTable::new(1000, memory(), memory());
+        let made = || table.chunks.iter().filter(|chunk| chunk.get().is_some()).count();
+        for slot in [0, 1, 999, 1000, u32::MAX] {
+            assert_eq!(table.owned(slot, OWNER, &bar).unwrap_err(), not_owned(slot));
+            assert_eq!(table.close(slot, &bar), 0);
+        }
+        assert_eq!(made(), 0);
+        for (slots, chunks) in [([0, 63], 1), ([64, 999], 3), ([1000, u32::MAX], 3)] {
+            for slot in slots {
+                table.create(slot, PLACES, PUBLISHED, Some(u64::from(slot)), &bar);
+                table.open(slot, slot, OWNER);
+            }
+            assert_eq!(made(), chunks, "{slots:?}");
+        }
+        assert!(table.owned(999, OWNER, &bar).is_ok());
+        assert_eq!(table.owned(998, OWNER, &bar).unwrap_err(), not_owned(998));
+        assert_eq!(table.owned(1000, OWNER, &bar).unwrap_err(), not_owned(1000));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 //! Guests' own kernels, beside the same Vulkan in one process without guests.
 
+mod dispatcher;
 mod long;
 mod work;
 
+pub use dispatcher::Dispatcher;
 pub use long::{LongKernels, Neighbour};
 
 use super::report::Measured;

@@ -43,7 +43,7 @@ const STREAM_WARM_UP: u64 = 3;
 const UNTOUCHED: usize = 3;
 
 /// Does nothing.
-const NULL: Module = module!("null", push constants 0, descriptors 0);
+pub(super) const NULL: Module = module!("null", push constants 0, descriptors 0);
 /// Steps a sequence of words on.
 const STEP: Module = module!("step", push constants 0, descriptors 1);
 /// Adds 1 to each 32-bit word.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A report as a picture: how long submissions take, and how many there are in a second.
+//! A report as a picture: how long submissions take, how many there are in a second, and what many of something cost.
 //!
 //! The picture has its own background, so that a viewer's dark one does not hide it. Colour-blind people can
 //! tell the colours of its lines apart.
 
 mod chart;
 
+use super::growth::Table;
 use super::report::Report;
 use crate::units::{rate, time};
 use anyhow::bail;
@@ -21,9 +22,10 @@ const SIZE: (u32, u32) = (960, 520);
 /// # Errors
 /// When it has nothing to draw.
 pub(super) fn svg(report: &Report) -> anyhow::Result<String> {
-    let charts: Vec<_> = [latencies(report), batches(report)].into_iter().flatten().collect();
+    let known = [latencies(report), batches(report)].into_iter().flatten();
+    let charts: Vec<_> = known.chain(report.scale.iter().map(growth)).collect();
     if charts.is_empty() {
-        bail!("there is nothing to draw: measure round-trip or batch");
+        bail!("there is nothing to draw: measure round-trip or batch, or scale");
     }
     let (width, height) = SIZE;
     let mut picture = String::new();
@@ -107,6 +109,35 @@ fn batches(report: &Report) -> Option<Chart> {
     })
 }
 
+/// The colours of costs, in their order; those after the last have that.
+const COSTS: [Colour; 7] = [
+    Colour::Ours,
+    Colour::Blue,
+    Colour::Green,
+    Colour::Purple,
+    Colour::Orange,
+    Colour::Black,
+    Colour::Grey,
+];
+
+/// Costs by how many there are, each over its first: a level line does not grow.
+fn growth(table: &Table) -> Chart {
+    let colours = COSTS.into_iter().chain(std::iter::repeat(Colour::Grey));
+    let lines = table.costs.iter().zip(colours).map(|(row, colour)| {
+        let points = row.over_first(&table.counts).collect();
+        Line { name: row.title().to_owned(), colour, points }
+    });
+    Chart {
+        title: format!("Costs of {} over that of the first", table.title()),
+        x: table.title().to_owned(),
+        y: "times the first".to_owned(),
+        lines: lines.filter(|line| !line.points.is_empty()).collect(),
+        x_label: |count| format!("{count:.0}"),
+        y_label: |ratio| format!("{ratio}"),
+        x_ticks: Some(table.counts.iter().map(|count| *count as f64).collect()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +192,25 @@ mod tests {
             assert!(texts.iter().any(|text| text == name), "{name} is not in {texts:?}");
         }
         assert!(lines >= DISTRIBUTIONS.len() + BATCHES.len(), "{lines}");
+    }
+
+    #[test]
+    fn what_many_cost_has_a_picture_for_each_of_what_there_are_many() {
+        let mut measured = Measured::default();
+        for count in [1, 4, 16] {
+            measured.at_scale("guests", count, "attach_ns", 1e6);
+            measured.at_scale("guests", count, "submissions_per_second", 1e6 / count as f64);
+            measured.at_scale("requests", count, "requests_per_second", 1e4);
+        }
+        let report = measured.report(Configuration::default(), Disturbances::default());
+        let (texts, lines) = read(&svg(&report).unwrap());
+        for name in ["Costs of guests over that of the first", "attach one more", "all together"] {
+            assert!(texts.iter().any(|text| text == name), "{name} is not in {texts:?}");
+        }
+        assert!(lines >= 3, "{lines}");
+        let rate = &report.scale[0].costs[1];
+        let drawn: Vec<_> = rate.over_first(&report.scale[0].counts).collect();
+        assert_eq!(drawn, [(1.0, 1.0), (4.0, 4.0), (16.0, 16.0)]);
     }
 
     #[test]

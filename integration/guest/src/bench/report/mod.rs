@@ -6,6 +6,7 @@ mod csv;
 mod read;
 mod text;
 
+use super::growth::{self, Table};
 use super::headlines::{HEADLINES, Headline};
 use super::names::{Better, better, is_ratio};
 use crate::machine::{Disturbances, Machine};
@@ -67,6 +68,9 @@ pub struct Report {
     /// nanoseconds that this share took longer than, the median over repetitions.
     #[serde(default)]
     pub distributions: BTreeMap<String, Curve>,
+    /// What many of something cost, and how that grows.
+    #[serde(default)]
+    pub scale: Vec<Table>,
     /// The shapes of each figure that is the best of several.
     pub shapes: BTreeMap<String, Shapes>,
     /// Why each null is null.
@@ -145,6 +149,17 @@ impl Measured {
         best
     }
 
+    /// Adds a value of a figure of `count` of something ([`Report::scale`]).
+    pub fn at_scale(&mut self, subject: &str, count: usize, cost: &str, value: f64) {
+        self.figure(growth::figure(subject, count, cost), value);
+    }
+
+    /// Adds the median and the 99th percentile of times at `count` of something. The cost's name ends in `_ns`.
+    pub fn times_at_scale(&mut self, subject: &str, count: usize, cost: &str, times: &Latency) {
+        self.at_scale(subject, count, &format!("{cost}_p50"), times.p50 as f64);
+        self.at_scale(subject, count, &format!("{cost}_p99"), times.p99 as f64);
+    }
+
     /// Adds the distribution of one repetition's times.
     pub(super) fn distribution(&mut self, name: &str, times: &Latency) {
         self.distributions.entry(name.to_owned()).or_default().push(times.curve.clone());
@@ -163,7 +178,14 @@ impl Measured {
     /// The medians.
     #[must_use]
     pub fn report(self, configuration: Configuration, disturbances: Disturbances) -> Report {
-        let Self { figures, ratios, shapes, distributions, mut absent } = self;
+        let Self { mut figures, ratios, shapes, distributions, mut absent } = self;
+        let scale = Table::all(&figures.iter().cloned().collect());
+        if !scale.is_empty() {
+            let exponents = scale.iter().flat_map(Table::exponents);
+            figures.extend(exponents.map(|(name, exponent)| (name, vec![exponent])));
+            let above = scale.iter().map(Table::above).sum::<usize>();
+            figures.push((growth::ABOVE.to_owned(), vec![above as f64]));
+        }
         let measured = |name: &str| figures.iter().chain(&ratios).any(|(known, _)| known == name);
         for Headline { name, suite, .. } in HEADLINES.iter().filter(|it| !measured(it.name)) {
             let suite = suite.name();
@@ -213,6 +235,7 @@ impl Measured {
             ratios,
             values,
             distributions,
+            scale,
             shapes,
             absent,
             spread,
@@ -349,6 +372,51 @@ mod tests {
         assert!(kernel_mode.starts_with("  ") && kernel_mode.ends_with("≤ 0.0200"), "{text}");
         assert!(minimal.starts_with("! ") && minimal.contains("1.62"), "{text}");
         assert!(one_engine.contains("6.60 M/s") && one_engine.ends_with("20.0 M/s"), "{text}");
+    }
+
+    #[test]
+    fn what_many_cost_is_told_with_its_growth_in_each_form() {
+        let mut measured = Measured::default();
+        for count in [1, 10, 100, 1000] {
+            for noise in [0.99, 1.0, 1.01] {
+                let count_or_time = count as f64;
+                measured.at_scale("queues", count, "create_ns", 1e4 * noise);
+                measured.at_scale("queues", count, "destroy_ns", count_or_time * noise);
+            }
+        }
+        measured.absent("scale_workers_1_start_ns", "no Vulkan");
+        let report = measured.report(configuration(&["scale"]), Disturbances::default());
+        let json: Value = serde_json::to_value(&report).unwrap();
+        let table = &json["scale"][0];
+        assert_eq!(table["subject"], "queues");
+        assert_eq!(table["counts"], serde_json::json!([1, 10, 100, 1000]));
+        let [create, destroy] = [&table["costs"][0], &table["costs"][1]];
+        assert_eq!(
+            (&create["name"], &create["verdict"]),
+            (&"create_ns".into(), &"as_its_work".into())
+        );
+        assert_eq!(destroy["verdict"], "faster");
+        assert_eq!(destroy["values"], serde_json::json!([1.0, 10.0, 100.0, 1000.0]));
+        let [from, to] = [0, 1].map(|end| destroy["interval"][end].as_f64().unwrap());
+        assert!(from < 1.0 && 1.0 < to && to - from < 0.05, "{destroy}");
+        assert_eq!(json["figures"]["scale_costs_above_their_work"], 1.0);
+        let exponent = json["figures"]["scale_queues_exponent_of_destroy_ns"].as_f64().unwrap();
+        assert!((exponent - 1.0).abs() < 0.01, "{exponent}");
+        let text = report.to_string();
+        assert!(text.contains("  create one") && text.contains("! destroy one"), "{text}");
+        assert!(text.contains("scale workers 1 start: no Vulkan"), "{text}");
+        assert!(text.contains("! scale costs above their work"), "{text}");
+        // Only the tables have their values.
+        assert_eq!(text.matches("destroy").count(), 1, "{text}");
+        let csv = report.to_csv().unwrap();
+        for row in [
+            "figure,scale_queues_10_destroy_ns,2,10,",
+            "figure,scale_queues_exponent_of_destroy_ns,1,",
+        ] {
+            assert!(csv.contains(row), "{csv}");
+        }
+        let again: Report = serde_json::from_value(json).unwrap();
+        assert_eq!(again.scale, report.scale);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A report as text.
 
 use super::Report;
+use crate::bench::growth::is_in_a_table;
 use crate::bench::headlines::{Aim, HEADLINES, Headline};
 use crate::bench::names::{label, shown};
 use crate::machine::Machine;
@@ -18,6 +19,17 @@ const BAR: f64 = 26.0;
 const BAR_NAME: usize = 38;
 /// Where the scale of round trips begins, in nanoseconds.
 const SHORTEST: f64 = 10.0;
+
+/// What the tables of many of something say.
+const SCALE: &str = "
+scale: one of many costs this, and grows as their number to this power; it should
+not (n^0), or as n^1 where that is said. ! grows faster.
+";
+
+/// Whether a figure is the median of times, and stands in no table.
+fn is_a_time(name: &str) -> bool {
+    name.ends_with("_ns_p50") && !is_in_a_table(name)
+}
 
 impl Report {
     /// A row with a median and the spread of the repetitions.
@@ -58,6 +70,17 @@ impl Report {
         Ok(())
     }
 
+    /// The tables of what many of something cost.
+    fn scale(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, table) in self.scale.iter().enumerate() {
+            if place == 0 {
+                f.write_str(SCALE)?;
+            }
+            write!(f, "\n{table}")?;
+        }
+        Ok(())
+    }
+
     /// The best shape of each figure that is measured in several.
     fn shapes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, shapes)) in self.shapes.iter().enumerate() {
@@ -74,7 +97,7 @@ impl Report {
     /// The medians of round trips as bars on a logarithmic scale.
     fn plot(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let medians = || {
-            let of_round_trips = self.order.iter().filter(|name| name.ends_with("_ns_p50"));
+            let of_round_trips = self.order.iter().filter(|name| is_a_time(name));
             of_round_trips.filter_map(|name| Some((name, self.value(name)?)))
         };
         let longest = medians().map(|(_, time)| time).fold(SHORTEST * 10.0, f64::max);
@@ -103,13 +126,15 @@ impl fmt::Display for Report {
         writeln!(f)?;
         self.headlines(f)?;
         let is_headline = |name: &str| HEADLINES.iter().any(|headline| headline.name == name);
-        for (place, name) in self.order.iter().filter(|name| !is_headline(name)).enumerate() {
+        let is_listed = |name: &&String| !is_headline(name) && !is_in_a_table(name);
+        for (place, name) in self.order.iter().filter(is_listed).enumerate() {
             if place == 0 {
                 let title = "all figures";
                 writeln!(f, "\n  {title:<NAME$}{:>10}{:>10}{:>10}", "median", "least", "most")?;
             }
             writeln!(f, "{}", self.row(' ', name, ""))?;
         }
+        self.scale(f)?;
         let missing = self.absent.iter().filter(|(_, why)| !why.starts_with("its suite"));
         for (name, why) in missing {
             f.write_str(&wrapped("  not measured: ", &format!("{}: {why}", label(name))))?;
