@@ -9,6 +9,7 @@
 pub mod accessed;
 pub mod attention;
 pub mod doorbell;
+pub mod drawing;
 pub mod fence;
 pub mod fence_log;
 pub mod hint;

@@ -18,6 +18,7 @@ macro_rules! spawn {
 
 mod attention;
 mod doorbell;
+mod drawing;
 mod fence;
 mod fence_log;
 mod global_doorbell;

@@ -6,6 +6,7 @@ pub mod address_map;
 pub mod bar;
 pub mod compression;
 pub mod cross_memory;
+pub mod drawn;
 pub mod host_memory;
 pub mod mmu;
 pub mod page_table;
