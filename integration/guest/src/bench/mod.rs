@@ -31,7 +31,7 @@ mod wake;
 
 pub use compare::{Change, Comparison, Origin, Row, Verdict};
 pub use delivery::{Delivery, Wanted};
-pub use display::StillScreen;
+pub use display::{LargeScreen, StillScreen};
 pub use names::Better;
 pub use report::{Configuration, Measured, Report, Shapes};
 pub use suite::Suite;
