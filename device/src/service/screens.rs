@@ -204,6 +204,7 @@ async fn send(stream: &UnixStream, update: &Update) -> io::Result<()> {
                 vsync: frame.vsync,
                 time: frame.time,
                 torn_at: frame.torn_at,
+                changed: frame.changed,
             };
             (shown, Vec::new())
         }
@@ -229,4 +230,18 @@ fn send_some(stream: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io:
         control.push(SendAncillaryMessage::ScmRights(files));
     }
     Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_protocol::screen::Part;
+
+    #[test]
+    fn a_frame_of_the_largest_numbers_fits_into_a_line() {
+        let (flip, vsync, time, torn_at) = (u64::MAX, u64::MAX, u64::MAX, u32::MAX);
+        let changed = Part { left: torn_at, top: torn_at, right: torn_at, bottom: torn_at };
+        let frame = Shown::Frame { buffer: 1, flip, vsync, time, torn_at, changed };
+        assert!(serde_json::to_string(&frame).unwrap().len() < MAX_VIEW_LINE);
+    }
 }

@@ -110,7 +110,7 @@ fn look(from: &mut impl Read, mut screen: Picture, talk: &mut Talk) -> Result<()
         }
         while let Some((part, incremental)) = wanted.take(&mut encoder, is_changed) {
             is_changed = false;
-            match encoder.update(&screen, part, incremental) {
+            match encoder.update(&screen, Rectangle::ALL, part, incremental) {
                 Ok(Some(update)) => viewer.see(&update, &screen, part, talk),
                 Ok(None) => {
                     viewer.assert_knows(&screen, part);

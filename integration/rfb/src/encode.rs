@@ -31,6 +31,8 @@ pub struct Encoder {
     follows_size: bool,
     /// What it has.
     sent: Picture,
+    /// Outside of this part it has what the screen shows.
+    stale: Rectangle,
     /// One stream for the whole connection.
     stream: Compress,
 }
@@ -44,6 +46,7 @@ impl Encoder {
             knows_zrle: false,
             follows_size: false,
             sent: unknown(width.into(), height.into()),
+            stale: Rectangle::ALL,
             stream: Compress::new(Compression::fast(), true),
         }
     }
@@ -55,21 +58,25 @@ impl Encoder {
     }
 
     /// An update of a part of the viewer's picture, to what the screen shows; `None` if there is nothing to send. All of
-    /// the part is sent unless the request is incremental.
+    /// the part is sent unless the request is incremental: then only `changed` is compared, outside of which the picture is
+    /// that of the update before, and what the viewer was not sent yet.
     ///
     /// # Errors
     /// If the screen has another size now, and the viewer cannot follow.
     pub fn update(
         &mut self,
         picture: &Picture,
+        changed: Rectangle,
         part: Rectangle,
         incremental: bool,
     ) -> Result<Option<Vec<u8>>, RfbError> {
+        self.stale = self.stale.with(changed);
         if (picture.width, picture.height) != (self.sent.width, self.sent.height) {
             if !self.follows_size {
                 return Err(RfbError::Size);
             }
             self.sent = unknown(picture.width, picture.height);
+            self.stale = Rectangle::ALL;
             let size = |side: u32| u16::try_from(side).unwrap_or(u16::MAX);
             let (width, height) = (size(picture.width), size(picture.height));
             let mut update = head(1);
@@ -78,6 +85,12 @@ impl Encoder {
             return Ok(Some(update));
         }
         let rectangles = self.damage(picture, part, incremental);
+        let is_all = (part.x, part.y) == (0, 0)
+            && u32::from(part.width) >= picture.width
+            && u32::from(part.height) >= picture.height;
+        if is_all {
+            self.stale = Rectangle::NONE;
+        }
         if rectangles.is_empty() {
             return Ok(None);
         }
@@ -118,7 +131,10 @@ impl Encoder {
             let height = TILE.min(bottom - y);
             for x in (left..right).step_by(TILE.into()) {
                 let tile = Rectangle { x, y, width: TILE.min(right - x), height };
-                if incremental && rows_of(picture, tile).eq(rows_of(&self.sent, tile)) {
+                let is_known = || {
+                    !tile.meets(self.stale) || rows_of(picture, tile).eq(rows_of(&self.sent, tile))
+                };
+                if incremental && is_known() {
                     continue;
                 }
                 match damage.last_mut() {
@@ -230,7 +246,7 @@ mod tests {
     use super::*;
     use flate2::{Decompress, FlushDecompress};
 
-    const ALL: Rectangle = Rectangle { x: 0, y: 0, width: u16::MAX, height: u16::MAX };
+    const ALL: Rectangle = Rectangle::ALL;
 
     fn picture(pixels: impl Fn(u32, u32) -> u32) -> Picture {
         let mut picture = Picture::black(130, 70);
@@ -266,29 +282,51 @@ mod tests {
         let mut encoder = Encoder::new(130, 70);
         // Of the first update nothing is known to the viewer, not even what is black.
         for incremental in [true, false] {
-            let update = encoder.update(&picture(|_, _| 0), ALL, incremental).unwrap().unwrap();
+            let update =
+                encoder.update(&picture(|_, _| 0), ALL, ALL, incremental).unwrap().unwrap();
             assert_eq!(rectangles(&update, true).len(), 2, "two rows of tiles");
         }
-        assert_eq!(encoder.update(&picture(|_, _| 0), ALL, true).unwrap(), None);
+        assert_eq!(encoder.update(&picture(|_, _| 0), ALL, ALL, true).unwrap(), None);
         // The last pixel of the first tile, and the first of the second.
         let changed =
             picture(|x, y| if y == 63 && (63..65).contains(&x) { 0x0001_0203 } else { 0 });
-        let update = encoder.update(&changed, ALL, true).unwrap().unwrap();
+        let update = encoder.update(&changed, ALL, ALL, true).unwrap().unwrap();
         let [(part, pixels)] = &*rectangles(&update, true) else { panic!() };
         assert_eq!(*part, Rectangle { x: 0, y: 0, width: 128, height: 64 });
         assert_eq!(pixels[4 * (63 * 128 + 63)..][..8], [3, 2, 1, 0xff, 3, 2, 1, 0xff]);
-        assert_eq!(encoder.update(&changed, ALL, true).unwrap(), None);
+        assert_eq!(encoder.update(&changed, ALL, ALL, true).unwrap(), None);
+    }
+
+    #[test]
+    fn only_what_changed_is_compared_and_what_was_not_asked_for_is_not_forgotten() {
+        let mut encoder = Encoder::new(130, 70);
+        let first = Rectangle { x: 3, y: 3, width: 2, height: 2 };
+        let second = Rectangle { x: 100, y: 3, width: 1, height: 1 };
+        encoder.update(&picture(|_, _| 0), ALL, ALL, true).unwrap();
+        let other = picture(|_, _| 5);
+        // Of the four tiles and two narrow ones, one was said to have changed.
+        let update = encoder.update(&other, first, ALL, true).unwrap().unwrap();
+        let sent = rectangles(&update, true);
+        assert_eq!(sent[0].0, Rectangle { x: 0, y: 0, width: 64, height: 64 });
+        assert_eq!(sent.len(), 1);
+        assert_eq!(encoder.update(&other, Rectangle::NONE, ALL, true).unwrap(), None);
+        // A viewer that looks at another part for a while is sent the change when it looks there.
+        let elsewhere = Rectangle { x: 0, y: 64, width: 64, height: 6 };
+        assert_eq!(encoder.update(&other, second, elsewhere, true).unwrap(), None);
+        let update = encoder.update(&other, Rectangle::NONE, ALL, true).unwrap().unwrap();
+        let parts: Vec<_> = rectangles(&update, true).into_iter().map(|(part, _)| part).collect();
+        assert_eq!(parts, [Rectangle { x: 64, y: 0, width: 64, height: 64 }]);
     }
 
     #[test]
     fn a_screen_of_another_size_is_said_to_who_follows() {
         let mut encoder = Encoder::new(64, 64);
-        assert!(matches!(encoder.update(&picture(|_, _| 0), ALL, true), Err(RfbError::Size)));
+        assert!(matches!(encoder.update(&picture(|_, _| 0), ALL, ALL, true), Err(RfbError::Size)));
         encoder.set_encodings(&[DESKTOP_SIZE]);
-        let update = encoder.update(&picture(|_, _| 0), ALL, true).unwrap().unwrap();
+        let update = encoder.update(&picture(|_, _| 0), ALL, ALL, true).unwrap().unwrap();
         assert_eq!(update, [0, 0, 0, 1, 0, 0, 0, 0, 0, 130, 0, 70, 0xff, 0xff, 0xff, 0x21]);
         // What the viewer shows now is not defined: all is sent, the black too.
-        let update = encoder.update(&picture(|_, _| 0), ALL, true).unwrap().unwrap();
+        let update = encoder.update(&picture(|_, _| 0), ALL, ALL, true).unwrap().unwrap();
         let sent = rectangles(&update, true).into_iter().map(|(_, pixels)| pixels.len());
         assert_eq!(sent.sum::<usize>(), 130 * 70 * 4);
     }
@@ -344,7 +382,7 @@ mod tests {
         let mut stream = Decompress::new(true);
         for colours in [1, 2, 3, 5, 16, 17, 9000] {
             let wanted = picture(|x, y| ((x * 31 + y * 17) % colours * 0x0001_0307) & 0x00ff_ffff);
-            let update = encoder.update(&wanted, ALL, false).unwrap().unwrap();
+            let update = encoder.update(&wanted, ALL, ALL, false).unwrap().unwrap();
             let mut seen = 0;
             for (part, data) in rectangles(&update, false) {
                 let mut plain = Vec::with_capacity(1 << 20);

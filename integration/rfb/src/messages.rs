@@ -24,6 +24,39 @@ pub struct Rectangle {
     pub height: u16,
 }
 
+impl Rectangle {
+    /// All of a screen, whatever its size.
+    pub const ALL: Self = Self { x: 0, y: 0, width: u16::MAX, height: u16::MAX };
+    /// Nothing.
+    pub const NONE: Self = Self { x: 0, y: 0, width: 0, height: 0 };
+
+    /// The column behind its last, and the row below its last.
+    const fn end(self) -> (u16, u16) {
+        (self.x.saturating_add(self.width), self.y.saturating_add(self.height))
+    }
+
+    /// Whether a pixel is in both.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        let ((right, bottom), (of_right, of_bottom)) = (self.end(), other.end());
+        self.x.max(other.x) < right.min(of_right) && self.y.max(other.y) < bottom.min(of_bottom)
+    }
+
+    /// The least rectangle that has both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        if self.width == 0 || self.height == 0 {
+            return other;
+        }
+        if other.width == 0 || other.height == 0 {
+            return self;
+        }
+        let ((right, bottom), (of_right, of_bottom)) = (self.end(), other.end());
+        let (x, y) = (self.x.min(other.x), self.y.min(other.y));
+        Self { x, y, width: right.max(of_right) - x, height: bottom.max(of_bottom) - y }
+    }
+}
+
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {

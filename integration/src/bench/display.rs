@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a screen costs the host on which nothing happens: while a person sees it, and when the person has gone.
+//! What a screen costs that a person sees: one on which nothing happens, also when the person has gone, and a large one
+//! that flips.
 
 use super::in_guest;
 use super::setting::Setting;
 use super::viewer::Viewer;
 use anyhow::{Context, ensure};
-use bellhop_guest::bench::{Measured, StillScreen, Suite, Usage};
+use bellhop_guest::bench::{LargeScreen, Measured, StillScreen, Suite, Usage};
 use bellhop_guest_umd::Adapter;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// A monitor for rates, and one that is large.
+pub(super) const CONFIG: &str = "[guest]\nlocal_memory = \"256MiB\"\n\
+    [[adapter.displays]]\nname = \"fast\"\nmodes = [\"1280x720@60\", \"1280x720@240\"]\n\
+    [[adapter.displays]]\nname = \"large\"\nmodes = [\"3840x2160@60\"]\n";
+
+/// Flips of the large screen of each kind, in all repetitions together.
+const FLIPS: u64 = 600;
+/// From a small change to the next.
+const CHANGE: Duration = Duration::from_millis(100);
 /// Time for what was under way to end.
 const SETTLE: Duration = Duration::from_secs(4);
 /// How long to measure.
@@ -31,7 +42,7 @@ pub(super) fn run(
     let screen = StillScreen::show(&adapter)?;
     let folder = setting.control.parent().context("a control socket without a folder")?;
     let path = folder.join("screen.sock");
-    let server = Server::start(&setting.control, &path)?;
+    let server = Server::start(&setting.control, "fast", &path)?;
     let mut viewer = server.viewer(screen.size())?;
     viewer.request(false)?;
     let (width, height) = screen.size();
@@ -42,7 +53,59 @@ pub(super) fn run(
     let processes = [setting.daemon, server.child.id()];
     look("display_viewed", &processes, measured)?;
     drop(viewer);
-    look("display_no_longer_viewed", &processes, measured)
+    look("display_no_longer_viewed", &processes, measured)?;
+    drop((server, screen));
+    large(setting, &adapter, &folder.join("large.sock"), measured)
+}
+
+/// The large screen, seen and unseen.
+fn large(
+    setting: &Setting,
+    adapter: &Adapter,
+    path: &Path,
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    let screen = LargeScreen::show(adapter)?;
+    let server = Server::start(&setting.control, "large", path)?;
+    let repetitions = setting.options(&[]).repetitions;
+    for _ in 0..repetitions {
+        let flips = FLIPS.div_ceil(repetitions);
+        let (missed, unviewed) = screen.flip(flips)?;
+        measured.figure("display_4k_flips_missed", missed as f64);
+        let watched = server.viewer(screen.size())?.watch()?;
+        let (missed, viewed) = screen.flip(flips)?;
+        measured.figure("display_4k_viewed_flips_missed", missed as f64);
+        drop(watched);
+        for (name, latency) in [("", &unviewed), ("_viewed", &viewed)] {
+            let name = format!("display_4k{name}_submit_to_scan_out_ns");
+            measured.figure(format!("{name}_p50"), latency.p50 as f64);
+            measured.figure(format!("{name}_p99"), latency.p99 as f64);
+        }
+        let over = "display_4k_viewed_submit_to_scan_out_over_unviewed";
+        measured.ratio(over, viewed.p99 as f64, unviewed.p99.max(1) as f64);
+    }
+    let mut picture = screen.still()?;
+    let mut viewer = server.viewer(screen.size())?;
+    viewer.request(false)?;
+    viewer.update()?;
+    viewer.request(true)?;
+    look("display_4k_still_viewed", &[setting.daemon], measured)?;
+    let watched = viewer.watch()?;
+    let (is_over, over) = channel::<()>();
+    thread::scope(|threads| {
+        let changes = threads.spawn(move || {
+            while over.recv_timeout(CHANGE).is_err_and(|error| error == RecvTimeoutError::Timeout) {
+                picture.change()?;
+            }
+            anyhow::Ok(())
+        });
+        let looked = look("display_4k_small_changes_viewed", &[setting.daemon], measured);
+        drop(is_over);
+        let changed = changes.join().ok().context("the changing thread panicked")?;
+        looked.and(changed)
+    })?;
+    drop(watched);
+    Ok(())
 }
 
 /// The processor time of processes over some seconds, for each second.
@@ -67,10 +130,11 @@ struct Server<'p> {
 }
 
 impl<'p> Server<'p> {
-    fn start(control: &Path, path: &'p Path) -> anyhow::Result<Self> {
+    fn start(control: &Path, connector: &str, path: &'p Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find bellhop's own executable")?;
         let mut serve = Command::new(program);
-        serve.args(["screen", "serve", "--socket"]).arg(control).arg("--unix").arg(path);
+        serve.args(["screen", "serve", "--socket"]).arg(control);
+        serve.args(["--connector", connector, "--unix"]).arg(path);
         let child = serve.stderr(Stdio::null()).spawn().context("cannot serve the screen")?;
         Ok(Self { child, path })
     }

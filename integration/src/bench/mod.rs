@@ -141,7 +141,7 @@ const STAGES: [Stage; 19] = [
     },
     Stage {
         suites: &[Suite::Display],
-        config: "[[adapter.displays]]\nmodes = [\"1280x720@60\", \"1280x720@240\"]\n",
+        config: display::CONFIG,
         measure: display::run,
         ..ONE_GUEST
     },

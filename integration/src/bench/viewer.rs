@@ -4,8 +4,10 @@
 
 use anyhow::{Context, bail, ensure};
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// How long the server may take to answer.
@@ -15,6 +17,20 @@ const VERSION: &[u8; 12] = b"RFB 003.008\n";
 const NO_SECURITY: u8 = 1;
 /// The encoding that is none.
 const RAW: i32 = 0;
+
+/// A viewer that takes all updates as they come, until this is dropped.
+pub(super) struct Watching {
+    stream: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        // The server may have ended it.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
 
 /// A connected viewer.
 pub(super) struct Viewer {
@@ -55,6 +71,24 @@ impl Viewer {
         request.extend(self.size.0.to_be_bytes());
         request.extend(self.size.1.to_be_bytes());
         Ok(self.stream.write_all(&request)?)
+    }
+
+    /// Takes updates on a thread of its own.
+    pub(super) fn watch(mut self) -> anyhow::Result<Watching> {
+        let stream = self.stream.try_clone()?;
+        self.stream.set_read_timeout(None)?;
+        let thread = thread::Builder::new().name("viewer".into()).spawn(move || {
+            // Until the connection ends.
+            let mut take = || -> anyhow::Result<()> {
+                self.request(false)?;
+                loop {
+                    self.update()?;
+                    self.request(true)?;
+                }
+            };
+            drop(take());
+        })?;
+        Ok(Watching { stream, thread: Some(thread) })
     }
 
     /// Takes an update. Returns its pixels.

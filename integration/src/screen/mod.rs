@@ -14,7 +14,7 @@ pub use files::write_png;
 pub use onlooker::onlooker;
 pub use record::Recording;
 pub use serve::{Listen, serve};
-pub use view::{Event, View};
+pub use view::{Event, Frame, View};
 
 use crate::inspect::ControlClient;
 use crate::operator::OperatorClient;

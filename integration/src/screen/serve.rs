@@ -15,9 +15,10 @@ use super::{Event, View};
 use anyhow::{Context, bail};
 use bellhop_device::service::bind_privately;
 use bellhop_guest::output::note;
-use bellhop_protocol::screen::{Connector, Held, Input, Viewed};
+use bellhop_protocol::screen::{Connector, Held, Input, Part, Viewed};
 use bellhop_rfb::{
-    Encoder, Hello, Message, Password, Picture, RfbError, Wanted, read_message, shake_hands,
+    Encoder, Hello, Message, Password, Picture, Rectangle, RfbError, Wanted, read_message,
+    shake_hands,
 };
 use connection::{Connection, Ends, Patient};
 use door::{Door, Place};
@@ -81,7 +82,17 @@ struct State {
 #[derive(Default)]
 struct Viewer {
     wanted: Wanted,
+    /// What has changed since its last update was begun.
+    changed: Part,
     is_gone: bool,
+}
+
+impl State {
+    /// There is another picture, which differs from the one before in this part.
+    fn change(&mut self, part: Part) {
+        self.generation += 1;
+        self.viewers.values_mut().for_each(|viewer| viewer.changed = viewer.changed.with(part));
+    }
 }
 
 impl Shared {
@@ -172,13 +183,29 @@ pub fn serve(
 
 /// Takes frames until the daemon ends.
 fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
+    // The picture before the latest, if no viewer is being sent it, becomes the next one: only what changed is copied.
+    let (mut spare, mut stale) = (Arc::new(Picture::default()), Part::NONE);
     let mut took = || -> anyhow::Result<()> {
         loop {
             match view.next(None)? {
                 Some(Event::Frame(frame)) => {
-                    let picture = Arc::new(view.picture(frame.buffer)?);
+                    let (buffer, mut changed) = (frame.buffer, frame.changed);
+                    let is_copied = match Arc::get_mut(&mut spare) {
+                        Some(picture) => view.copy(buffer, stale.with(changed), picture)?,
+                        None => false,
+                    };
+                    if !is_copied {
+                        spare = Arc::new(view.picture(buffer)?);
+                    }
                     let mut state = shared.lock();
-                    (state.picture, state.generation) = (picture, state.generation + 1);
+                    let is_resized =
+                        (state.picture.width, state.picture.height) != (spare.width, spare.height);
+                    if is_resized {
+                        changed = Part::whole(spare.width, spare.height);
+                    }
+                    std::mem::swap(&mut state.picture, &mut spare);
+                    stale = changed;
+                    state.change(changed);
                     shared.changed.notify_all();
                     if state.viewers.is_empty() {
                         view.send(LOOK_AWAY)?;
@@ -189,8 +216,9 @@ fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
                 Some(Event::NoSignal) => {
                     let mut state = shared.lock();
                     let Picture { width, height, .. } = *state.picture;
-                    (state.picture, state.generation) =
-                        (Arc::new(Picture::black(width, height)), state.generation + 1);
+                    state.picture = Arc::new(Picture::black(width, height));
+                    (spare, stale) = (Arc::new(Picture::default()), Part::NONE);
+                    state.change(Part::whole(width, height));
                     shared.changed.notify_all();
                 }
                 Some(Event::Size(..)) | None => {}
@@ -389,7 +417,7 @@ fn send(
 ) -> Result<(), RfbError> {
     let mut seen = None;
     loop {
-        let (picture, (part, incremental)) = {
+        let (picture, changed, (part, incremental)) = {
             let mut state = shared.lock();
             loop {
                 let (generation, is_over) = (state.generation, state.is_over);
@@ -401,12 +429,12 @@ fn send(
                 let is_changed = seen != Some(generation);
                 if let Some(request) = viewer.wanted.take(&mut encoder, is_changed) {
                     seen = Some(generation);
-                    break (picture, request);
+                    break (picture, std::mem::take(&mut viewer.changed), request);
                 }
                 state = shared.wait(state);
             }
         };
-        match encoder.update(&picture, part, incremental)? {
+        match encoder.update(&picture, rectangle(changed), part, incremental)? {
             Some(update) => writer.write_all(&update)?,
             // It waits for a change.
             None if incremental => {
@@ -417,4 +445,11 @@ fn send(
             None => {}
         }
     }
+}
+
+/// A part, as RFB has it.
+fn rectangle(part: Part) -> Rectangle {
+    let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
+    let (x, y) = (side(part.left), side(part.top));
+    Rectangle { x, y, width: side(part.width()), height: side(part.height()) }
 }

@@ -5,7 +5,7 @@
 use crate::inspect::connect;
 use anyhow::{Context, bail};
 use bellhop_protocol::screen::{
-    Connector, MAX_VIEW_LINE, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
+    Connector, MAX_VIEW_LINE, Part, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
 use bellhop_protocol::snapshot::SNAPSHOT_VERSION;
 use bellhop_rfb::Picture;
@@ -40,6 +40,8 @@ pub struct Frame {
     pub time: u64,
     /// The row from which on the flip is seen; 0 for a whole frame.
     pub torn_at: u32,
+    /// Outside of this part it is as the frame before.
+    pub changed: Part,
 }
 
 /// What happens on the connection.
@@ -105,8 +107,8 @@ impl View {
                     self.map(width, height).context("cannot map the frames")?;
                     Event::Size(width, height)
                 }
-                Shown::Frame { buffer, flip, vsync, time, torn_at } => {
-                    Event::Frame(Frame { buffer, flip, vsync, time, torn_at })
+                Shown::Frame { buffer, flip, vsync, time, torn_at, changed } => {
+                    Event::Frame(Frame { buffer, flip, vsync, time, torn_at, changed })
                 }
                 Shown::NoSignal => {
                     self.buffers.clear();
@@ -140,6 +142,31 @@ impl View {
         let mut picture = Picture::black(self.size.0, self.size.1);
         region.as_volatile_slice().copy_to(picture.pixels.as_mut_bytes());
         Ok(picture)
+    }
+
+    /// Copies a part of a frame that is held into a picture. Returns false if the picture has another size.
+    ///
+    /// # Errors
+    /// If there is no such buffer.
+    pub fn copy(&self, buffer: u32, part: Part, to: &mut Picture) -> anyhow::Result<bool> {
+        let region = self.buffers.get(buffer as usize).context("there is no such buffer")?;
+        let (width, height) = self.size;
+        if (to.width, to.height) != self.size {
+            return Ok(false);
+        }
+        let part = part.within(Part::whole(width, height));
+        if part.is_empty() {
+            return Ok(true);
+        }
+        let (left, right) = (part.left as usize, part.right as usize);
+        let rows = to.pixels.chunks_exact_mut(width as usize).zip(0..);
+        let rows = rows.skip(part.top as usize).take(part.height() as usize);
+        for (row, number) in rows {
+            let Some(pixels) = row.get_mut(left..right) else { continue };
+            let start = (number * width as usize + left) * size_of::<u32>();
+            region.get_slice(start, size_of_val(pixels))?.copy_to(pixels.as_mut_bytes());
+        }
+        Ok(true)
     }
 
     /// Gives a buffer back, for another frame.

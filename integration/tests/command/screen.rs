@@ -7,7 +7,7 @@ mod viewers;
 use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{TIMEOUT, bellhop, run, text};
 use bellhop_protocol::screen::{
-    Connector, Input, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
+    Connector, Input, Part, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
 use rustix::fs::{MemfdFlags, inotify, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -100,7 +100,9 @@ impl Shows {
                         files[buffer as usize].write_all_at(&bytes, 0).unwrap();
                         let (flip, vsync, time) =
                             (shown.into(), shown.into(), u64::from(shown) * INTERVAL);
-                        tell(&stream, &Shown::Frame { buffer, flip, vsync, time, torn_at: 0 }, &[]);
+                        let changed = Part::whole(WIDTH, HEIGHT);
+                        let frame = Shown::Frame { buffer, flip, vsync, time, torn_at: 0, changed };
+                        tell(&stream, &frame, &[]);
                     };
                     show(0);
                     for line in lines.map_while(Result::ok) {

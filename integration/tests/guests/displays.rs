@@ -6,6 +6,7 @@ mod agent;
 mod drawn;
 mod modes;
 mod resets;
+mod watched;
 
 use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{Daemon, TIMEOUT, adapter_of, guest, report, run};
@@ -14,6 +15,7 @@ use bellhop_guest_umd::display::{
 };
 use bellhop_guest_umd::display::{HotPlug, PresentMode};
 use bellhop_guest_umd::{Adapter, Device};
+use bellhop_integration::screen::{Event, Frame, View};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -60,6 +62,15 @@ impl Shows {
         let flip = self.display.flip(source, Flip::to(primary)).unwrap();
         let ended = self.display.wait_for_flip(source, flip, TIMEOUT).unwrap();
         assert_eq!(ended.outcome, FlipOutcome::SHOWN);
+    }
+}
+
+/// The next frame.
+fn next_frame(view: &mut View) -> Frame {
+    loop {
+        if let Some(Event::Frame(frame)) = view.next(Some(TIMEOUT)).unwrap() {
+            return frame;
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod accessed;
 pub mod attention;
 pub mod doorbell;
 pub mod doorbell_line;
+pub mod drawing;
 pub mod fence;
 pub mod fence_log;
 pub mod hint;

@@ -19,6 +19,7 @@ macro_rules! spawn {
 mod attention;
 mod doorbell;
 mod doorbell_line;
+mod drawing;
 mod fence;
 mod fence_log;
 mod global_doorbell;

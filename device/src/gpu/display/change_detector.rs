@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sees what a guest draws into a picture that is shown already: no flip tells of that, and neither engines nor the
-//! guest's processors say what they write.
+//! Sees what a guest draws into a picture that is shown already: no flip tells of that. Engines mark what they write
+//! ([`drawn`](crate::gpu::memory::drawn)); the guest's processors and workers do not.
 //!
 //! So the display's thread looks, while somebody views, at every sixteenth row, and at others the next time. What is
 //! sixteen rows high is found by one look, and a single row by sixteen. The order of the looks is such that eight rows
-//! are found by two, and so on. While nothing changes looks become rare, and a look that takes long is followed by a
+//! are found by two, and so on. A look that finds something sees all rows, and which of them are others. While nothing changes looks become rare, and a look that takes long is followed by a
 //! longer rest, so that a still screen costs next to nothing whatever its size.
 
+use super::cells::{Cells, Grid};
 use super::surface::Surface;
+use bellhop_protocol::screen::Part;
 use xxhash_rust::xxh64::xxh64;
 
 /// Looks that see all rows.
@@ -30,8 +32,14 @@ pub struct ChangeDetector {
     version: u64,
     /// A hash of each row, when it was seen last; none before the first look at this picture.
     rows: Vec<u64>,
+    /// Looks since the last change that was found.
+    round: u32,
     /// Looks since the last change.
     idle: u32,
+    /// Rows of cells into which engines drew, a bit each: since they were looked at whole, and since the last look. What is
+    /// drawn there is composed when it is marked, and looked at later, once: something else may have been drawn beside it.
+    drawn: u64,
+    fresh: u64,
     /// When the next one is due, in ticks.
     next: u64,
 }
@@ -46,7 +54,15 @@ pub struct Look {
     pub surface: Surface,
     first: u32,
     rows: Vec<u64>,
-    has_changed: bool,
+    /// As in [`ChangeDetector`]; those that are fresh are not looked at by this look.
+    drawn: u64,
+    fresh: u64,
+    /// Rows of cells of which all was looked at.
+    seen: u64,
+    /// What has changed.
+    changed: Cells,
+    /// Bytes that were looked at.
+    pub bytes: u64,
 }
 
 impl ChangeDetector {
@@ -64,9 +80,19 @@ impl ChangeDetector {
             return None;
         }
         // 0, 8, 4, 12, 2 and so on.
-        let first = (self.idle % ROUND).reverse_bits() >> (u32::BITS - ROUND.ilog2());
+        let first = (self.round % ROUND).reverse_bits() >> (u32::BITS - ROUND.ilog2());
         let rows = std::mem::take(&mut self.rows);
-        Some(Look { source, version, surface, first, rows, has_changed: false })
+        let fresh = std::mem::take(&mut self.fresh);
+        let drawn = self.drawn;
+        self.drawn |= fresh;
+        let (changed, seen, bytes) = (Cells::NONE, 0, 0);
+        Some(Look { source, version, surface, first, rows, drawn, fresh, seen, changed, bytes })
+    }
+
+    /// Engines drew into these cells, which are composed.
+    pub fn note_drawn(&mut self, cells: &Cells) {
+        self.fresh |= cells.rows();
+        self.idle = 0;
     }
 
     /// When the next look is due.
@@ -74,19 +100,21 @@ impl ChangeDetector {
         self.next
     }
 
-    /// A look was made, from one time to another. Returns whether the picture has changed since the look before; that is
-    /// not known after the first.
-    pub fn made(&mut self, look: Look, (from, now): (u64, u64)) -> bool {
+    /// A look was made, from one time to another. Returns what has changed of the picture since the look before; that is not
+    /// known after the first, so it is everything.
+    pub fn made(&mut self, look: Look, (from, now): (u64, u64)) -> Cells {
         if self.version != look.version {
             // Something else is shown meanwhile.
-            return false;
+            return Cells::NONE;
         }
         self.rows = look.rows;
-        self.idle = if look.has_changed { 0 } else { self.idle.saturating_add(1) };
+        self.drawn &= !look.seen;
+        let count = |looks: u32| if look.changed.is_empty() { looks.saturating_add(1) } else { 0 };
+        (self.round, self.idle) = (count(self.round), count(self.idle));
         let pause = if self.idle < LATELY { SOON } else { LATER };
         let rest = now.saturating_sub(from).saturating_mul(REST);
         self.next = now.saturating_add(pause.max(rest));
-        look.has_changed
+        look.changed
     }
 }
 
@@ -94,18 +122,45 @@ impl Look {
     /// Looks. `read` reads a row, and returns false if the picture is gone: then nothing was seen.
     pub fn make(&mut self, mut read: impl FnMut(u32, &mut Vec<u8>) -> bool) {
         let mut bytes = Vec::new();
-        let mut hash = |row| read(row, &mut bytes).then(|| xxh64(&bytes, 0));
-        let all = 0..self.surface.height;
-        let of_round = all.clone().zip(&self.rows).skip(self.first as usize);
-        let mut some = of_round.step_by(ROUND as usize);
-        let has_changed = self.rows.is_empty()
-            || some.any(|(row, before)| hash(row).is_some_and(|now| now != *before));
-        if has_changed {
-            // What is drawn from here on is a change again; what was drawn before is in the frame that follows.
-            let rows: Option<Vec<u64>> = all.map(hash).collect();
-            self.has_changed = rows.is_some();
-            self.rows = rows.unwrap_or_default();
+        let looked = &mut self.bytes;
+        let mut hash = |row| {
+            read(row, &mut bytes).then(|| {
+                *looked += bytes.len() as u64;
+                xxh64(&bytes, 0)
+            })
+        };
+        let Surface { width, height, .. } = self.surface;
+        let grid = Grid::of((width, height));
+        let is_of = |cells: u64, row: u32| cells >> grid.row_of(row) & 1 == 1;
+        if self.rows.is_empty() {
+            // Nobody knows what was drawn before.
+            let rows: Option<Vec<u64>> = (0..height).map(hash).collect();
+            if let Some(rows) = rows {
+                (self.rows, self.seen, self.changed) = (rows, u64::MAX, Cells::ALL);
+            }
+            return;
         }
+        let of_round = (0..height).zip(&self.rows).skip(self.first as usize);
+        let mut others = of_round
+            .step_by(ROUND as usize)
+            .filter(|(row, _)| !is_of(self.fresh, *row))
+            .filter(|(row, before)| hash(*row).is_some_and(|now| now != **before));
+        let Some((first, _)) = others.next() else { return };
+        // What engines drew explains what is another there, and nothing elsewhere.
+        let is_explained =
+            is_of(self.drawn, first) && others.all(|(row, _)| is_of(self.drawn, row));
+        let found = if is_explained { self.drawn } else { u64::MAX };
+        // What is drawn from here on is a change again; what was drawn before is in the frame that follows.
+        let mut changed = Cells::NONE;
+        for (row, before) in (0..height).zip(&mut self.rows).filter(|(row, _)| is_of(found, *row)) {
+            // The picture may be gone.
+            let Some(now) = hash(row) else { return self.rows.clear() };
+            if std::mem::replace(before, now) != now {
+                let part = Part { left: 0, top: row, right: width, bottom: row.saturating_add(1) };
+                changed.mark(&grid, &part);
+            }
+        }
+        (self.seen, self.changed) = (found, changed);
     }
 }
 
@@ -145,7 +200,7 @@ mod tests {
         *now = detector.next().max(*now);
         let mut look = detector.due(0, picture(), *now).expect("it is time to look");
         make(&mut look, memory);
-        detector.made(look, (*now, *now))
+        !detector.made(look, (*now, *now)).is_empty()
     }
 
     /// Looks that have seen the picture.
@@ -187,6 +242,55 @@ mod tests {
     }
 
     #[test]
+    fn only_rows_that_are_others_have_changed_and_a_look_without_a_change_sees_a_sixteenth() {
+        let (memory, mut now) = (shared_map(), 0);
+        let mut detector = settled(&memory, &mut now);
+        let mut next = |detector: &mut ChangeDetector| {
+            now = detector.next().max(now);
+            let mut look = detector.due(0, picture(), now).unwrap();
+            make(&mut look, &memory);
+            let bytes = look.bytes;
+            (detector.made(look, (now, now)), bytes)
+        };
+        // Rows 8 and 24 of forty, of 40 bytes each.
+        assert_eq!(next(&mut detector), (Cells::NONE, 2 * 40));
+        (4..20).chain([39]).for_each(|row| draw(&memory, row, 9));
+        let (changed, _) = next(&mut detector);
+        let grid = Grid::of((10, HEIGHT));
+        let rows: Vec<_> = changed.parts(&grid).map(|part| (part.top, part.right)).collect();
+        assert_eq!(rows, (4..20).chain([39]).map(|row| (row, 10)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_engines_drew_is_looked_at_once_and_what_others_drew_beside_it_is_found() {
+        let (memory, mut now) = (shared_map(), 0);
+        let mut detector = settled(&memory, &mut now);
+        let mut next = |detector: &mut ChangeDetector| {
+            now = detector.next().max(now);
+            let mut look = detector.due(0, picture(), now).unwrap();
+            make(&mut look, &memory);
+            let bytes = look.bytes / 40;
+            (detector.made(look, (now, now)).rows(), bytes)
+        };
+        // Each row of cells is a row.
+        (8..12).for_each(|row| draw(&memory, row, 5));
+        detector.note_drawn(&Cells::from_words(std::array::from_fn(|row| {
+            u64::from((8..12).contains(&row))
+        })));
+        assert_eq!(next(&mut detector), (0, 1), "row 24: what is composed now is not looked at");
+        let looks: Vec<_> =
+            (0..16).map(|_| next(&mut detector)).filter(|look| look.0 != 0).collect();
+        // A look meets one of these rows, and then sees those four.
+        assert_eq!(looks, [(0b1111 << 8, looks[0].1)]);
+        assert!(looks[0].1 <= 3 + 4, "{looks:?}");
+        // Elsewhere, it is as without engines.
+        detector.note_drawn(&Cells::from_words(std::array::from_fn(|row| u64::from(row == 3))));
+        draw(&memory, 30, 9);
+        let found = (0..16).map(|_| next(&mut detector)).find(|look| look.0 != 0);
+        assert_eq!(found.map(|look| look.0), Some(1 << 30));
+    }
+
+    #[test]
     fn a_picture_that_changes_all_the_time_is_not_looked_at() {
         let (_, surface) = picture();
         let mut detector = ChangeDetector::default();
@@ -223,6 +327,6 @@ mod tests {
         detector.due(0, (version, gone), 0);
         let mut look = detector.due(0, (version, gone), SETTLED).unwrap();
         make(&mut look, &memory);
-        assert!(!detector.made(look, (SETTLED, SETTLED)));
+        assert!(detector.made(look, (SETTLED, SETTLED)).is_empty());
     }
 }

@@ -3,6 +3,7 @@
 //! What a monitor shows: a source's picture with the pointer over it, rotated, scaled, on black.
 
 use bellhop_protocol::control::display::{Rotation, Scaling};
+use bellhop_protocol::screen::Part;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -31,9 +32,21 @@ pub struct Pointer {
 }
 
 impl Pointer {
-    /// Puts the pointer over a row of the source.
-    pub fn put(&self, row: u32, words: &mut [u32]) {
-        let (left, top) = self.at;
+    /// The part of a source of this size that it lies over, if any.
+    pub fn part(&self, size: (u32, u32)) -> Option<Part> {
+        let height = self.words.len().div_ceil(self.width.max(1));
+        let within = |start: i64, length: usize, all: u32| {
+            let clip = |place: i64| u32::try_from(place.clamp(0, all.into())).unwrap_or(0);
+            (clip(start), clip(start.saturating_add(length as i64)))
+        };
+        let (left, right) = within(self.at.0, self.width, size.0);
+        let (top, bottom) = within(self.at.1, height, size.1);
+        (left < right && top < bottom).then_some(Part { left, top, right, bottom })
+    }
+
+    /// Puts the pointer over a row of the source, of which `words` are the pixels from a column on.
+    pub fn put(&self, row: u32, from: u32, words: &mut [u32]) {
+        let (left, top) = (self.at.0 - i64::from(from), self.at.1);
         let Ok(own) = usize::try_from(i64::from(row) - top) else { return };
         let Some(own) = self.words.chunks_exact(self.width.max(1)).nth(own) else { return };
         let skipped = usize::try_from(-left).unwrap_or(0);
@@ -60,9 +73,9 @@ pub const SLICE: usize = 16_384;
 
 /// A source's picture, as it is read in slices.
 pub trait Picture {
-    /// Reads rows, one after another, as words `0x00RRGGBB`. They are for the screen from this row on. Returns false if
-    /// the picture is gone.
-    fn read(&mut self, rows: Range<u32>, onto: u32, words: &mut [u32]) -> bool;
+    /// Reads a part, row by row, as words `0x00RRGGBB`. They are for the screen from this row on. Returns false if the
+    /// picture is gone.
+    fn read(&mut self, part: Part, onto: u32, words: &mut [u32]) -> bool;
 }
 
 /// A rectangle of the target's screen.
@@ -82,6 +95,11 @@ impl Geometry {
         if self.rotation.swaps_sides() { (height, width) } else { (width, height) }
     }
 
+    /// These rows of the source.
+    fn rows(&self, rows: Range<u32>) -> Part {
+        Part { left: 0, top: rows.start, right: self.source.0, bottom: rows.end }
+    }
+
     fn placement(&self) -> Placement {
         let ((width, height), target) = (self.turned(), self.target);
         let (width, height) = match self.scaling {
@@ -94,7 +112,7 @@ impl Geometry {
     }
 
     /// The pixel of the source at a pixel of the turned picture.
-    fn of_turned(&self, (x, y): (u32, u32)) -> (u32, u32) {
+    pub(super) fn of_turned(&self, (x, y): (u32, u32)) -> (u32, u32) {
         let (width, height) = self.source;
         match self.rotation {
             Rotation::ROTATE_90 => (width.saturating_sub(1 + y), x),
@@ -128,11 +146,16 @@ impl Geometry {
     ) -> bool {
         if self.rotation.swaps_sides() {
             self.compose_turned(picture, rows, write)
-        } else if self.rotation == Rotation::IDENTITY && self.source == self.target {
+        } else if self.is_copy() {
             self.copy(picture, rows, write)
         } else {
             self.compose_by_rows(picture, rows, write)
         }
+    }
+
+    /// Whether the screen is the picture, pixel by pixel.
+    pub(super) fn is_copy(&self) -> bool {
+        self.rotation == Rotation::IDENTITY && self.source == self.target
     }
 
     /// Rows of the source that are read at once.
@@ -154,7 +177,7 @@ impl Geometry {
             let end = rest.end.min(rest.start.saturating_add((words.len() / width) as u32));
             let slice = rest.start..end;
             let words = words.get_mut(..slice.len() * width).unwrap_or_default();
-            if !picture.read(slice.clone(), slice.start, words) {
+            if !picture.read(self.rows(slice.clone()), slice.start, words) {
                 return false;
             }
             for (row, words) in slice.zip(words.chunks_exact(width)) {
@@ -181,7 +204,11 @@ impl Geometry {
             if let Some(y) = self.row_of_turned(at) {
                 let (_, of_source) = self.of_turned((0, y));
                 if has_read != Some(of_source) {
-                    if !picture.read(of_source..of_source.saturating_add(1), at, &mut read) {
+                    if !picture.read(
+                        self.rows(of_source..of_source.saturating_add(1)),
+                        at,
+                        &mut read,
+                    ) {
                         return false;
                     }
                     has_read = Some(of_source);
@@ -227,7 +254,7 @@ impl Geometry {
         for words in words.chunks_mut(self.rows_at_once().saturating_mul(width)) {
             let end = first + (words.len() / width) as u32;
             // A flip amid this is seen in columns: the screen is of two pictures from its second row on.
-            if !picture.read(first..end, u32::from(first > 0), words) {
+            if !picture.read(self.rows(first..end), u32::from(first > 0), words) {
                 return None;
             }
             first = end;
@@ -236,13 +263,13 @@ impl Geometry {
     }
 
     /// For each column of the screen, the column of the turned picture; `None` beside the picture.
-    fn columns(&self) -> Vec<Option<u32>> {
+    pub(super) fn columns(&self) -> Vec<Option<u32>> {
         let Placement { left, width, .. } = self.placement();
         (0..self.target.0).map(|x| nearest(x, left, width, self.turned().0)).collect()
     }
 
     /// The row of the turned picture that is on a row of the screen; `None` above and below the picture.
-    fn row_of_turned(&self, row: u32) -> Option<u32> {
+    pub(super) fn row_of_turned(&self, row: u32) -> Option<u32> {
         let Placement { top, height, .. } = self.placement();
         nearest(row, top, height, self.turned().1)
     }
@@ -271,6 +298,7 @@ fn fit(size: (u32, u32), target: (u32, u32)) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::display::cells::{Cells, Grid};
     use crate::gpu::display::surface::Surface;
     use crate::gpu::memory::address_map::AddressMap;
     use crate::gpu::memory::address_map::tests::shared_map;
@@ -302,25 +330,28 @@ mod tests {
         left: usize,
         /// The most pixels that were read at once.
         most: usize,
+        /// All pixels that were read.
+        pixels: usize,
     }
 
     impl<'m> InMemory<'m> {
         fn new(memory: &'m AddressMap, surface: Option<Surface>) -> Self {
-            Self { memory, surface, pointer: None, left: usize::MAX, most: 0 }
+            Self { memory, surface, pointer: None, left: usize::MAX, most: 0, pixels: 0 }
         }
     }
 
     impl Picture for InMemory<'_> {
-        fn read(&mut self, rows: Range<u32>, _onto: u32, words: &mut [u32]) -> bool {
+        fn read(&mut self, part: Part, _onto: u32, words: &mut [u32]) -> bool {
             self.most = self.most.max(words.len());
+            self.pixels += words.len();
             let picture = self.surface.as_ref().and_then(|surface| surface.rows(self.memory));
-            let width = words.len() / rows.len();
-            for (row, words) in rows.zip(words.chunks_exact_mut(width)) {
+            let rows = words.chunks_exact_mut(part.width() as usize);
+            for (row, words) in (part.top..part.bottom).zip(rows) {
                 match &picture {
-                    Some(picture) => picture.read(row, words),
+                    Some(picture) => picture.read(row, part.left, words),
                     None => words.fill(0),
                 }
-                self.pointer.into_iter().for_each(|pointer| pointer.put(row, words));
+                self.pointer.into_iter().for_each(|pointer| pointer.put(row, part.left, words));
             }
             self.left -= 1;
             self.left > 0
@@ -470,5 +501,66 @@ mod tests {
         }
         let mut picture = InMemory::new(&memory, None);
         geometry.compose(&mut picture, 0..2, |_, words| assert_eq!(words, [0; 3]));
+    }
+
+    /// Parts that are composed alone are as in the whole screen, and nothing else is written; whatever is read is theirs.
+    #[test]
+    fn parts_are_composed_as_they_are_in_the_whole() {
+        let (memory, surface) = picture();
+        let words: Arc<[u32]> = [0xff00_00aa].into();
+        let pointer = Pointer { width: 1, words, at: (1, 1) };
+        let grid = Grid::of((3, 2));
+        for (target, scaling) in [
+            ((3, 2), Scaling::IDENTITY),
+            ((2, 3), Scaling::IDENTITY),
+            ((6, 3), Scaling::STRETCHED),
+            ((2, 1), Scaling::STRETCHED),
+            ((7, 5), Scaling::CENTERED),
+            ((6, 6), Scaling::ASPECT_RATIO_CENTERED_MAX),
+        ] {
+            for rotation in ROTATIONS {
+                let geometry = Geometry { source: (3, 2), target, scaling, rotation };
+                let whole = compose(target, scaling, rotation, Some(&pointer));
+                for pixels in 1u32..1 << 6 {
+                    let mut cells = Cells::NONE;
+                    let is_in = |(x, y): (u32, u32)| pixels >> (y * 3 + x) & 1 == 1;
+                    for at in 0..6 {
+                        let (left, top) = (at % 3, at / 3);
+                        if is_in((left, top)) {
+                            let (right, bottom) = (left + 1, top + 1);
+                            cells.mark(&grid, &Part { left, top, right, bottom });
+                        }
+                    }
+                    let mut picture = InMemory {
+                        pointer: Some(&pointer),
+                        ..InMemory::new(&memory, Some(surface))
+                    };
+                    let mut seen = vec![vec![None; target.0 as usize]; target.1 as usize];
+                    assert!(geometry.compose_parts(&mut picture, &cells, |row, x, words| {
+                        for (word, x) in words.iter().zip(x..) {
+                            let before = seen[row as usize][x as usize].replace(*word);
+                            assert_eq!(before, None, "written twice");
+                        }
+                    }));
+                    assert_eq!(picture.pixels, pixels.count_ones() as usize);
+                    for (y, row) in seen.iter().enumerate() {
+                        for (x, word) in row.iter().enumerate() {
+                            let at = (x as u32, y as u32);
+                            let own = geometry.shows(at).filter(|at| is_in(*at));
+                            let expected = own.map(|_| whole[y][x]);
+                            assert_eq!(*word, expected, "{at:?} {geometry:?} {pixels:b}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    impl Geometry {
+        /// The pixel of the source that a pixel of the screen shows; `None` beside the picture.
+        fn shows(&self, (x, y): (u32, u32)) -> Option<(u32, u32)> {
+            let x = self.columns().get(x as usize).copied().flatten()?;
+            Some(self.of_turned((x, self.row_of_turned(y)?)))
+        }
     }
 }

@@ -5,76 +5,50 @@
 //!
 //! Frames are read from the guest's memory in slices. Before each, the thread asks what the source shows: a flip that
 //! happened meanwhile is seen from there on, as by a monitor that scans slowly, and what was taken away is read no more.
-//! Whoever has flipped waits for the slice that is being read ([`Turns::pass`]) and for nothing else.
+//! Nobody waits for a slice: what a flip that happened meanwhile has to report is left to this thread, which reports it
+//! when the slice has ended. So if the guest's memory lets this thread stand still, its VSYNCs go on.
+//!
+//! Each guest has a thread of its own, since a guest's VMM can block whoever reads the guest's memory. A thread composes for
+//! half of the time at most ([`State::composed`](super::state::State::composed)).
 
 use super::GuestDisplay;
 use super::change_detector::Look;
 use super::compose::{Picture, Pointer};
+use super::frame_buffer::Writing;
 use super::state::{Job, Work};
+use super::surface::Surface;
 use bellhop_protocol::control::display::SourceMode;
+use bellhop_protocol::screen::Part;
 use std::io;
-use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// Turns at the guest's pictures: one thread reads slices of them, and others let slices pass that began before.
-#[derive(Debug, Default)]
-pub struct Turns {
-    state: Mutex<Waiting>,
-    changed: Condvar,
-}
+/// A slice that is being read of what a source shows.
+struct Slice<'d>(&'d GuestDisplay);
 
-#[derive(Debug, Default)]
-struct Waiting {
-    is_reading: bool,
-    /// Who lets a slice pass. No other slice begins meanwhile: the reader would be back before they are awake.
-    passing: usize,
-}
-
-/// A slice that is being read.
-struct Turn<'t>(&'t Turns);
-
-impl Turns {
-    #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl<'d> Slice<'d> {
+    /// Begins a slice: the flip that a source shows, and its picture. `None` if the source is not what it was.
+    fn begin(
+        display: &'d GuestDisplay,
+        source: u32,
+        mode: &SourceMode,
+    ) -> Option<(Self, u64, Option<Surface>)> {
+        let (flip, surface) = display.lock().shown(source, mode)?;
+        Some((Self(display), flip, surface))
     }
 
-    /// Waits until the slice that is being read has ended. Those that follow see what was flipped before this call.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the display's own thread: one slice of a frame, 16,384 pixels"
-    )]
-    pub fn pass(&self) {
-        let mut state = self.lock();
-        state.passing += 1;
-        while state.is_reading {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.passing -= 1;
-        self.changed.notify_all();
-    }
-
-    /// Begins a slice.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the composer of the same display: until its display's thread has passed"
-    )]
-    fn begin(&self) -> Turn<'_> {
-        let mut state = self.lock();
-        while state.passing > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.is_reading = true;
-        Turn(self)
+    /// Begins a slice, if a source shows this.
+    fn of(display: &'d GuestDisplay, source: u32, surface: &Surface) -> Option<Self> {
+        let shows = display.lock().shows(source, surface);
+        shows.then(|| Self(display))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Slice<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_reading = false;
-        self.0.changed.notify_all();
+        self.0.lock().slice_ended();
+        self.0.tell();
     }
 }
 
@@ -151,33 +125,36 @@ struct Shown<'d> {
     /// The flip that is seen, and the row of the screen from which on it is.
     flip: u64,
     torn_at: u32,
+    /// Whether another flip is another picture, of which more than the parts to compose is new.
+    is_partial: bool,
 }
 
 impl Picture for Shown<'_> {
-    fn read(&mut self, rows: Range<u32>, onto: u32, words: &mut [u32]) -> bool {
-        let width = self.mode.width.max(1) as usize;
+    fn read(&mut self, part: Part, onto: u32, words: &mut [u32]) -> bool {
+        let width = part.width().max(1) as usize;
         let memory = self.display.partition.memory();
         {
-            let _turn = self.display.turns.begin();
-            let Some((flip, surface)) = self.display.shown(self.source, &self.mode) else {
-                return false;
-            };
+            let slice = Slice::begin(self.display, self.source, &self.mode);
+            let Some((_slice, flip, surface)) = slice else { return false };
             if flip != self.flip {
+                if self.is_partial {
+                    return false;
+                }
                 (self.flip, self.torn_at) = (flip, self.torn_at.max(onto));
             }
             match surface.as_ref().and_then(|surface| surface.rows(&memory)) {
                 Some(picture) => {
-                    for (row, words) in rows.clone().zip(words.chunks_exact_mut(width)) {
-                        picture.read(row, words);
+                    for (row, words) in (part.top..).zip(words.chunks_exact_mut(width)) {
+                        picture.read(row, part.left, words);
                     }
                 }
                 None => words.fill(0),
             }
         }
-        for (row, words) in rows.zip(words.chunks_exact_mut(width)) {
+        for (row, words) in (part.top..).zip(words.chunks_exact_mut(width)) {
             words.iter_mut().for_each(|word| *word &= 0x00ff_ffff);
             if let Some(pointer) = &self.pointer {
-                pointer.put(row, words);
+                pointer.put(row, part.left, words);
             }
         }
         true
@@ -185,80 +162,46 @@ impl Picture for Shown<'_> {
 }
 
 fn compose(display: &GuestDisplay, job: &mut Job) {
-    let Job { source, mode, geometry, torn_at, pointer, filling, frame, is_same, is_gone } = job;
+    let Job { geometry, torn_at, filling, frame, cells, .. } = job;
+    let latest = filling.latest.as_deref();
     // Above the line that an immediate flip was at, the screen shows what it showed before.
-    if let Some(latest) = filling.latest.as_ref().filter(|_| *torn_at > 0) {
+    if let Some(latest) =
+        latest.filter(|latest| *torn_at > 0 && !std::ptr::eq(*latest, &*filling.into))
+    {
         filling.into.copy_rows(latest, *torn_at);
     }
     let mut shown = Shown {
         display,
-        source: *source,
-        mode: *mode,
-        pointer: pointer.take(),
+        source: job.source,
+        mode: job.mode,
+        pointer: job.pointer.take(),
         flip: frame.flip,
         torn_at: *torn_at,
+        is_partial: cells.is_some(),
     };
-    let write = |row, words: &[u32]| {
-        let before = filling.unless.as_ref();
-        *is_same &= before.is_none_or(|before| before.has_row(row, words));
-        filling.into.write_row(row, words);
+    let mut writing = Writing::new(&filling.into, latest);
+    let is_whole = match cells {
+        Some(cells) => geometry
+            .compose_parts(&mut shown, cells, |row, from, words| writing.put(row, from, words)),
+        None => {
+            let rows = *torn_at..geometry.target.1;
+            geometry.compose(&mut shown, rows, |row, words| writing.put(row, 0, words))
+        }
     };
-    *is_gone = !geometry.compose(&mut shown, *torn_at..geometry.target.1, write);
-    if shown.flip != frame.flip {
-        *is_same = false;
-    }
+    let Writing { changed, bytes, .. } = writing;
+    job.is_gone = !is_whole;
+    job.is_news |= shown.flip != frame.flip;
     (frame.flip, frame.torn_at) = (shown.flip, shown.torn_at);
+    (job.changed, job.bytes) = (changed, bytes);
 }
 
 fn make(display: &GuestDisplay, look: &mut Look) {
     let (source, expected) = (look.source, look.surface);
     look.make(|row, bytes| {
         let memory = display.partition.memory();
-        let _turn = display.turns.begin();
         // Another picture is looked at later, from the beginning.
-        let is_shown = display.shows(source, &expected);
-        let picture = is_shown.then(|| expected.rows(&memory)).flatten();
+        let slice = Slice::of(display, source, &expected);
+        let picture = slice.as_ref().and_then(|_| expected.rows(&memory));
         picture.map(|picture| picture.bytes(row, bytes)).is_some()
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::thread;
-
-    #[test]
-    fn a_slice_is_waited_for_and_the_next_one_waits_for_who_did() {
-        let turns = Turns::default();
-        // Nobody reads.
-        turns.pass();
-        let turn = turns.begin();
-        thread::scope(|threads| {
-            let passing = threads.spawn(|| turns.pass());
-            while turns.lock().passing == 0 {
-                thread::yield_now();
-            }
-            assert!(!passing.is_finished());
-            drop(turn);
-            passing.join().unwrap();
-            drop(turns.begin());
-        });
-        let state = turns.lock();
-        assert_eq!((state.is_reading, state.passing), (false, 0));
-    }
-
-    #[test]
-    fn who_has_flipped_gets_its_turn_however_fast_slices_follow_each_other() {
-        let turns = Turns::default();
-        let is_over = std::sync::atomic::AtomicBool::new(false);
-        thread::scope(|threads| {
-            threads.spawn(|| {
-                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                    drop(turns.begin());
-                }
-            });
-            (0..1000).for_each(|_| turns.pass());
-            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-    }
 }

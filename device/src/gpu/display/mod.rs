@@ -10,12 +10,15 @@
 //!
 //! Source: Windows KMD overview, "Display" and "Flip/Present".
 
+mod cells;
 mod change_detector;
 mod compose;
 mod composer;
 pub mod config;
 mod crtc;
+mod damage;
 mod frame_buffer;
+mod parts;
 mod reports;
 mod scan_out;
 mod source;
@@ -30,17 +33,15 @@ use bellhop_host_kmd::hardware::{
     ConnectorCaps, ConnectorUse, DisplayCaps, DisplayPath, DisplayTicket, GuestId, Interrupt,
     Monitor, PointerShape, SourceAddress,
 };
-use bellhop_protocol::control::display::SourceMode;
 use bellhop_protocol::control::flip::ScanLine;
 use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::screen::Input;
-use composer::Turns;
 use config::DisplayConfig;
 pub use frame_buffer::FrameBuffer;
 use scan_out::Timer;
 use source::{Shape, Source};
-pub use state::MAX_VIEWERS;
 use state::State;
+pub use state::{Costs, MAX_VIEWERS};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -75,8 +76,6 @@ pub struct GuestDisplay {
     state: Mutex<State>,
     /// Wakes the thread.
     event: Event,
-    /// Turns at the pictures that are read for viewers.
-    turns: Turns,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// How often the thread was woken.
     wakeups: AtomicU64,
@@ -99,6 +98,8 @@ pub struct Screen {
     pub viewers: usize,
     /// How often the display's thread was woken, for all of the guest's connectors.
     pub wakeups: u64,
+    /// What was done for viewers of all of the guest's connectors.
+    pub costs: Costs,
 }
 
 /// Why a viewer cannot see a target, or a connector cannot be plugged.
@@ -159,7 +160,6 @@ impl Displays {
             partition: Arc::clone(partition),
             state: Mutex::new(State::new(guest, &self.config)),
             event: Event::new()?,
-            turns: Turns::default(),
             thread: Mutex::default(),
             wakeups: AtomicU64::new(0),
         };
@@ -244,20 +244,6 @@ impl GuestDisplay {
                 change(source, now);
             }
         });
-    }
-
-    /// See [`State::shown`].
-    fn shown(&self, source: u32, mode: &SourceMode) -> Option<(u64, Option<Surface>)> {
-        let shown = self.lock().shown(source, mode);
-        self.tell();
-        shown
-    }
-
-    /// See [`State::shows`].
-    fn shows(&self, source: u32, surface: &Surface) -> bool {
-        let shows = self.lock().shows(source, surface);
-        self.tell();
-        shows
     }
 
     /// Tells the control plane if there is something to report.
@@ -372,7 +358,7 @@ impl GuestDisplay {
         let width = shape.width as usize;
         let mut words = vec![0; width * shape.height as usize];
         for (words, row) in words.chunks_exact_mut(width).zip(0..) {
-            rows.read(row, words);
+            rows.read(row, 0, words);
         }
         Some(Shape { width, words: words.into(), hot: (shape.hot_x, shape.hot_y) })
     }
@@ -403,6 +389,7 @@ impl GuestDisplay {
                 path: state.paths().iter().find(|path| path.target == target).copied(),
                 viewers: state.viewers_of(target),
                 wakeups,
+                costs: state.costs,
             })
             .collect()
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The thread that scans a guest's sources out: it sleeps until a VSYNC that somebody wants, or until the control plane
-//! or a viewer has something for it. It reads no pixel, so that no picture is too large for it.
+//! or a viewer has something for it. It reads no pixel, and waits for nobody who does, so that no picture is too large for
+//! it.
 
 use super::GuestDisplay;
 use super::composer::Composer;
 use super::state::Work;
+use super::surface::Surface;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read};
 use rustix::time::{
@@ -78,20 +80,20 @@ pub fn run(display: &Arc<GuestDisplay>, timer: &Timer) {
             let mut state = display.lock();
             if state.is_closed || state.paths().is_empty() {
                 // Under the lock: who commits next sees that no thread runs, and starts one.
-                state.is_running = false;
+                state.stop();
+                display.partition.drawn().watch(Vec::new());
                 return;
             }
-            let step = state.step(now());
+            let mut step = state.step(now());
+            // A picture that is not shown any more may be drawn to from then on.
+            state.flipped(std::mem::take(&mut step.after));
             // Under the lock: a process that no longer wants VSYNCs gets none once that is set.
             step.events.iter().for_each(|event| display.partition.tell(*event));
             step
         };
         display.tell();
-        if !step.after.is_empty() {
-            // A picture that is not shown any more may be drawn to from then on.
-            display.turns.pass();
-            display.lock().flipped(step.after);
-            display.tell();
+        if let Some(watched) = step.watched {
+            watch(display, &watched);
         }
         if !step.work.is_empty() {
             compose(display, &mut composer, step.work);
@@ -99,7 +101,7 @@ pub fn run(display: &Arc<GuestDisplay>, timer: &Timer) {
         if let Err(error) = timer.set(step.wakes_at).and_then(|()| wait(display, timer)) {
             let guest = display.guest().0;
             tracing::error!(%error, guest, "a display cannot wait for its next VSYNC");
-            display.lock().is_running = false;
+            display.lock().stop();
             return;
         }
         // Relaxed: a figure for people.
@@ -120,6 +122,18 @@ fn wait(display: &GuestDisplay, timer: &Timer) -> io::Result<()> {
             outcome => return Ok(outcome.map(drop)?),
         }
     }
+}
+
+/// Has engines tell what they draw into these pictures of sources.
+fn watch(display: &GuestDisplay, watched: &[(u32, Surface)]) {
+    let memory = display.partition.memory();
+    let pictures: Vec<_> = watched
+        .iter()
+        .filter_map(|(source, surface)| Some((*source, Arc::new(surface.drawn(&memory)?))))
+        .collect();
+    let all = pictures.iter().map(|(_, picture)| Arc::clone(picture)).collect();
+    display.partition.drawn().watch(all);
+    display.lock().watch_drawn(&pictures);
 }
 
 /// Has the work done on the thread for that.

@@ -2,10 +2,13 @@
 
 //! A source: what is flipped, when it is shown, and what lies over it.
 
+use super::cells::{Cells, Grid};
 use super::change_detector::{ChangeDetector, Look};
 use super::compose::Pointer;
 use super::crtc::{Crtc, Timing, Vsync};
+use super::damage::Damage;
 use super::surface::Surface;
+use crate::gpu::memory::drawn::Picture;
 use bellhop_host_kmd::hardware::{DisplayPath, SourceAddress};
 use bellhop_protocol::control::display::{SourceMode, TargetMode};
 use std::num::NonZeroU32;
@@ -47,11 +50,13 @@ pub struct Source {
     told: u64,
     shape: Option<Shape>,
     pointer: Option<(i32, i32)>,
-    /// Grows with each change of what is seen.
-    pub version: u64,
+    /// What changed of what is seen.
+    pub damage: Damage,
     /// The VSYNC from which on the latest change is seen.
     pub seen_from: u64,
     pub changes: ChangeDetector,
+    /// What engines draw into what is shown, while somebody watches.
+    pub drawn: Option<Arc<Picture>>,
 }
 
 /// What a VSYNC brought.
@@ -100,9 +105,10 @@ impl Source {
             told: 0,
             shape: None,
             pointer: None,
-            version,
+            damage: Damage::new(version),
             seen_from: 0,
             changes: ChangeDetector::default(),
+            drawn: None,
         }
     }
 
@@ -130,10 +136,47 @@ impl Source {
         }
     }
 
-    /// Something other than a flip changes what is seen from the next frame on.
+    /// Something other than a flip changes all that is seen from the next frame on.
     pub fn change(&mut self, now: u64) {
-        self.version += 1;
+        self.damage.change_all();
         self.seen_from = self.crtc.last(now).count.saturating_add(1);
+    }
+
+    /// Something changes these cells of what is seen from the next frame on.
+    pub fn change_cells(&mut self, cells: Cells, now: u64) {
+        if !cells.is_empty() {
+            self.damage.change(cells);
+            self.seen_from = self.crtc.last(now).count.saturating_add(1);
+        }
+    }
+
+    /// Takes what engines drew into what is shown.
+    pub fn take_drawn(&mut self, now: u64) {
+        let Some(picture) = &self.drawn else { return };
+        let cells = Cells::from_words(picture.take());
+        if !cells.is_empty() {
+            self.changes.note_drawn(&cells);
+            self.change_cells(cells, now);
+        }
+    }
+
+    /// The cells of its picture.
+    pub fn grid(&self) -> Grid {
+        Grid::of((self.mode.width, self.mode.height))
+    }
+
+    /// Changes the pointer: what it lay over before and what it lies over then is seen anew.
+    fn change_pointer(&mut self, now: u64, change: impl FnOnce(&mut Self)) {
+        let mut cells = Cells::NONE;
+        let mut mark = |source: &Self| {
+            let size = (source.mode.width, source.mode.height);
+            let part = source.pointer().and_then(|pointer| pointer.part(size));
+            part.into_iter().for_each(|part| cells.mark(&source.grid(), &part));
+        };
+        mark(self);
+        change(self);
+        mark(self);
+        self.change_cells(cells, now);
     }
 
     /// The flip that is shown; 0 for none.
@@ -151,10 +194,11 @@ impl Source {
         (&self.wanted_by, self.known_as)
     }
 
-    /// The look that is due, and when another one is.
-    pub fn look(&mut self, number: u32, now: u64) -> (Option<Look>, Option<u64>) {
+    /// The look that is due, if there may be one now, and when another one is.
+    pub fn look(&mut self, number: u32, now: u64, is_free: bool) -> (Option<Look>, Option<u64>) {
         let Some(surface) = self.surface() else { return (None, None) };
-        let look = self.changes.due(number, (self.version, surface), now);
+        let of = (self.damage.whole(), surface);
+        let look = is_free.then(|| self.changes.due(number, of, now)).flatten();
         let next = look.is_none().then(|| self.changes.next());
         (look, next)
     }
@@ -219,16 +263,13 @@ impl Source {
 
     /// Gives the pointer another picture.
     pub fn set_shape(&mut self, shape: Option<Shape>, now: u64) {
-        self.shape = shape;
-        if self.pointer.is_some() {
-            self.change(now);
-        }
+        self.change_pointer(now, |source| source.shape = shape);
     }
 
     /// Moves the pointer.
     pub fn move_pointer(&mut self, at: Option<(i32, i32)>, now: u64) {
-        if std::mem::replace(&mut self.pointer, at) != at && self.shape.is_some() {
-            self.change(now);
+        if self.pointer != at {
+            self.change_pointer(now, |source| source.pointer = at);
         }
     }
 
@@ -264,7 +305,7 @@ impl Source {
         let address = self.pending.take_if(|pending| is_at_once(pending))?.address;
         let (line, last) = (self.line(now), self.crtc.last(now));
         self.shown = Some(address);
-        self.version += 1;
+        self.damage.change_all();
         self.seen_from = if self.visible { last.count.saturating_add(1) } else { 0 };
         Some(Immediate {
             flip: address.flip,
@@ -287,7 +328,7 @@ impl Source {
                 self.crtc.flipped(vsync);
                 self.shown = Some(pending.address);
                 self.pending = None;
-                self.version += 1;
+                self.damage.change_all();
                 self.seen_from = 0;
                 flip = Some(pending.address.flip);
             }

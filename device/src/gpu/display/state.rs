@@ -3,6 +3,7 @@
 //! The state of a guest's display: what is committed, plugged in, and watched. It has no thread and no clock: callers
 //! tell the time, and [`State::step`] says what to do then.
 
+use super::cells::{Cells, Grid};
 use super::change_detector::Look;
 use super::compose::{Geometry, Pointer};
 use super::config::DisplayConfig;
@@ -10,18 +11,23 @@ use super::crtc::{ScannedLine, Vsync};
 use super::reports::Reports;
 use super::source::Source;
 use super::surface::Surface;
-use super::viewer::{Filling, Frame, Refresh, ViewerId, Viewing};
+use super::viewer::{Filling, Frame, ViewerId, Viewing};
+use crate::gpu::memory::drawn::Picture;
 use crate::gpu::shared::event::Event as Signal;
 use bellhop_host_kmd::hardware::{DisplayPath, DisplayTicket, GuestId, Interrupt};
 use bellhop_protocol::control::display::SourceMode;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
-use bellhop_protocol::screen::Input;
+use bellhop_protocol::screen::{Input, Part};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerocopy::FromZeros;
 
 /// Most viewers of a guest's display at once. Each makes the display copy frames.
 pub const MAX_VIEWERS: usize = 8;
+
+/// How much longer than a guest's frames took the rest after them is, at least: viewers of one guest use at most half of a
+/// processor, however large its screens are and however often it flips.
+const REST: u64 = 1;
 
 /// A connector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,8 @@ pub struct State {
     sources: BTreeMap<u32, Source>,
     /// The last version of a picture, so that none is used twice.
     versions: u64,
+    /// The pictures into which engines tell what they draw, by source.
+    watched: Vec<(u32, Surface)>,
     viewers: Vec<Viewing>,
     last_viewer: u64,
     /// What waits for the control plane.
@@ -46,6 +54,14 @@ pub struct State {
     tickets: (u64, u64),
     /// Whether there is work for viewers that is not done.
     is_composing: bool,
+    /// When there may be work for viewers again.
+    rests_until: u64,
+    /// Whether a slice is read of what was shown at its begin.
+    is_reading: bool,
+    /// Reports of flips that wait until that slice has ended.
+    after_slice: Vec<Interrupt>,
+    /// What was done for viewers.
+    pub costs: Costs,
     /// Whether a thread runs.
     pub is_running: bool,
     /// Without power nothing is scanned, and all is kept.
@@ -66,10 +82,31 @@ pub struct Job {
     pub pointer: Option<Pointer>,
     pub filling: Filling,
     pub frame: Frame,
-    /// Whether it is the same as the frame that [`Filling::unless`] names, as far as it is composed.
-    pub is_same: bool,
-    /// Whether the source was gone before all of it was read.
+    /// The cells of the source that are composed; `None` for the whole screen. The rest is in the buffer.
+    pub cells: Option<Cells>,
+    /// The version of the picture that is in the buffer then; 0 for a mixture.
+    pub version: u64,
+    /// Whether the viewer is told of the frame even if it is the same as the latest.
+    pub is_news: bool,
+    /// Where it differs from the latest, on the screen.
+    pub changed: Cells,
+    /// Bytes that were composed, and bytes that were compared.
+    pub bytes: (u64, u64),
+    /// Whether the source was gone before all of it was read, or has flipped and only a part was to be composed.
     pub is_gone: bool,
+}
+
+/// What was done for viewers of a guest, in sums that only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Frames that were composed, wholly or in part.
+    pub frames: u64,
+    /// Bytes of frames that were composed.
+    pub composed: u64,
+    /// Bytes of frames that were compared with the frame before.
+    pub compared: u64,
+    /// Bytes that were looked at to find what nobody tells.
+    pub looked_at: u64,
 }
 
 /// What is done for viewers, beside the thread that scans out.
@@ -91,6 +128,9 @@ impl Work {
 /// What the thread does next.
 #[derive(Debug, Default)]
 pub struct Step {
+    /// If others than before: the pictures into which engines tell what they draw, before work is begun.
+    /// [`State::watch_drawn`] follows.
+    pub watched: Option<Vec<(u32, Surface)>>,
     /// What viewers wait for. [`State::composed`] follows; until then there is no more of it.
     pub work: Work,
     /// VSYNCs that the guest is told of at once.
@@ -111,11 +151,16 @@ impl State {
             paths: Vec::new(),
             sources: BTreeMap::new(),
             versions: 0,
+            watched: Vec::new(),
             viewers: Vec::new(),
             last_viewer: 0,
             reports: Reports::default(),
             tickets: (0, 0),
             is_composing: false,
+            rests_until: 0,
+            is_reading: false,
+            after_slice: Vec::new(),
+            costs: Costs::default(),
             is_running: false,
             is_powered: true,
             is_closed: false,
@@ -171,8 +216,8 @@ impl State {
         self.paths = paths.to_vec();
         // A viewer compares versions of whatever its target shows.
         for source in self.sources.values_mut() {
-            self.versions = self.versions.max(source.version) + 1;
-            source.version = self.versions;
+            self.versions = self.versions.max(source.damage.version()) + 1;
+            source.damage.begin_anew(self.versions);
         }
         for viewer in &mut self.viewers {
             match paths.iter().find(|path| path.target == viewer.target) {
@@ -209,7 +254,7 @@ impl State {
     /// A ticket that is reported when no surface is read that was taken away before.
     pub fn quiesce(&mut self) -> DisplayTicket {
         self.tickets.0 += 1;
-        if !self.is_composing {
+        if !self.is_reading {
             self.report_ticket();
         }
         DisplayTicket(self.tickets.0)
@@ -228,6 +273,12 @@ impl State {
     pub fn close(&mut self) {
         self.is_closed = true;
         self.viewers.drain(..).for_each(|viewer| viewer.told.signal());
+    }
+
+    /// The thread ends. Another one begins anew.
+    pub fn stop(&mut self) {
+        self.is_running = false;
+        self.watched.clear();
     }
 
     /// Adds a viewer of a target; `None` if there are too many.
@@ -269,8 +320,7 @@ impl State {
         }
         let path = self.paths.iter().find(|path| path.target == viewer.target);
         let source = path.and_then(|path| self.sources.get(&path.source));
-        let from = source.map_or(0, |source| source.last_vsync(now).count + 1);
-        viewer.refresh = Some(Refresh { from, unless_same: false });
+        viewer.refresh = Some(source.map_or(0, |source| source.last_vsync(now).count + 1));
     }
 
     fn geometry(path: &DisplayPath) -> Geometry {
@@ -314,20 +364,30 @@ impl State {
         self.reports.add(Interrupt::DisplayInput { guest, source, kind, value })
     }
 
-    /// Whoever composes: the flip that a source shows, and its picture; `None` if the source is not what it was. What was
-    /// taken away before this call is read no more.
+    /// Whoever composes, before a slice: the flip that a source shows, and its picture; `None` if the source is not what it
+    /// was. [`Self::slice_ended`] follows.
     pub fn shown(&mut self, source: u32, mode: &SourceMode) -> Option<(u64, Option<Surface>)> {
-        self.report_ticket();
         let is_lit = self.is_powered && !self.is_closed;
         let source = self.sources.get(&source).filter(|source| is_lit && source.has_mode(mode))?;
+        self.is_reading = true;
         Some((source.flip(), source.surface()))
     }
 
-    /// Whoever looks: whether a source shows this. As [`Self::shown`].
+    /// Whoever looks, before a row: whether a source shows this. As [`Self::shown`].
     pub fn shows(&mut self, source: u32, surface: &Surface) -> bool {
-        self.report_ticket();
         let shown = self.sources.get(&source).and_then(Source::surface);
-        self.is_powered && !self.is_closed && shown.as_ref() == Some(surface)
+        self.is_reading = self.is_powered && !self.is_closed && shown.as_ref() == Some(surface);
+        self.is_reading
+    }
+
+    /// Whoever composes or looks: nothing is read any more, until what is shown is asked for again. So what was shown before
+    /// a flip, or was taken away, is read no more, and those who wait for that are told.
+    pub fn slice_ended(&mut self) {
+        self.is_reading = false;
+        for report in std::mem::take(&mut self.after_slice) {
+            self.reports.add(report);
+        }
+        self.report_ticket();
     }
 
     /// Thread: does what is due, and says what to compose. [`Self::flipped`] and [`Self::composed`] follow.
@@ -338,7 +398,7 @@ impl State {
         }
         let (guest, paths) = (self.guest, &self.paths);
         // One thing after another: who composes says when it is done, and then there is another step.
-        let is_free = !self.is_composing;
+        let is_free = !self.is_composing && now >= self.rests_until;
         for (&number, source) in &mut self.sources {
             let target = source.target;
             if let Some(flipped) = source.flip_at_once(now) {
@@ -350,7 +410,7 @@ impl State {
                     let of_source = paths.iter().filter(|path| path.source == number);
                     for path in of_source {
                         let torn_at = flipped_at.min(path.target_mode.height);
-                        let frame = Frame { buffer: 0, flip, vsync: count, time, torn_at };
+                        let frame = Frame { torn_at, ..frame_of(flip, vsync) };
                         let jobs = &mut step.work.jobs;
                         frames(&mut self.viewers, path, source, frame, jobs, |_| true);
                     }
@@ -378,48 +438,72 @@ impl State {
             }
             step.wakes_at = earliest(step.wakes_at, source.wakes_at(now));
         }
-        for path in paths.iter().filter(|_| is_free) {
+        let is_watched = |number: u32| {
+            let shows = |path: &&DisplayPath| path.source == number;
+            paths.iter().filter(shows).any(|path| {
+                self.viewers.iter().any(|viewer| viewer.watches && viewer.target == path.target)
+            })
+        };
+        let watched = self.sources.iter().filter(|(number, _)| is_watched(**number));
+        let watched = watched.filter_map(|(number, source)| Some((*number, source.surface()?)));
+        if !watched.clone().eq(self.watched.iter().copied()) {
+            self.watched = watched.collect();
+            step.watched = Some(self.watched.clone());
+        }
+        self.sources.values_mut().for_each(|source| source.take_drawn(now));
+        // Once the rest is over, frames go on at VSYNCs.
+        for path in paths.iter().filter(|_| !self.is_composing) {
             let Some(source) = self.sources.get(&path.source) else { continue };
             let vsync = source.last_vsync(now);
-            let frame = Frame {
-                buffer: 0,
-                flip: source.flip(),
-                vsync: vsync.count,
-                time: vsync.time,
-                torn_at: 0,
-            };
+            let frame = frame_of(source.flip(), vsync);
+            let version = source.damage.version();
             let is_due = |viewer: &Viewing| {
                 viewer.wants_refresh(vsync.count)
-                    || viewer.seen != source.version && source.seen_from <= vsync.count
+                    || viewer.seen != version && source.seen_from <= vsync.count
             };
-            frames(&mut self.viewers, path, source, frame, &mut step.work.jobs, is_due);
+            if is_free {
+                frames(&mut self.viewers, path, source, frame, &mut step.work.jobs, is_due);
+            }
             let waits = |viewer: &Viewing| {
                 viewer.target == path.target
                     && viewer.has_room()
-                    && (viewer.refresh.is_some() || viewer.seen != source.version)
+                    && (viewer.refresh.is_some() || viewer.seen != version)
             };
             if self.viewers.iter().any(waits) {
-                step.wakes_at = earliest(step.wakes_at, Some(source.next_vsync(now).time));
+                let from = now.max(self.rests_until.saturating_sub(1));
+                step.wakes_at = earliest(step.wakes_at, Some(source.next_vsync(from).time));
             }
         }
-        for (&number, source) in self.sources.iter_mut().filter(|_| is_free) {
+        for (&number, source) in self.sources.iter_mut().filter(|_| !self.is_composing) {
             let shows = |viewer: &Viewing| {
                 let is_it =
                     |path: &&DisplayPath| (path.source, path.target) == (number, viewer.target);
                 viewer.has_room() && paths.iter().any(|path| is_it(&path))
             };
             if self.viewers.iter().any(shows) {
-                let (look, next) = source.look(number, now);
+                let (look, next) = source.look(number, now, is_free);
                 step.work.looks.extend(look);
-                step.wakes_at = earliest(step.wakes_at, next);
+                step.wakes_at = earliest(step.wakes_at, next.map(|at| at.max(self.rests_until)));
             }
         }
         self.is_composing |= !step.work.is_empty();
         step
     }
 
-    /// Thread: nothing is read any more that was shown before these flips.
+    /// Thread: engines tell from now on what they draw into these pictures of sources, and into no others.
+    pub fn watch_drawn(&mut self, pictures: &[(u32, Arc<Picture>)]) {
+        for (number, source) in &mut self.sources {
+            let of_source = pictures.iter().find(|(of, _)| of == number);
+            source.drawn = of_source.map(|(_, picture)| Arc::clone(picture));
+        }
+    }
+
+    /// Thread: what was shown before these flips is read no more once a slice that is being read has ended.
     pub fn flipped(&mut self, after: Vec<Interrupt>) {
+        if self.is_reading {
+            self.after_slice.extend(after);
+            return;
+        }
         for report in after {
             self.reports.add(report);
         }
@@ -429,7 +513,7 @@ impl State {
     pub fn undone(&mut self, Work { jobs, looks }: Work, now: u64) {
         for job in jobs {
             if let Some(viewer) = self.viewer(job.filling.viewer) {
-                viewer.filled(&job.filling, None);
+                viewer.filled(&job.filling, 0, None);
             }
         }
         self.composed(Work { jobs: Vec::new(), looks }, (now, now));
@@ -438,32 +522,40 @@ impl State {
     /// Whoever composes: the frames of a step are composed, and its looks are made, from one time to another.
     pub fn composed(&mut self, work: Work, (from, now): (u64, u64)) {
         self.is_composing = false;
+        if !work.jobs.is_empty() {
+            let took = now.saturating_sub(from);
+            self.rests_until = now.saturating_add(took.saturating_mul(REST));
+        }
         for job in work.jobs {
-            let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == job.filling.viewer);
-            if let Some(viewer) = viewer {
-                let is_news = job.filling.unless.is_none() || !job.is_same;
-                viewer.filled(&job.filling, (is_news && !job.is_gone).then_some(job.frame));
-                if job.is_gone {
-                    // There may be another one in its place.
-                    viewer.refresh = Some(Refresh { from: 0, unless_same: false });
-                }
+            let Job { filling, geometry, changed, version, .. } = &job;
+            self.costs.frames += 1;
+            self.costs.composed += job.bytes.0;
+            self.costs.compared += job.bytes.1;
+            let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == filling.viewer);
+            let Some(viewer) = viewer else { continue };
+            if job.is_gone {
+                viewer.filled(filling, 0, None);
+                // There may be another one in its place.
+                viewer.refresh = Some(0);
+                continue;
             }
+            let changed = changed.bounds(&Grid::of(geometry.target)).unwrap_or(Part::NONE);
+            let is_told = job.is_news || changed != Part::NONE;
+            viewer.filled(filling, *version, is_told.then_some(Frame { changed, ..job.frame }));
         }
         for look in work.looks {
-            let number = look.source;
-            let Some(source) = self.sources.get_mut(&number) else { continue };
-            if source.changes.made(look, (from, now)) {
-                let from = source.last_vsync(now).count + 1;
-                for viewer in &mut self.viewers {
-                    let target = viewer.target;
-                    if self.paths.iter().any(|it| (it.source, it.target) == (number, target)) {
-                        viewer.refresh.get_or_insert(Refresh { from, unless_same: true });
-                    }
-                }
+            self.costs.looked_at += look.bytes;
+            if let Some(source) = self.sources.get_mut(&look.source) {
+                let changed = source.changes.made(look, (from, now));
+                source.change_cells(changed, now);
             }
         }
-        self.report_ticket();
     }
+}
+
+/// A whole frame, before it is known what changes with it.
+fn frame_of(flip: u64, Vsync { count, time }: Vsync) -> Frame {
+    Frame { buffer: 0, flip, vsync: count, time, torn_at: 0, changed: Part::NONE }
 }
 
 fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
@@ -480,31 +572,41 @@ fn frames(
     is_due: impl Fn(&Viewing) -> bool,
 ) {
     let geometry = State::geometry(path);
+    let (version, torn_at) = (source.damage.version(), frame.torn_at);
     let of_path = viewers.iter_mut().filter(|viewer| viewer.target == path.target);
     for viewer in of_path.filter(|viewer| viewer.has_room() && is_due(viewer)) {
-        let is_same = frame.torn_at == 0 && viewer.seen == source.version;
-        let filling = match viewer.fill(&geometry, is_same) {
+        if torn_at > 0 && !viewer.has_frame() {
+            // Above the tear there would be nothing. A whole one follows.
+            continue;
+        }
+        let is_news =
+            torn_at > 0 || viewer.refresh.is_some() || viewer.seen < source.damage.whole();
+        let filling = match viewer.fill(&geometry) {
             Ok(Some(filling)) => filling,
             Ok(None) => continue,
             Err(error) => {
                 tracing::warn!(%error, target = path.target, "a viewer has no memory for frames");
                 // Otherwise each VSYNC would try again.
-                (viewer.seen, viewer.refresh) = (source.version, None);
+                (viewer.seen, viewer.refresh) = (version, None);
                 continue;
             }
         };
-        if frame.torn_at == 0 {
-            (viewer.seen, viewer.refresh) = (source.version, None);
+        if torn_at == 0 {
+            (viewer.seen, viewer.refresh) = (version, None);
         }
         jobs.push(Job {
             source: path.source,
             mode: path.source_mode,
             geometry,
-            torn_at: frame.torn_at,
+            torn_at,
             pointer: source.pointer(),
             frame: Frame { buffer: filling.buffer, ..frame },
+            cells: source.damage.since(filling.version).filter(|_| torn_at == 0),
+            version: if torn_at == 0 { version } else { 0 },
             filling,
-            is_same: true,
+            is_news,
+            changed: Cells::NONE,
+            bytes: (0, 0),
             is_gone: false,
         });
     }

@@ -2,8 +2,11 @@
 
 //! Pictures in a guest's memory. All that is read there is pixels: any bytes are a picture.
 
+use super::cells::Grid;
 use crate::gpu::memory::address_map::AddressMap;
+use crate::gpu::memory::drawn::Picture;
 use bellhop_host_kmd::hardware::PhysicalAddress;
+use bellhop_protocol::handoff::drawing::Marks;
 use bellhop_protocol::pixel_format::PixelFormat;
 use vm_memory::VolatileSlice;
 use zerocopy::IntoBytes;
@@ -32,10 +35,30 @@ pub struct Rows<'m> {
 }
 
 impl Surface {
+    /// Bytes of a row.
+    fn row(&self) -> Option<u32> {
+        self.format.bytes()?.checked_mul(self.width)
+    }
+
+    /// It, as engines see where they draw; `None` unless its beginning is there. In another snapshot it may be elsewhere: then
+    /// what engines draw is found by looking.
+    pub fn drawn(&self, memory: &AddressMap) -> Option<Picture> {
+        let pixel = u64::from(self.format.bytes()?);
+        let (width, height) = Grid::of((self.width, self.height)).cell();
+        Some(Picture {
+            place: memory.locate_bytes(self.address, 1)?,
+            pitch: self.pitch.into(),
+            row: u64::from(self.row()?.max(1)),
+            height: u64::from(self.height.max(1)),
+            cell: (u64::from(width) * pixel, height.into()),
+            marks: Marks::new(),
+        })
+    }
+
     /// Its rows in a snapshot of the guest's memory; `None` unless all of it is there. The control plane has checked
     /// this before; memory may have gone since.
     pub fn rows<'m>(&self, memory: &'m AddressMap) -> Option<Rows<'m>> {
-        let row = usize::try_from(self.format.bytes()?.checked_mul(self.width)?).ok()?;
+        let row = usize::try_from(self.row()?).ok()?;
         let pitch = usize::try_from(self.pitch).ok().filter(|pitch| *pitch >= row)?;
         let before_last = usize::try_from(self.height).ok()?.checked_sub(1)?;
         let length = pitch.checked_mul(before_last)?.checked_add(row)?;
@@ -55,11 +78,15 @@ impl Rows<'_> {
         }
     }
 
-    /// Reads a row as words `0xAARRGGBB`, with the alpha as it is in memory, or 0 for formats without. Rows that do not
-    /// exist are black. `words` has as many elements as a row has pixels.
-    pub fn read(&self, row: u32, words: &mut [u32]) {
+    /// Reads pixels of a row, from a column on, as words `0xAARRGGBB`, with the alpha as it is in memory, or 0 for formats
+    /// without. Pixels that do not exist are black.
+    pub fn read(&self, row: u32, from: u32, words: &mut [u32]) {
+        let pixel = self.row / (self.surface.width as usize).max(1);
+        let (before, length) = (pixel.saturating_mul(from as usize), pixel * words.len());
         let start = (self.surface.pitch as usize).saturating_mul(row as usize);
-        let Ok(bytes) = self.bytes.subslice(start, self.row) else { return words.fill(0) };
+        let bytes = self.bytes.subslice(start.saturating_add(before), length).ok();
+        let is_inside = before.saturating_add(length) <= self.row;
+        let Some(bytes) = bytes.filter(|_| is_inside) else { return words.fill(0) };
         if self.surface.format == PixelFormat::R5G6B5 {
             let mut pixels = vec![0u16; words.len()];
             bytes.copy_to(pixels.as_mut_bytes());

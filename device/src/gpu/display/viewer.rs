@@ -3,12 +3,13 @@
 //! Who sees a target: two buffers, of which the display fills one while the viewer reads the other.
 //!
 //! A frame is written only into a buffer that the viewer does not hold. So a viewer that is slow misses frames, and
-//! neither a guest nor another viewer waits for it.
+//! neither a guest nor another viewer waits for it. A viewer that has given the latest frame back gets the next one in the
+//! same buffer, where only what changed is written.
 
 use super::compose::Geometry;
 use super::frame_buffer::FrameBuffer;
 use crate::gpu::shared::event::Event;
-use bellhop_protocol::screen::Held;
+use bellhop_protocol::screen::{Held, Part};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -44,19 +45,8 @@ pub struct Frame {
     pub time: u64,
     /// The first row of this flip: rows above are of the flip before. 0 for a whole frame.
     pub torn_at: u32,
-}
-
-/// A frame that is wanted though nothing was flipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refresh {
-    /// From this VSYNC on.
-    pub from: u64,
-    /// Only if it is not the same as the latest.
-    pub unless_same: bool,
-}
-
-impl Refresh {
-    const AT_ONCE: Self = Self { from: 0, unless_same: false };
+    /// The part of the screen outside of which it is as the frame before.
+    pub changed: Part,
 }
 
 /// A viewer, as the display knows it.
@@ -68,6 +58,8 @@ pub struct Viewing {
     pub told: Arc<Event>,
     /// Of the target's present size.
     buffers: Option<Buffers>,
+    /// The version of the picture that each buffer has; 0 for none, or for a mixture.
+    versions: [u64; 2],
     /// The keys and buttons that it holds down, as the guest was told.
     pub held_down: Held,
     /// Buffers that the viewer or a composition holds.
@@ -77,8 +69,8 @@ pub struct Viewing {
     epoch: u64,
     /// The version of the picture that it was sent last.
     pub seen: u64,
-    /// The VSYNC from which on it wants a frame even if nothing was flipped.
-    pub refresh: Option<Refresh>,
+    /// The VSYNC from which on it wants a frame even if nothing has changed.
+    pub refresh: Option<u64>,
     /// Whether it wants frames at all.
     pub watches: bool,
     /// The buffer of the latest frame.
@@ -92,10 +84,10 @@ pub struct Filling {
     pub viewer: ViewerId,
     pub buffer: u32,
     pub into: Arc<FrameBuffer>,
-    /// The latest frame, if it is in the other buffer.
+    /// The latest frame: in the same buffer, or in the other one.
     pub latest: Option<Arc<FrameBuffer>>,
-    /// The latest frame, if this one is not worth telling of when it is the same.
-    pub unless: Option<Arc<FrameBuffer>>,
+    /// The version of the picture that is in the buffer already; 0 for none.
+    pub version: u64,
     epoch: u64,
 }
 
@@ -107,12 +99,13 @@ impl Viewing {
             target,
             told,
             buffers: None,
+            versions: [0; 2],
             held_down: Held::default(),
             held: [false; 2],
             updates: VecDeque::new(),
             epoch: 0,
             seen: 0,
-            refresh: Some(Refresh::AT_ONCE),
+            refresh: Some(0),
             watches: true,
             latest: None,
             has_signal: false,
@@ -157,9 +150,9 @@ impl Viewing {
 
     fn forget_buffers(&mut self) {
         self.buffers = None;
-        (self.held, self.latest) = ([false; 2], None);
+        (self.held, self.versions, self.latest) = ([false; 2], [0; 2], None);
         self.epoch += 1;
-        self.refresh = Some(Refresh::AT_ONCE);
+        self.refresh = Some(0);
         // These are about buffers that are gone.
         self.updates.clear();
     }
@@ -170,16 +163,22 @@ impl Viewing {
         (self.watches || self.latest.is_none()) && self.held.iter().any(|held| !held)
     }
 
-    /// Whether it wants a frame of a VSYNC though nothing was flipped.
-    pub fn wants_refresh(&self, vsync: u64) -> bool {
-        self.refresh.is_some_and(|refresh| refresh.from <= vsync)
+    /// Whether there is a frame of which a part can stay.
+    pub fn has_frame(&self) -> bool {
+        self.latest.is_some()
     }
 
-    /// A buffer for a frame of this geometry; `is_same` says that nothing was flipped since the latest.
+    /// Whether it wants a frame of a VSYNC though nothing has changed.
+    pub fn wants_refresh(&self, vsync: u64) -> bool {
+        self.refresh.is_some_and(|from| from <= vsync)
+    }
+
+    /// A buffer for a frame of this geometry: that of the latest frame if the viewer has given it back, so that only what
+    /// has changed is written there.
     ///
     /// # Errors
     /// If the operating system has no memory for buffers.
-    pub fn fill(&mut self, geometry: &Geometry, is_same: bool) -> io::Result<Option<Filling>> {
+    pub fn fill(&mut self, geometry: &Geometry) -> io::Result<Option<Filling>> {
         self.set_size(geometry.target);
         if self.buffers.is_none() {
             self.forget_buffers();
@@ -190,33 +189,41 @@ impl Viewing {
             self.tell(Update::Buffers(buffers));
         }
         let Some(buffers) = &self.buffers else { return Ok(None) };
-        let unless_same = is_same && self.refresh.is_none_or(|refresh| refresh.unless_same);
         let latest = self.latest.and_then(|buffer| buffers.get(buffer as usize)).cloned();
-        // The latest frame stays there to compare with, if it can.
         let is_free = |buffer: &usize| self.held.get(*buffer) == Some(&false);
-        let spared = usize::from(self.latest == Some(0));
-        let Some(buffer) = [spared, 1 - spared].into_iter().find(is_free) else { return Ok(None) };
+        let first = self.latest.map_or(0, |latest| latest as usize & 1);
+        let Some(buffer) = [first, 1 - first].into_iter().find(is_free) else { return Ok(None) };
         let (Some(into), Some(held)) = (buffers.get(buffer), self.held.get_mut(buffer)) else {
             return Ok(None);
         };
         *held = true;
-        let latest = latest.filter(|latest| !Arc::ptr_eq(latest, into));
-        let unless = latest.clone().filter(|_| unless_same);
+        // Until it is filled it has a part of two pictures.
+        let version = self.versions.get_mut(buffer).map(std::mem::take).unwrap_or(0);
         let (viewer, into, epoch) = (self.id, Arc::clone(into), self.epoch);
-        Ok(Some(Filling { viewer, buffer: buffer as u32, into, latest, unless, epoch }))
+        Ok(Some(Filling { viewer, buffer: buffer as u32, into, latest, version, epoch }))
     }
 
-    /// The buffer is filled, unless it has gone meanwhile; with a frame that is not worth telling of, if there is none.
-    pub fn filled(&mut self, filling: &Filling, frame: Option<Frame>) {
+    /// The buffer is filled, unless it has gone meanwhile: with this version of the picture, or 0 for none. `None` if the
+    /// frame is not worth telling of.
+    pub fn filled(&mut self, filling: &Filling, version: u64, frame: Option<Frame>) {
         if filling.epoch != self.epoch {
             return;
+        }
+        if let Some(of_buffer) = self.versions.get_mut(filling.buffer as usize) {
+            *of_buffer = version;
         }
         match frame {
             Some(frame) => {
                 self.latest = Some(frame.buffer);
                 self.tell(Update::Frame(frame));
             }
-            None => self.give_back(filling.buffer),
+            None => {
+                if version == 0 && self.latest == Some(filling.buffer) {
+                    // What the viewer saw last is in no buffer any more.
+                    self.latest = None;
+                }
+                self.give_back(filling.buffer);
+            }
         }
     }
 }

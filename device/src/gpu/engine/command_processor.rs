@@ -18,6 +18,7 @@ use super::packets::{Hold, Left, Operation, execute};
 use super::workers::Workers;
 use crate::gpu::memory::compression::Blocks;
 use crate::gpu::memory::copy;
+use crate::gpu::memory::drawn::Strokes;
 use crate::gpu::memory::mmu::Access;
 use crate::gpu::memory::pins::{Pinned, Use};
 use crate::gpu::memory::prefetch::Stride;
@@ -55,6 +56,8 @@ pub struct CommandProcessor {
     pub scratch: Scratch,
     /// The codec's buffers.
     pub blocks: Blocks,
+    /// What a turn drew into pictures that somebody watches.
+    pub strokes: Strokes,
     /// Windows for fetching packets.
     pub windows: Windows,
     /// The processes that execute kernels, if the engine has any.
@@ -79,6 +82,7 @@ impl CommandProcessor {
             tlb: Tlb::new(),
             scratch: Scratch::new(),
             blocks: Blocks::new(),
+            strokes: Strokes::default(),
             windows: std::array::from_fn(|_| Window::new()),
             workers: workers.map(Box::new),
             security: security.map(Box::new),

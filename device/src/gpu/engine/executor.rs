@@ -9,6 +9,7 @@ use super::packets::fence::Signals;
 use super::run_list::{Entry, RunList};
 use super::workers::Workers;
 use crate::gpu::memory::compression::Codec;
+use crate::gpu::memory::drawn::Brush;
 use crate::gpu::memory::mmu::Mmu;
 use crate::gpu::memory::pins::Pinned;
 use crate::gpu::memory::violation::Violation;
@@ -96,6 +97,7 @@ impl Core {
                     let reached = Reached { queue, pinned, signals, waited, timing, others };
                     let (mut context, windows) = reached.by(*index, *engine_type, unit);
                     let turn = execution.turn(queue, &mut context, windows, packets);
+                    context.mmu.tell_what_was_drawn();
                     (turn, context.timing)
                 });
             }
@@ -199,8 +201,9 @@ impl<'a> Reached<'a> {
         unit: &'a mut CommandProcessor,
     ) -> (Context<'a>, &'a mut Windows) {
         let Self { queue, pinned, signals, waited, timing, others } = self;
-        let CommandProcessor { tlb, scratch, blocks, windows, workers, security } = unit;
+        let CommandProcessor { tlb, scratch, blocks, strokes, windows, workers, security } = unit;
         let codec = Codec { metadata: queue.partition.metadata(), blocks };
+        let brush = Brush::new(queue.partition.drawn(), strokes);
         let context = Context {
             chip: signals.chip,
             engine,
@@ -214,7 +217,7 @@ impl<'a> Reached<'a> {
             waited,
             others,
             timing,
-            mmu: Mmu::new(tlb, &queue.space, pinned, codec, engine),
+            mmu: Mmu::new(tlb, &queue.space, pinned, codec, brush, engine),
             scratch,
             workers: workers.as_deref_mut(),
             security: security.as_deref_mut(),

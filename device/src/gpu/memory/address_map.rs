@@ -56,6 +56,12 @@ impl Place {
         matches!(self.mapping as usize, FENCES | CROSS_ADAPTER)
     }
 
+    /// How many bytes it is behind another place of the same mapping, negative if it is before that.
+    pub fn distance_from(self, other: Self) -> Option<i64> {
+        let distance = self.offset.wrapping_sub(other.offset).cast_signed();
+        (self.mapping == other.mapping).then_some(distance)
+    }
+
     /// The place `bytes` earlier.
     #[inline]
     pub fn minus(self, bytes: u64) -> Self {

@@ -4,6 +4,7 @@
 
 use super::address_map::{AddressMap, Place};
 use super::compression::Codec;
+use super::drawn::Brush;
 use super::page_table::{ADDRESS_BITS, AddressSpace};
 use super::pins::{HostPage, Pinned, Use};
 use super::shareable::{Extent, extent};
@@ -138,21 +139,30 @@ pub struct Mmu<'a> {
     memory: &'a AddressMap,
     flushes: u64,
     codec: Codec<'a>,
+    brush: Brush<'a>,
     engine: u32,
 }
 
 impl<'a> Mmu<'a> {
-    /// The view of `engine`, through `space`, of a queue's memory; `codec` accesses its compressed pages.
+    /// The view of `engine`, through `space`, of a queue's memory; `codec` accesses its compressed pages, and `brush` notes
+    /// what is written.
     #[inline]
     pub fn new(
         tlb: &'a mut Tlb,
         space: &'a AddressSpace,
         pinned: Pinned<'a>,
         codec: Codec<'a>,
+        brush: Brush<'a>,
         engine: u32,
     ) -> Self {
         let (memory, flushes) = (pinned.memory(), pinned.flushes());
-        Self { tlb, space, pinned, memory, flushes, codec, engine }
+        Self { tlb, space, pinned, memory, flushes, codec, brush, engine }
+    }
+
+    /// Called at the end of a turn: tells of what was written into pictures that somebody watches.
+    #[inline]
+    pub fn tell_what_was_drawn(&mut self) {
+        self.brush.lift();
     }
 
     /// Discards translations that the engine cached for the guest before this flush.
@@ -335,6 +345,9 @@ impl<'a> Mmu<'a> {
         }
         let (place, length) = (first.place, length.min(usize::try_from(run).unwrap_or(length)));
         let slice = self.memory.slice(place, length).ok_or(access.page_fault(gpu_va))?;
+        if access == Access::Write {
+            self.brush.note(place, length);
+        }
         Ok(if place.has_host_words() { Run::Words(slice) } else { Run::Direct(slice) })
     }
 

@@ -7,6 +7,7 @@ pub mod bar;
 pub mod compression;
 pub mod copy;
 pub mod cross_memory;
+pub mod drawn;
 pub mod host_memory;
 pub mod mmu;
 pub mod page_table;

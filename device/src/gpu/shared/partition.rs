@@ -14,6 +14,7 @@ use crate::gpu::memory::address_map::AddressMap;
 use crate::gpu::memory::bar::Bar;
 use crate::gpu::memory::compression::Metadata;
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
+use crate::gpu::memory::drawn::Drawn;
 use crate::gpu::memory::host_memory::HostMemory;
 use crate::gpu::memory::page_table::Charge;
 use crate::gpu::memory::windows::Windows;
@@ -44,6 +45,7 @@ pub struct Partition {
     windows: Arc<Windows>,
     paging: Paging,
     metadata: Metadata,
+    drawn: Drawn,
     memory: ArcSwap<AddressMap>,
     flushes: Flushes,
     fences: FenceTable,
@@ -94,6 +96,7 @@ impl Partition {
             windows: Arc::new(Windows::new(layout.local_memory, segments.private)),
             paging: Paging::new(),
             metadata: Metadata::new(host_memory.metadata()),
+            drawn: Drawn::default(),
             host_memory,
             cross_adapter,
             memory,
@@ -224,6 +227,12 @@ impl Partition {
     #[inline]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// The pictures in its memory that somebody watches.
+    #[inline]
+    pub fn drawn(&self) -> &Drawn {
+        &self.drawn
     }
 
     /// Control plane: fills one of its paging buffers.

@@ -15,7 +15,7 @@ use bellhop_protocol::control::display::{
 };
 use bellhop_protocol::event::{Event, InputKind};
 use bellhop_protocol::pixel_format::PixelFormat;
-use bellhop_protocol::screen::Input;
+use bellhop_protocol::screen::{Input, Part};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use std::fs::File;
@@ -337,6 +337,61 @@ fn a_pointer_lies_over_the_picture_and_its_pixels_are_the_guests_to_change() {
     let mut eyes = screens.view(0);
     let rows = eyes.see().1;
     assert_eq!(rows[9..13], [0, 0xaa, 0xaa, 0]);
+}
+
+/// A screen of 1920 x 1080 pixels has cells of 30 x 17.
+#[test]
+fn a_change_of_64_by_64_pixels_has_its_own_cells_composed_and_compared_and_nothing_else() {
+    const SIZE: (u32, u32) = (1920, 1080);
+    const WHOLE: u64 = 4 * SIZE.0 as u64 * SIZE.1 as u64;
+    // From pixel 300, 170 to 364, 234, and to the end of the cells.
+    const PART: Part = Part { left: 300, top: 170, right: 390, bottom: 238 };
+    const BYTES: u64 = 4 * PART.width() as u64 * PART.height() as u64;
+    let screens = Screens::start();
+    let (gpu, guest) = (&screens.gpu, screens.guest);
+    let mut large = path(0, 0, 100);
+    (large.source_mode.width, large.source_mode.height) = SIZE;
+    (large.target_mode.width, large.target_mode.height) = SIZE;
+    (large.target_mode.total_width, large.target_mode.total_height) = (SIZE.0 + 16, SIZE.1 + 1);
+    gpu.commit_vidpn(guest, &[large]).unwrap();
+    let display = gpu.displays().get(guest).unwrap();
+    let viewer = display.view(0).unwrap();
+    let next = || loop {
+        wait(&viewer);
+        for update in viewer.take().expect("a guest") {
+            if let Update::Frame(frame) = update {
+                viewer.give_back(frame.buffer);
+                return frame;
+            }
+        }
+    };
+    let costs = || {
+        let screens = gpu.displays().screens();
+        let costs = screens.iter().find(|screen| screen.guest == guest).unwrap().costs;
+        (costs.frames, costs.composed, costs.compared)
+    };
+    assert_eq!(next().changed, Part::whole(SIZE.0, SIZE.1));
+    assert_eq!(costs(), (1, WHOLE, 0), "there is nothing to compare the first frame with");
+    // What changes is a pointer of 64 x 64 pixels.
+    let bytes = 0xff00_00aa_u32.to_le_bytes().repeat(64 * 64);
+    let at = LAYOUT.local_memory() as usize;
+    screens.bar.as_volatile_slice().write_slice(&bytes, at).unwrap();
+    let base = PhysicalAddress { segment: Segment::Local, address: 0 };
+    let shape = PointerShape { base, pitch: 256, width: 64, height: 64, hot_x: 0, hot_y: 0 };
+    gpu.set_pointer(guest, 0, Some(shape)).unwrap();
+    gpu.move_pointer(guest, 0, (300, 170), true).unwrap();
+    assert_eq!(next().changed, PART);
+    assert_eq!(costs(), (2, WHOLE + BYTES, BYTES));
+    assert_eq!((BYTES, WHOLE), (24_480, 8_294_400), "a three hundredth");
+    // Away again: what it lay over.
+    gpu.move_pointer(guest, 0, (0, 0), false).unwrap();
+    assert_eq!(next().changed, PART);
+    assert_eq!(costs(), (3, WHOLE + 2 * BYTES, 2 * BYTES));
+    // Where it does not show, nothing is composed, and nobody is told.
+    gpu.move_pointer(guest, 0, (5000, 170), true).unwrap();
+    gpu.move_pointer(guest, 0, (300, 170), true).unwrap();
+    assert_eq!(next().changed, PART);
+    assert_eq!(costs(), (4, WHOLE + 3 * BYTES, 3 * BYTES));
 }
 
 #[test]

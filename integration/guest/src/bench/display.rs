@@ -2,6 +2,9 @@
 
 //! Flips and VSYNCs, beside a timer of the machine's own.
 
+mod jitter;
+mod large;
+
 use super::report::Measured;
 use super::set_up::{COMMANDS, TIMEOUT};
 use super::usage::Usage;
@@ -13,10 +16,7 @@ use bellhop_guest_umd::display::{
 };
 use bellhop_guest_umd::{Adapter, CommandBuffer, Device, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
+pub use large::LargeScreen;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,6 @@ use std::time::{Duration, Instant};
 const FLIPS: u64 = 1000;
 /// Frames a second.
 const RATES: [u64; 2] = [60, 240];
-/// VSYNCs of a repetition whose times are taken, and expirations of the timer.
-const VSYNCS: u64 = 960;
-/// The rate at which they are.
-const JITTER_RATE: u64 = 240;
 /// Lines that a frame draws.
 const BAR: u32 = 16;
 /// Its multiples are spread evenly over whole numbers' intervals, however many there are.
@@ -47,14 +43,14 @@ pub(super) fn run(
         opened => opened?,
     };
     for rate in RATES {
-        let Some(mode) = mode(&display, rate)? else {
+        let Some(mode) = mode(&display, 0, rate)? else {
             let why = format!("the first monitor has no mode of {rate} Hz");
             measured.absent(format!("display_flips_missed_{rate}_hz"), why);
             continue;
         };
         flips(adapter, mode, rate, FLIPS.div_ceil(repetitions), measured)?;
-        if rate == JITTER_RATE {
-            jitter(adapter, mode, measured)?;
+        if rate == jitter::RATE {
+            jitter::run(adapter, mode, measured)?;
         }
     }
     match daemon {
@@ -67,9 +63,9 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The smallest mode of the first monitor with this rate.
-fn mode(display: &Display, rate: u64) -> anyhow::Result<Option<TargetMode>> {
-    let modes = display.monitor_modes(0)?;
+/// The smallest mode of a monitor with this rate.
+fn mode(display: &Display, target: u32, rate: u64) -> anyhow::Result<Option<TargetMode>> {
+    let modes = display.monitor_modes(target)?;
     let has_rate = |mode: &&TargetMode| {
         let (frames, seconds) = (mode.refresh_numerator, mode.refresh_denominator);
         u64::from(frames) == rate * u64::from(seconds)
@@ -78,11 +74,15 @@ fn mode(display: &Display, rate: u64) -> anyhow::Result<Option<TargetMode>> {
     Ok(modes.iter().filter(has_rate).min_by_key(area).copied())
 }
 
-/// A process that shows source 0 in a mode.
-fn show(adapter: &Adapter, mode: TargetMode) -> anyhow::Result<(Adapter, Display, Surface)> {
+/// A process that shows source 0 on a monitor in a mode.
+fn show(
+    adapter: &Adapter,
+    target: u32,
+    mode: TargetMode,
+) -> anyhow::Result<(Adapter, Display, Surface)> {
     let process = adapter.open_process()?;
     let display = process.display()?;
-    let path = Path::new(0, 0).target_mode(mode);
+    let path = Path::new(0, target).target_mode(mode);
     let topology = display.complete(&Topology::new().path(path))?;
     display.commit(&topology)?;
     let path = topology.paths().first().context("a topology lost its path")?;
@@ -97,10 +97,23 @@ fn flips(
     flips: u64,
     measured: &mut Measured,
 ) -> anyhow::Result<()> {
-    let (process, display, surface) = show(adapter, mode)?;
+    let (process, display, surface) = show(adapter, 0, mode)?;
     let device = process.create_device()?;
-    let clock = process.gpu_clock()?;
-    let mut chain = SwapChain::new(&display, &device, 0, surface, 3)?;
+    let missed = missed(&display, &device, surface, flips)?;
+    measured.figure(format!("display_flips_missed_{rate}_hz"), missed as f64);
+    let latency = latency(&process, &display, &device, surface, (flips, rate))?;
+    let name = format!("display_submit_to_scan_out_{rate}_hz");
+    measured.figure(format!("{name}_ns_p50"), latency.p50 as f64);
+    measured.figure(format!("{name}_ns_p99"), latency.p99 as f64);
+    let most = 1e9 / rate as f64 + 1e6;
+    measured.ratio(format!("{name}_over_frame_and_1_ms"), latency.p99 as f64, most);
+    measured.distribution(&name, &latency);
+    Ok(())
+}
+
+/// Flips as fast as the monitor takes them. Returns how many VSYNCs were missed.
+fn missed(display: &Display, device: &Device, surface: Surface, flips: u64) -> anyhow::Result<u64> {
+    let mut chain = SwapChain::new(display, device, 0, surface, 3)?;
     for _ in 0..flips {
         let image = chain.acquire(TIMEOUT)?;
         chain.present(image, PresentMode::Vsync, &[])?;
@@ -108,9 +121,19 @@ fn flips(
     chain.finish(TIMEOUT)?;
     let totals = chain.statistics()?;
     anyhow::ensure!(totals.shown == flips, "of {flips} flips: {totals:?}");
-    measured.figure(format!("display_flips_missed_{rate}_hz"), totals.missed as f64);
-    drop(chain);
-    let mut frames = Frames::new(&process, &display, &device, surface)?;
+    Ok(totals.missed)
+}
+
+/// From the submission of a drawing to its scan-out, for flips at a rate.
+fn latency(
+    process: &Adapter,
+    display: &Display,
+    device: &Device,
+    surface: Surface,
+    (flips, rate): (u64, u64),
+) -> anyhow::Result<Latency> {
+    let clock = process.gpu_clock()?;
+    let mut frames = Frames::new(process, display, device, surface)?;
     let mut taken = times()?;
     for number in 0..flips {
         let submitted = frames.show(number, rate)?;
@@ -119,14 +142,7 @@ fn flips(
             taken.record((time.as_nanos() as u64).max(1))?;
         }
     }
-    let latency = Latency::of(&taken);
-    let name = format!("display_submit_to_scan_out_{rate}_hz");
-    measured.figure(format!("{name}_ns_p50"), latency.p50 as f64);
-    measured.figure(format!("{name}_ns_p99"), latency.p99 as f64);
-    let most = 1e9 / rate as f64 + 1e6;
-    measured.ratio(format!("{name}_over_frame_and_1_ms"), latency.p99 as f64, most);
-    measured.distribution(&name, &latency);
-    Ok(())
+    Ok(Latency::of(&taken))
 }
 
 /// Frames one after another, so that none waits for one before it.
@@ -173,72 +189,6 @@ impl Frames {
     }
 }
 
-/// How far ticks are from where they should be, the earliest of them being on time.
-struct Jitter {
-    period: f64,
-    first: Option<Instant>,
-    offsets: Vec<f64>,
-}
-
-impl Jitter {
-    fn new(rate: u64) -> Self {
-        Self { period: 1e9 / rate as f64, first: None, offsets: Vec::new() }
-    }
-
-    /// Notes that tick `count` has come now.
-    fn tick(&mut self, count: u64) {
-        let now = Instant::now();
-        let first = *self.first.get_or_insert(now);
-        self.offsets.push((now - first).as_nanos() as f64 - count as f64 * self.period);
-    }
-
-    fn latency(&self) -> anyhow::Result<Latency> {
-        let least = self.offsets.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut taken = times()?;
-        for offset in &self.offsets {
-            taken.record(((offset - least) as u64).max(1))?;
-        }
-        Ok(Latency::of(&taken))
-    }
-}
-
-fn jitter(adapter: &Adapter, mode: TargetMode, measured: &mut Measured) -> anyhow::Result<()> {
-    let (_process, display, _) = show(adapter, mode)?;
-    display.set_vsync_events(0, true)?;
-    let first = display.wait_for_vsync(0, TIMEOUT)?.count;
-    let mut vsyncs = Jitter::new(JITTER_RATE);
-    for _ in 0..VSYNCS {
-        let vsync = display.wait_for_vsync(0, TIMEOUT)?;
-        vsyncs.tick(vsync.count - first);
-    }
-    display.set_vsync_events(0, false)?;
-    let (vsyncs, timer) = (vsyncs.latency()?, timer()?);
-    measured.figure("display_vsync_jitter_ns_p99", vsyncs.p99 as f64);
-    measured.figure("timerfd_jitter_ns_p99", timer.p99 as f64);
-    let timer = timer.p99.max(1) as f64;
-    measured.ratio("display_vsync_jitter_over_timerfd_jitter", vsyncs.p99 as f64, timer);
-    Ok(())
-}
-
-/// The same with a timer of this thread's own.
-fn timer() -> anyhow::Result<Latency> {
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty())?;
-    let period = Timespec { tv_sec: 0, tv_nsec: (1_000_000_000 / JITTER_RATE).try_into()? };
-    let setting = Itimerspec { it_interval: period, it_value: period };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
-    let mut ticks = Jitter::new(JITTER_RATE);
-    // The timer's period is whole nanoseconds.
-    ticks.period = period.tv_nsec as f64;
-    let mut count = 0;
-    while count < VSYNCS {
-        let mut expired = [0; 8];
-        rustix::io::read(&timer, &mut expired)?;
-        count += u64::from_ne_bytes(expired);
-        ticks.tick(count);
-    }
-    ticks.latency()
-}
-
 /// A screen on which nothing happens, in the monitor's preferred mode.
 pub struct StillScreen {
     // Dropped in this order.
@@ -258,7 +208,7 @@ impl StillScreen {
         let modes = process.display()?.monitor_modes(0)?;
         let mode = modes.first().copied().context("the monitor has no mode")?;
         drop(process);
-        let (process, display, surface) = show(adapter, mode)?;
+        let (process, display, surface) = show(adapter, 0, mode)?;
         let picture = process.create_device()?.create_primary(surface)?;
         let flip = display.flip(0, Flip::to(&picture))?;
         let ended = display.wait_for_flip(0, flip, TIMEOUT)?;
@@ -286,19 +236,4 @@ fn still(adapter: &Adapter, daemon: u32, measured: &mut Measured) -> anyhow::Res
     let wakeups = used.wakeups as f64 / time.as_secs_f64();
     measured.figure("display_still_wakeups_per_second", wakeups);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_is_counted_from_the_tick_that_came_first() {
-        let offsets = vec![3000.0, 1000.0, 1000.0, 9000.0];
-        let jitter = Jitter { period: 1.0, first: None, offsets };
-        let latency = jitter.latency().unwrap();
-        assert_eq!(latency.samples, 4);
-        // Within the histogram's three digits.
-        assert!(latency.max.abs_diff(8000) <= 8, "{}", latency.max);
-    }
 }

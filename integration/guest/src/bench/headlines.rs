@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 57] = {
+pub const HEADLINES: [Headline; 60] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -100,9 +100,12 @@ pub const HEADLINES: [Headline; 57] = {
         headline("display_submit_to_scan_out_60_hz_over_frame_and_1_ms", AtMost(1.0), Display),
         headline("display_submit_to_scan_out_240_hz_over_frame_and_1_ms", AtMost(1.0), Display),
         headline("display_vsync_jitter_over_timerfd_jitter", AtMost(1.5), Display),
+        headline("display_vsync_jitter_over_two_wakes_jitter", AtMost(1.5), Display),
         headline("display_still_wakeups_per_second", AtMost(0.0), Display),
         headline("display_viewed_cpu_fraction", AtMost(0.005), Display),
         headline("display_no_longer_viewed_wakeups_per_second", AtMost(0.0), Display),
+        headline("display_4k_viewed_submit_to_scan_out_over_unviewed", AtMost(1.1), Display),
+        headline("display_4k_viewed_flips_missed", AtMost(0.0), Display),
         headline("neighbour_share_beside_hostile_guest", Aim::None, Suite::Hostile),
         share!("unstoppable"),
         longest!("unstoppable"),

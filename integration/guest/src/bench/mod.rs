@@ -32,7 +32,7 @@ mod wake;
 
 pub use compare::{Change, Comparison, Origin, Row, Verdict};
 pub use delivery::{Delivery, Wanted};
-pub use display::StillScreen;
+pub use display::{LargeScreen, StillScreen};
 pub use growth::{Row as Growing, Table, Verdict as GrowthVerdict};
 pub use names::Better;
 pub use report::{Configuration, Measured, Report, Shapes};

@@ -2,11 +2,11 @@
 
 //! What is shown when power, an engine or the display itself fails.
 
-use super::{ONE, Shows, captured, colours};
+use super::{ONE, Shows, captured, colours, next_frame};
 use crate::support::stopped::{HOW, Stopped};
 use crate::support::{Daemon, TIMEOUT, adapter_of, client, guest, skip};
 use bellhop_guest_umd::display::{Flip, FlipOutcome, Surface};
-use bellhop_integration::screen::{Event, View};
+use bellhop_integration::screen::View;
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::packet::dispatch::Kernel;
 use bellhop_protocol::screen::Connector;
@@ -94,15 +94,6 @@ fn a_display_that_stands_still_is_reset_and_its_picture_is_there_again() {
     assert!(shown().1.into_iter().eq(0..surface.width * surface.height));
 }
 
-/// The buffer of the next frame.
-fn next_frame(view: &mut View) -> u32 {
-    loop {
-        if let Some(Event::Frame(frame)) = view.next(Some(TIMEOUT)).unwrap() {
-            return frame.buffer;
-        }
-    }
-}
-
 /// As if each frame of a viewer took for ever: no flip is late, none is lost, and the viewer sees the last one.
 #[test]
 fn frames_that_take_long_to_compose_delay_no_flip() {
@@ -111,10 +102,10 @@ fn frames_that_take_long_to_compose_delay_no_flip() {
     let surface = shows.commit();
     let pictures = [shows.primary(surface, colours), shows.primary(surface, |at| at)];
     let mut view = View::open(&daemon.control_socket(), &Connector::default()).unwrap();
-    let first = next_frame(&mut view);
+    let first = next_frame(&mut view).buffer;
     shows.show(&pictures[0]);
     // The viewer holds both frames, so the thread that composes has nothing to do.
-    let second = next_frame(&mut view);
+    let second = next_frame(&mut view).buffer;
     let Some(stopped) = Stopped::thread(daemon.id(), "viewers") else {
         return skip("threads cannot be traced here", "no frame takes long", HOW);
     };
@@ -126,7 +117,7 @@ fn frames_that_take_long_to_compose_delay_no_flip() {
     drop(stopped);
     let pixels: Vec<_> = (0..surface.width * surface.height).collect();
     loop {
-        let buffer = next_frame(&mut view);
+        let buffer = next_frame(&mut view).buffer;
         if view.picture(buffer).unwrap().pixels == pixels {
             break;
         }
