@@ -166,7 +166,7 @@ fn compose(display: &GuestDisplay, job: &mut Job) {
     let latest = filling.latest.as_deref();
     // Above the line that an immediate flip was at, the screen shows what it showed before.
     if let Some(latest) =
-        latest.filter(|latest| *torn_at > 0 && !std::ptr::eq(*latest, &*filling.into))
+        latest.filter(|latest| *torn_at > 0 && !std::ptr::eq(*latest, &raw const *filling.into))
     {
         filling.into.copy_rows(latest, *torn_at);
     }

@@ -98,7 +98,7 @@ mod tests {
         let bytes = std::hint::black_box(vec![1u8; 64 << 20]);
         let grown = Memory::of(std::process::id()).unwrap().since(before, 2);
         // Other tests of this process have memory too.
-        assert!(grown > (16 << 20) as f64, "{grown} for {} bytes", bytes.len());
+        assert!(grown > f64::from(16 << 20), "{grown} for {} bytes", bytes.len());
         assert!(Memory::of(u32::MAX).is_err());
         assert_eq!(kib("Name: x\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12 << 10));
         assert_eq!(kib("Pss: none", "Pss:"), None);

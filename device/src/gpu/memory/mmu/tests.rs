@@ -5,6 +5,7 @@
 use super::super::address_map::Mapping;
 use super::super::address_map::tests::shared_map;
 use super::super::compression::{Blocks, Metadata};
+use super::super::drawn::{Drawn, Strokes};
 use super::super::page_table::NodePool;
 use super::super::pins::View;
 use super::super::region::Region;
@@ -130,6 +131,8 @@ struct Rig {
     metadata: Metadata,
     blocks: Blocks,
     flushes: u64,
+    drawn: Drawn,
+    strokes: Strokes,
     model: Model,
 }
 
@@ -143,13 +146,15 @@ impl Rig {
         let map = Arc::new(shared_map());
         let view = View::new(Arc::clone(&map), 1);
         let (tlb, blocks, model) = (Tlb::new(), Blocks::new(), Model::new());
-        Self { space, tlb, map, view, metadata, blocks, flushes: 1, model }
+        let (drawn, strokes) = (Drawn::default(), Strokes::default());
+        Self { space, tlb, map, view, metadata, blocks, flushes: 1, drawn, strokes, model }
     }
 
     fn mmu(&mut self) -> Mmu<'_> {
         let pinned = self.view.open(self.tlb.epoch());
         let codec = Codec { metadata: &self.metadata, blocks: &mut self.blocks };
-        let mut mmu = Mmu::new(&mut self.tlb, &self.space, pinned, codec, 0);
+        let brush = Brush::new(&self.drawn, &mut self.strokes);
+        let mut mmu = Mmu::new(&mut self.tlb, &self.space, pinned, codec, brush, 0);
         mmu.flush_tlb(self.flushes);
         mmu
     }

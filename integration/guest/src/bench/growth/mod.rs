@@ -192,7 +192,10 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
 
-    fn tables(costs: &[(&str, fn(f64) -> f64)]) -> Vec<Table> {
+    /// A cost's name, and what it is by the number.
+    type Cost<'a> = (&'a str, fn(f64) -> f64);
+
+    fn tables(costs: &[Cost<'_>]) -> Vec<Table> {
         let mut values = BTreeMap::new();
         for count in [1, 4, 16, 64, 256, 1024] {
             for (cost, of) in costs {
