@@ -36,6 +36,7 @@ mod memory {
 /// From a doorbell to the packets, and the order of queues.
 mod submission {
     mod dma_buffers;
+    mod doorbell_line;
     mod global_doorbell;
     mod packets;
     mod processors;

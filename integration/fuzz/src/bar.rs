@@ -41,6 +41,7 @@ const AWAKE: usize = 8;
 /// A word of the BAR.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Word {
+    /// A queue's doorbell, or another word of its line.
     Doorbell(u8),
     Status(u8),
     LastQueued(u8),
@@ -57,7 +58,7 @@ impl Word {
         let of = |queue: u8| &queues[usize::from(queue) % QUEUES].binding;
         let local = |va: u64| LAYOUT.local_memory() + va - LOCAL;
         let offset = match self {
-            Self::Doorbell(queue) => LAYOUT.doorbell(of(queue).slot),
+            Self::Doorbell(queue) => LAYOUT.doorbell(of(queue).slot) + u64::from(queue >> 5) * 8,
             Self::Status(queue) => LAYOUT.status(of(queue).slot),
             Self::LastQueued(queue) => LAYOUT.last_queued(of(queue).slot),
             Self::Fence(slot) => LAYOUT.fence(u32::from(slot) % LAYOUT.fence_count),
@@ -140,6 +141,7 @@ pub fn bar(data: &[u8]) {
 
 fn play(Input { stores, steps }: &Input, neighbour: &mut Neighbour, tenant: &mut Tenant) {
     let guest = &mut tenant.guest;
+    guest.has_lines = true;
     let [compute, copy] = COMPUTE_AND_COPY;
     let mut queues = [compute, copy, compute, copy].map(|node| guest.queue(node));
     for queue in &queues[..LOGGED] {

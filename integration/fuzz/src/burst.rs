@@ -13,12 +13,14 @@ use bellhop_host_kmd::hardware::{
     Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::handoff::doorbell_line::COPY_WORDS;
 use bellhop_protocol::packet::fence::{SignalFence, WriteFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::packet::transfer::{Fill, WriteData};
 use bellhop_protocol::packet::{Opcode, PacketHeader};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use zerocopy::IntoBytes;
 
 /// Most actions of one input.
@@ -197,6 +199,8 @@ enum Action {
 struct Side<'a> {
     guest: &'a mut Guest,
     queue: Queue,
+    /// The position in the ring that the doorbell's line begins with, and the one that was rung last.
+    line: (u64, u64),
     fault: Option<Fault>,
     /// What packets have written, as it was last seen.
     results: [u8; RESULTS_SIZE as usize],
@@ -217,7 +221,8 @@ impl<'a> Side<'a> {
             guest.fence(0);
         }
         let queue = guest.queue(COPY);
-        let mut side = Self { guest, queue, fault: None, results: [0; RESULTS_SIZE as usize] };
+        let mut side =
+            Self { guest, queue, line: (0, 0), fault: None, results: [0; RESULTS_SIZE as usize] };
         // The engine has set the queue up and remembers its pages.
         let mut words = Words::default();
         words.set(&[Packet::Buffer(At::Page(0, 0), 0), Packet::Nop]);
@@ -277,8 +282,30 @@ impl<'a> Side<'a> {
 
     fn ring(&mut self) {
         self.guest.pointers(&self.queue).publish(self.queue.written);
+        if self.guest.has_lines {
+            self.copy();
+        }
         self.guest.ring(&self.queue);
         self.settle();
+    }
+
+    /// Copies into the doorbell's line what the ring has since the last ring, as a driver does: behind what the line
+    /// holds, or anew if only that fits, or nothing.
+    fn copy(&mut self) {
+        let (written, (start, rung)) = (self.queue.written, self.line);
+        let fits = |start: u64| written - start <= (8 * COPY_WORDS) as u64;
+        let start = [start, rung].into_iter().find(|start| fits(*start)).unwrap_or(written);
+        self.line = (start, written);
+        let line = LAYOUT.doorbell(self.queue.binding.slot);
+        let store =
+            |index: u64, word| self.guest.word(line + 8 * index).store(word, Ordering::Relaxed);
+        store(1, start);
+        let (ring, size) = (self.queue.binding.ring_va, self.queue.binding.ring_size);
+        for (position, index) in (start..written).step_by(8).zip(2..) {
+            let mut word = [0; 8];
+            self.guest.read_into(ring + position % size, &mut word);
+            store(index, u64::from_le_bytes(word));
+        }
     }
 
     fn map(&self, page: u8, to: u8, kind: u8) {
@@ -361,8 +388,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A guest submits anything to an engine that executes bursts and to one that does not. After each action both have
-/// executed equally many packets, with equal effects and faults.
+/// A guest submits anything to an engine that executes bursts and reads the doorbell's line, and to one that does
+/// neither. After each action both have executed equally many packets, with equal effects and faults.
 pub fn burst(data: &[u8]) {
     compare(crate::actions(data, MOST));
 }
@@ -372,7 +399,9 @@ fn compare(actions: impl IntoIterator<Item = Action>) -> Option<Fault> {
     thread_local! {
         static GUESTS: RefCell<[Guest; 2]> = RefCell::new([true, false].map(|bursts| {
             let config = GpuConfig { copy_engines: 1, bursts, ..GpuConfig::default() };
-            Guest::attach(&stepped::start(config))
+            let mut guest = Guest::attach(&stepped::start(config));
+            guest.has_lines = bursts;
+            guest
         }));
     }
     const { assert!(FENCES + 2 < LAYOUT.fence_count) };

@@ -148,6 +148,8 @@ pub struct Guest {
     doorbells: u32,
     allocated: u64,
     first_physical_doorbell: u32,
+    /// Whether engines read packets in the lines of the doorbells that are created from now on.
+    pub has_lines: bool,
 }
 
 pub fn guest_memory() -> Arc<GuestMemoryMmap> {
@@ -185,6 +187,7 @@ impl Guest {
             doorbells: 0,
             allocated: FREE,
             first_physical_doorbell,
+            has_lines: false,
         };
         guest.map(LOCAL, Segment::Local, 0, SIZE, true);
         guest.map(SYSTEM, Segment::System, PHYSICAL, SIZE, true);
@@ -338,7 +341,7 @@ impl Guest {
             ring_size: PAGE_SIZE,
             control_va,
             notify_each: false,
-            has_line: false,
+            has_line: self.has_lines,
         };
         self.gpu.bind_ring(id, binding).unwrap();
         Queue { id, binding, progress, submitted: 0, written: 0 }

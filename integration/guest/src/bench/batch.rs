@@ -83,14 +83,27 @@ impl Discipline {
     }
 }
 
-/// How the submitter of a minimal path waits, and the name of its rate at a depth.
-const FLOORS: [(Waits, &str); 2] =
-    [(Waits::Last, "minimal_path"), (Waits::KeepsFed, "minimal_path_kept_fed")];
+/// How the submitter of a minimal path waits, whether its executor checks, and the name of its rate at a depth.
+const FLOORS: [(Waits, bool, &str); 3] = [
+    (Waits::Last, false, "minimal_path"),
+    (Waits::KeepsFed, false, "minimal_path_kept_fed"),
+    (Waits::KeepsFed, true, "checked_path_kept_fed"),
+];
 
 /// The rate of the minimal path in each shape; none on one processor.
-fn minimal_paths(depth: u64, samples: u64, waits: Waits) -> anyhow::Result<Vec<(String, f64)>> {
+fn minimal_paths(
+    depth: u64,
+    samples: u64,
+    waits: Waits,
+    checks: bool,
+) -> anyhow::Result<Vec<(String, f64)>> {
     let mut rates = Vec::new();
-    for shape in Shape::of_depth(depth) {
+    let shapes: Vec<_> = if checks {
+        Shape::checked_of_depth(depth).collect()
+    } else {
+        Shape::of_depth(depth).collect()
+    };
+    for shape in shapes {
         let Some(mut path) = MinimalPath::start(shape)? else { break };
         rates.push((shape.to_string(), path.rate(depth, samples, waits == Waits::KeepsFed)));
     }
@@ -105,9 +118,9 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
             commands.nop()?;
         }
         let mut floors = [None; FLOORS.len()];
-        for (floor, (waits, name)) in floors.iter_mut().zip(FLOORS) {
+        for (floor, (waits, checks, name)) in floors.iter_mut().zip(FLOORS) {
             let name = format!("{name}_depth_{depth:02}_per_second");
-            *floor = measured.best_shape(&name, minimal_paths(depth, samples, waits)?);
+            *floor = measured.best_shape(&name, minimal_paths(depth, samples, waits, checks)?);
             match *floor {
                 Some(floor) => measured.figure(name, floor),
                 None => measured.absent(name, ONE_PROCESSOR),
@@ -131,16 +144,26 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
                 rates.iter().find(|(name, _)| *name == wanted).map_or(0.0, |(_, rate)| *rate)
             };
             let line = floor::cache_line_round_trip(samples)?.map(|line| line.p50.max(1) as f64);
-            let [last, fed] = floors;
+            let [last, fed, checked] = floors;
             measured.figure("submissions_per_second_one_engine", rate(ONCE_FED));
             let kept_fed = Deepest { once: rate(ONCE_FED), each: rate(EACH_FED), floor: fed, line };
             kept_fed.put("", measured);
+            over_checked(rate(ONCE_FED), checked, measured);
             let in_turns =
                 Deepest { once: rate(ONCE_LAST), each: rate(EACH_LAST), floor: last, line };
             in_turns.put("_wait_last", measured);
         }
     }
     Ok(())
+}
+
+/// The rate over that of the minimal path whose executor checks.
+fn over_checked(once: f64, checked: Option<f64>, measured: &mut Measured) {
+    const NAME: &str = "throughput_over_checked_path";
+    match checked {
+        Some(checked) => measured.ratio(NAME, once, checked),
+        None => measured.absent(NAME, ONE_PROCESSOR),
+    }
 }
 
 /// Rates of the deepest batches whose submitters wait alike.

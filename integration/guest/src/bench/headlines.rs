@@ -53,17 +53,19 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 60] = {
+pub const HEADLINES: [Headline; 62] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
         headline("doorbell_rtt_over_kernel_mode_path", AtMost(0.02), RoundTrip),
         headline("doorbell_rtt_over_cacheline_rtt", AtMost(1.05), RoundTrip),
         headline("doorbell_rtt_over_minimal_path", AtMost(1.15), RoundTrip),
+        headline("doorbell_rtt_over_checked_path", AtMost(1.15), RoundTrip),
         headline("doorbell_rtt_over_io_uring_sqpoll_nop", AtMost(0.6), RoundTrip),
         headline("submissions_per_cacheline_rtt", AtLeast(4.0), Batch),
         headline("ring_once_over_ring_each_depth_64", AtLeast(1.5), Batch),
         headline("throughput_over_minimal_path", AtLeast(0.5), Batch),
+        headline("throughput_over_checked_path", AtLeast(0.6), Batch),
         headline("submissions_per_second_one_engine", AtLeast(20e6), Batch),
         headline("rtt_after_idle_over_eventfd_wake", AtMost(1.1), Suite::Wake),
         headline("signal_to_blocked_waiter_engine_awake_over_eventfd_wake", AtMost(1.5), Fence),

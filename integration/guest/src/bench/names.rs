@@ -12,9 +12,10 @@ const RATIOS: [&str; 3] = [
     "submissions_wait_last_per_cacheline_rtt",
 ];
 /// Prefixes of the machine's own figures: other mechanisms that the service is measured beside.
-const OF_THE_MACHINE: [&str; 10] = [
+const OF_THE_MACHINE: [&str; 11] = [
     "cacheline",
     "minimal_path",
+    "checked_path",
     "io_uring",
     "eventfd",
     "memcpy",

@@ -21,10 +21,13 @@ fn rival(latency: Option<Latency>, why_not: &'static str) -> Rival {
     latency.ok_or(why_not)
 }
 
-/// The minimal path in each shape; none on one processor.
-fn minimal_paths(samples: u64) -> anyhow::Result<Vec<(Shape, Latency)>> {
+/// The minimal path in each of these shapes; none on one processor.
+fn minimal_paths(
+    shapes: impl Iterator<Item = Shape>,
+    samples: u64,
+) -> anyhow::Result<Vec<(Shape, Latency)>> {
     let mut times = Vec::new();
-    for shape in Shape::of_depth(1) {
+    for shape in shapes {
         let Some(mut path) = MinimalPath::start(shape)? else { break };
         times.push((shape, path.round_trip(samples)?));
     }
@@ -34,7 +37,8 @@ fn minimal_paths(samples: u64) -> anyhow::Result<Vec<(Shape, Latency)>> {
 pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
     let slow_samples = samples.div_ceil(KERNEL_SHARE);
     let cache_line = rival(floor::cache_line_round_trip(samples)?, ONE_PROCESSOR);
-    let minimal_paths = minimal_paths(samples)?;
+    let checked = minimal_paths(Shape::checked_of_depth(1), samples)?;
+    let minimal_paths = minimal_paths(Shape::of_depth(1), samples)?;
 
     let context = context(adapter, EngineType::THREE_D)?;
     let [doorbell, kernel_mode] = one_at_a_time(&context, samples, slow_samples)?;
@@ -45,8 +49,10 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
 
     let medians = minimal_paths.iter().map(|(shape, times)| (shape.to_string(), times.p50 as f64));
     measured.best_shape("minimal_path_rtt_ns_p50", medians);
-    let minimal = minimal_paths.into_iter().map(|(_, times)| times).min_by_key(|times| times.p50);
-    let minimal = rival(minimal, ONE_PROCESSOR);
+    let [minimal, checked] = [minimal_paths, checked].map(|paths| {
+        let best = paths.into_iter().map(|(_, times)| times).min_by_key(|times| times.p50);
+        rival(best, ONE_PROCESSOR)
+    });
     let mut put = |name: &str, rival: &Rival| {
         if let Ok(times) = rival {
             measured.distribution(name, times);
@@ -63,6 +69,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
     put("doorbell_rtt", &Ok(doorbell.clone()));
     put("cacheline_rtt", &cache_line);
     put("minimal_path_rtt", &minimal);
+    put("checked_path_rtt", &checked);
     put("io_uring_sqpoll_nop", &io_uring);
     let others = [kernel_mode, virtqueue, eventfd].map(Ok);
     for (name, rival) in ["kernel_mode_rtt", "virtqueue_rtt", "eventfd_rtt"].iter().zip(&others) {
@@ -79,6 +86,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
     };
     compare("cacheline_rtt", &cache_line);
     compare("minimal_path", &minimal);
+    compare("checked_path", &checked);
     let names = ["kernel_mode_path", "virtqueue_rtt", "eventfd_rtt"];
     names.iter().zip(&others).for_each(|(name, rival)| compare(name, rival));
     compare("io_uring_sqpoll_nop", &io_uring);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two processes that move the words of a submission and do nothing else.
+//! Two processes that move the words of a submission and do nothing else, or nothing but the checks that make it safe.
 
 use super::shape::{Packets, Shape};
 use crate::bench::partner::{LINE, Partner, SharedLines};
 use crate::processors;
 use crate::timing::{Latency, time};
 use bellhop_protocol::handoff::publication;
+use bellhop_protocol::packet::Opcode;
 use std::convert::Infallible;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +30,8 @@ trait Place {
     /// The submitter's part, except for ringing the doorbell.
     fn queue(words: Words<'_>, submission: u64);
 
-    /// The executor's part, except for the store to the fence. Returns the fence's value.
-    fn execute(words: Words<'_>, submission: u64) -> u64;
+    /// The executor's part, except for the store to the fence. Returns the fence's value, or `None` if a check fails.
+    fn execute(words: Words<'_>, submission: u64) -> Option<u64>;
 }
 
 /// [`Packets::WrittenBuffer`]. The entry: opcode, size, where the buffer is.
@@ -46,12 +47,12 @@ impl Place for WrittenBuffer {
     }
 
     #[inline(always)]
-    fn execute(words: Words<'_>, submission: u64) -> u64 {
+    fn execute(words: Words<'_>, submission: u64) -> Option<u64> {
         let [opcode, size, buffer] = load(words.entry(submission, Self::ENTRY));
         // The entry says where the command buffer is, so this can load the line only now.
         let [nop, signal, value] = load(words.buffer(buffer));
         black_box(opcode ^ size ^ nop ^ signal);
-        value
+        Some(value)
     }
 }
 
@@ -67,11 +68,11 @@ impl Place for KeptBuffer {
     }
 
     #[inline(always)]
-    fn execute(words: Words<'_>, submission: u64) -> u64 {
+    fn execute(words: Words<'_>, submission: u64) -> Option<u64> {
         let [opcode, buffer, signal, value] = load(words.entry(submission, Self::ENTRY));
         let [nop] = load(words.buffer(buffer));
         black_box(opcode ^ nop ^ signal);
-        value
+        Some(value)
     }
 }
 
@@ -87,10 +88,61 @@ impl Place for Ring {
     }
 
     #[inline(always)]
-    fn execute(words: Words<'_>, submission: u64) -> u64 {
+    fn execute(words: Words<'_>, submission: u64) -> Option<u64> {
         let [nop, signal, value] = load(words.entry(submission, Self::ENTRY));
         black_box(nop ^ signal);
-        value
+        Some(value)
+    }
+}
+
+/// [`Packets::CheckedRing`]. The entry: `NOP`, `SIGNAL_FENCE` and its value, as in the product's ring.
+///
+/// These are the least checks that keep one submitter's words from doing harm to another:
+///
+/// - the write pointer is at most a ring ahead ([`Words::wait_for_doorbell`]'s caller), or the executor would work for a
+///   lifetime on entries that nobody wrote;
+/// - the ring's page is mapped: what is unmapped may belong to somebody else a moment later;
+/// - each header is that of a packet of its length, or the next one would be read from the middle of this one;
+/// - the fence's slot exists, or the executor would store outside the table; and it is the submitter's, or it would
+///   signal another's;
+/// - its value does not go back, or who waited for it would have waited in vain.
+struct CheckedRing;
+
+/// The headers of the two packets.
+const NOP_HEADER: u64 = header(Opcode::NOP, 1, 0);
+const SIGNAL: u32 = header(Opcode::SIGNAL_FENCE, 2, 0) as u32;
+/// The fence that is signaled.
+const SLOT: u64 = 5;
+/// Who may signal it.
+const OWNER: u64 = 1;
+
+const fn header(opcode: Opcode, units: u64, argument: u64) -> u64 {
+    opcode.0 as u64 | units << 16 | argument << 32
+}
+
+impl Place for CheckedRing {
+    const ENTRY: usize = 3;
+
+    #[inline(always)]
+    fn queue(words: Words<'_>, submission: u64) {
+        let signal = header(Opcode::SIGNAL_FENCE, 2, SLOT);
+        store(words.entry(submission, Self::ENTRY), [NOP_HEADER, signal, submission + 1]);
+    }
+
+    #[inline(always)]
+    fn execute(words: Words<'_>, submission: u64) -> Option<u64> {
+        let entry = words.entry(submission, Self::ENTRY);
+        let page = (submission % SLOTS) as usize * Self::ENTRY * size_of::<u64>() / 4096;
+        if words.pages.get(page)?.load(Ordering::Relaxed) != OWNER {
+            return None;
+        }
+        let [nop, signal, value] = load(entry);
+        if nop != NOP_HEADER || signal as u32 != SIGNAL {
+            return None;
+        }
+        let owner = words.owners.get((signal >> 32) as usize)?;
+        let is_owned = owner.load(Ordering::Relaxed) == OWNER;
+        (is_owned && value >= words.fence.load(Ordering::Relaxed)).then_some(value)
     }
 }
 
@@ -127,18 +179,34 @@ struct Words<'a> {
     fence: &'a AtomicU64,
     ring: &'a [AtomicU64],
     commands: &'a [AtomicU64],
+    /// By page of the ring: who has it. Only the executor uses this and the next.
+    pages: &'a [AtomicU64],
+    /// By slot: who may signal the fence.
+    owners: &'a [AtomicU64],
 }
 
 /// Words of the longest entry.
 const MOST_ENTRY: usize = KeptBuffer::ENTRY;
 const RING_LINES: usize = SLOTS as usize * MOST_ENTRY / LINE;
-const LINES: usize = 2 + RING_LINES + SLOTS as usize;
+/// Lines of the executor's tables: of pages, and of fences.
+const PAGE_LINES: usize = 1;
+const OWNER_LINES: usize = 8;
+const LINES: usize = 2 + RING_LINES + SLOTS as usize + PAGE_LINES + OWNER_LINES;
 
 impl<'a> Words<'a> {
     fn of(lines: &'a SharedLines) -> Self {
         let (head, rest) = lines.words().split_at(2 * LINE);
-        let (ring, commands) = rest.split_at(RING_LINES * LINE);
-        Self { doorbell: &head[0], fence: &head[LINE], ring, commands }
+        let (ring, rest) = rest.split_at(RING_LINES * LINE);
+        let (commands, tables) = rest.split_at(SLOTS as usize * LINE);
+        let (pages, owners) = tables.split_at(PAGE_LINES * LINE);
+        Self { doorbell: &head[0], fence: &head[LINE], ring, commands, pages, owners }
+    }
+
+    /// Gives the submitter the ring's pages and its fence.
+    fn grant(self) {
+        self.pages.iter().chain(&self.owners[SLOT as usize..=SLOT as usize]).for_each(|word| {
+            word.store(OWNER, Ordering::Relaxed);
+        });
     }
 
     #[inline(always)]
@@ -178,8 +246,11 @@ impl<'a> Words<'a> {
         let mut done = 0;
         loop {
             let written = self.wait_for_doorbell::<P, ASKS_AHEAD>(done);
+            if written.wrapping_sub(done) > SLOTS {
+                return;
+            }
             while done < written {
-                let value = P::execute(self, done);
+                let Some(value) = P::execute(self, done) else { return };
                 done += 1;
                 if !COALESCES || done.is_multiple_of(Shape::COALESCED) || done == written {
                     publication::publish(self.fence, value);
@@ -237,7 +308,9 @@ impl MinimalPath {
             Packets::WrittenBuffer => Code::of::<WrittenBuffer>(),
             Packets::KeptBuffer => Code::of::<KeptBuffer>(),
             Packets::Ring => Code::of::<Ring>(),
+            Packets::CheckedRing => Code::of::<CheckedRing>(),
         };
+        words.grant();
         let partner = Partner::start(|| (code.execute)(words, shape))?;
         Ok(Some(Self { _partner: partner, lines, shape, code, submitted: 0 }))
     }
@@ -315,13 +388,38 @@ mod tests {
         fn fences<P: Place>() -> Vec<u64> {
             let lines = SharedLines::new(LINES).unwrap();
             let words = Words::of(&lines);
+            words.grant();
             (0..SLOTS).for_each(|submission| P::queue(words, submission));
-            (0..SLOTS).map(|submission| P::execute(words, submission)).collect()
+            (0..SLOTS).map_while(|submission| P::execute(words, submission)).collect()
         }
         let expected: Vec<_> = (1..=SLOTS).collect();
         assert_eq!(fences::<WrittenBuffer>(), expected);
         assert_eq!(fences::<KeptBuffer>(), expected);
         assert_eq!(fences::<Ring>(), expected);
+        assert_eq!(fences::<CheckedRing>(), expected);
+    }
+
+    #[test]
+    fn an_executor_that_checks_refuses_what_would_harm_others() {
+        let lines = SharedLines::new(LINES).unwrap();
+        let words = Words::of(&lines);
+        CheckedRing::queue(words, 0);
+        assert_eq!(CheckedRing::execute(words, 0), None, "it has neither page nor fence");
+        words.grant();
+        assert_eq!(CheckedRing::execute(words, 0), Some(1));
+        for (index, word) in [
+            (0, header(Opcode::NOP, 2, 0)),
+            (1, header(Opcode::FILL, 2, SLOT)),
+            (1, header(Opcode::SIGNAL_FENCE, 2, SLOT + 1)),
+            (1, header(Opcode::SIGNAL_FENCE, 2, u64::from(u32::MAX))),
+        ] {
+            let entry = words.entry(0, CheckedRing::ENTRY);
+            let was = entry[index].swap(word, Ordering::Relaxed);
+            assert_eq!(CheckedRing::execute(words, 0), None, "{index}: {word:#x}");
+            entry[index].store(was, Ordering::Relaxed);
+        }
+        words.fence.store(2, Ordering::Relaxed);
+        assert_eq!(CheckedRing::execute(words, 0), None, "the fence is further already");
     }
 
     #[test]
@@ -329,7 +427,7 @@ mod tests {
         if processors::pair().is_none() {
             return;
         }
-        for shape in Shape::of_depth(SLOTS / 2) {
+        for shape in Shape::of_depth(SLOTS / 2).chain(Shape::checked_of_depth(SLOTS / 2)) {
             let Some(mut path) = MinimalPath::start(shape).unwrap() else { return };
             assert_eq!(path.round_trip(10).unwrap().samples, 10, "{shape}");
             for keeps_fed in [false, true] {

@@ -13,6 +13,8 @@ pub(in super::super) enum Packets {
     KeptBuffer,
     /// Both in the ring.
     Ring,
+    /// Both in the ring, and the executor makes the checks without which a submitter could harm others.
+    CheckedRing,
 }
 
 /// One way to move a submission: its packets, where they are, and the value of its fence.
@@ -35,7 +37,15 @@ impl Shape {
 
     /// The shapes that differ for a batch of `depth`.
     pub(in super::super) fn of_depth(depth: u64) -> impl Iterator<Item = Self> {
-        let packets = [Packets::WrittenBuffer, Packets::KeptBuffer, Packets::Ring];
+        Self::all(vec![Packets::WrittenBuffer, Packets::KeptBuffer, Packets::Ring], depth)
+    }
+
+    /// As [`Self::of_depth`], of an executor that checks.
+    pub(in super::super) fn checked_of_depth(depth: u64) -> impl Iterator<Item = Self> {
+        Self::all(vec![Packets::CheckedRing], depth)
+    }
+
+    fn all(packets: Vec<Packets>, depth: u64) -> impl Iterator<Item = Self> {
         let bools = move || [false, true].into_iter().filter(move |it| !it || depth > 1);
         packets.into_iter().flat_map(move |packets| {
             [false, true].into_iter().flat_map(move |asks_ahead| {
@@ -58,6 +68,7 @@ impl fmt::Display for Shape {
             Packets::WrittenBuffer => "buffer written",
             Packets::KeptBuffer => "buffer kept",
             Packets::Ring => "packets in ring",
+            Packets::CheckedRing => "packets in ring, checked",
         };
         let asks = if self.asks_ahead { "asked ahead" } else { "not asked ahead" };
         let fence = if self.coalesces { "fence once in 16" } else { "fence each" };
@@ -77,6 +88,7 @@ mod tests {
             let names: BTreeSet<_> =
                 Shape::of_depth(depth).map(|shape| shape.to_string()).collect();
             assert_eq!((names.len(), Shape::of_depth(depth).count()), (count, count), "{depth}");
+            assert_eq!(Shape::checked_of_depth(depth).count(), count / 3, "{depth}");
         }
     }
 }

@@ -149,7 +149,7 @@ impl Measured {
         best
     }
 
-    /// Adds a value of a figure of `count` of something ([`Report::scale`]).
+    /// Adds a value of a figure of `count` of something.
     pub fn at_scale(&mut self, subject: &str, count: usize, cost: &str, value: f64) {
         self.figure(growth::figure(subject, count, cost), value);
     }
