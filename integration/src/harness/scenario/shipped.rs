@@ -31,6 +31,7 @@ pub const EXAMPLES: &[Example] = examples![
     "batch-ordering",
     "fences-between-queues",
     "without-a-bar",
+    "without-doorbell-lines",
     "more-queues-than-doorbells",
     "global-doorbell",
     "moved-doorbells",
