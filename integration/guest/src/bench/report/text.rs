@@ -22,8 +22,8 @@ const SHORTEST: f64 = 10.0;
 
 /// What the tables of many of something say.
 const SCALE: &str = "
-scale: one of many costs this, and grows as their number to this power; it should
-not (n^0), or as n^1 where that is said. ! grows faster.
+scale: one of many costs this, and grows as their number to this power. It
+should not grow (n^0), or as n^1 where that is said. ! grows faster.
 ";
 
 /// Whether a figure is the median of times, and stands in no table.

@@ -25,10 +25,9 @@ pub(super) fn guest(guest: &Guest, snapshot: &Snapshot) -> Branch {
         .with(guest.cgroups.iter().map(cgroup))
         .with(guest.changes.iter().map(|of| change(of, now)))
         .with(agent(&guest.agent))
-        .with(
-            (!guest.features.is_empty())
-                .then(|| Branch::new("features", vec![guest.features.as_str().into()])),
-        )
+        .with((!guest.features.is_empty()).then(|| {
+            Branch::new("features", guest.features.split(" | ").map(Cell::from).collect())
+        }))
         .with([counts(&guest.statistics)])
         .with([Branch::new("memory", Vec::new()).with(guest.memory.iter().map(segment))])
         .with([Branch::new("quotas", Vec::new()).with(guest.quotas.iter().map(quota))])
