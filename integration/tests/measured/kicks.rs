@@ -55,7 +55,8 @@ fn after_pauses(daemon: &Daemon, client: &mut Client) -> Vec<(String, u64)> {
         let times = after - before.get(&thread).expect("no thread begins meanwhile");
         (thread.1, times)
     });
-    times.filter(|(_, times)| *times > 0).collect()
+    // The first thread serves no guest: it takes the daemon's signals.
+    times.filter(|(thread, times)| *times > 0 && thread != "bellhopd").collect()
 }
 
 #[test]
