@@ -125,7 +125,12 @@ impl KernelModeQueue {
             size: commands.len() as u32,
             reserved: 0,
         };
-        self.queue.context().device().session().call(&request)?;
+        let session = self.queue.context().device().session();
+        if session.link.features.contains(Features::NOTIFY_BY_KICK) {
+            // A sleeping engine wakes while the kernel reads the request.
+            session.link.transport.kick()?;
+        }
+        session.call(&request)?;
         self.queue.last_value = value;
         Ok(value)
     }
