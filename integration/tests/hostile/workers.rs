@@ -155,9 +155,7 @@ impl Runner {
                 }
                 other => panic!("{other}"),
             };
-            // A kill that hits workers while they start, one after the other, has the device say that they do not start.
-            let reasons = [FaultReason::KERNEL_LOST, FaultReason::KERNEL_FAILED];
-            assert!(reasons.contains(&fault.reason), "{error}");
+            assert_eq!(fault.reason, FaultReason::KERNEL_LOST, "{error}");
             self.lost += 1;
             let context = self.client.device.create_context(0).unwrap();
             self.client.queue = context.create_user_mode_queue(4096).unwrap();
