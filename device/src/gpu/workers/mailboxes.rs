@@ -101,7 +101,7 @@ pub enum Order {
 pub enum Failure {
     /// No worker can be started, or it cannot load a kernel.
     Refused,
-    /// The worker ended while it loaded a kernel.
+    /// The worker ended while it started, or while it loaded a kernel.
     Lost,
 }
 

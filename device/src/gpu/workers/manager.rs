@@ -20,7 +20,7 @@ mod starting;
 
 use super::config::WorkersConfig;
 use super::kernels::module::Module;
-use super::mailboxes::{Mailboxes, Order, Request};
+use super::mailboxes::{Failure, Mailboxes, Order, Request};
 use super::roster::{Listed, Roster, Task};
 use super::tenant_worker::TenantWorker;
 use bellhop_host_kmd::hardware::GuestId;
@@ -33,7 +33,7 @@ use reaper::Reaper;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spent::Begun;
-use starting::Starting;
+use starting::{NotStarted, Starting};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -139,7 +139,7 @@ struct Job {
 /// Why a process of the manager's ends.
 enum End {
     /// It refused to start, or does not start.
-    NotStarted(String),
+    NotStarted(NotStarted),
     /// It ended, or sent nonsense.
     Ended(String),
     /// It took too long to compile.
@@ -148,6 +148,22 @@ enum End {
     NotLoaded(String),
     /// It is not needed any more.
     Unneeded,
+}
+
+impl End {
+    /// What an engine that waits for the process is told.
+    fn failure(&self) -> (Failure, &str) {
+        match self {
+            Self::NotStarted(NotStarted { why, has_ended: true }) | Self::Ended(why) => {
+                (Failure::Lost, why)
+            }
+            Self::NotStarted(NotStarted { why, .. }) | Self::NotLoaded(why) => {
+                (Failure::Refused, why)
+            }
+            Self::TooSlow => (Failure::Refused, "compiling a kernel took too long"),
+            Self::Unneeded => (Failure::Lost, "its process has ended"),
+        }
+    }
 }
 
 /// The manager's state.
@@ -307,16 +323,16 @@ impl Manager {
                 Ok(self.processes.len() - 1)
             }
             Err(error) => {
-                starting.pause(role, &error.to_string());
+                starting.pause(role, &NotStarted::refused(error.to_string()));
                 Err(duty)
             }
         }
     }
 
     /// Why no worker of a role is started now.
-    fn why_none(&self, role: Role) -> String {
+    fn why_none(&self, role: Role) -> NotStarted {
         let trouble = self.starting.get(&role).and_then(Starting::trouble);
-        trouble.unwrap_or("it does not start").to_owned()
+        trouble.cloned().unwrap_or_else(|| NotStarted::refused("it does not start"))
     }
 
     /// Follows an order. Returns false if it is to stop.
@@ -377,7 +393,7 @@ impl Manager {
                 self.go_on(index)
             }
             Event::Refused(why) => {
-                self.end(index, End::NotStarted(why));
+                self.end(index, End::NotStarted(NotStarted::refused(why)));
                 false
             }
             Event::Loaded(_) => match &process.duty {
@@ -427,7 +443,8 @@ impl Manager {
             }
             let end = match &process.duty {
                 _ if !process.ready => {
-                    End::NotStarted("it did not pass its self-test in time".into())
+                    let why = "it did not pass its self-test in time";
+                    End::NotStarted(NotStarted::refused(why))
                 }
                 Duty::Compiler { job: None, .. } => End::Unneeded,
                 _ => End::TooSlow,
@@ -485,5 +502,30 @@ impl Duty {
 
 /// Why a process ends that says this.
 fn why(ready: bool, error: &WorkerError) -> End {
-    if ready { End::Ended(error.to_string()) } else { End::NotStarted(error.to_string()) }
+    let why = error.to_string();
+    if ready {
+        return End::Ended(why);
+    }
+    End::NotStarted(NotStarted { why, has_ended: matches!(error, WorkerError::Ended(_)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ends_is_lost_even_while_it_starts_and_one_that_refuses_is_not() {
+        let killed = WorkerError::Ended(None);
+        let refused = WorkerError::Refused("there is no Vulkan".into());
+        assert_eq!(why(true, &killed).failure().0, Failure::Lost);
+        assert_eq!(why(false, &killed).failure().0, Failure::Lost);
+        assert_eq!(why(false, &refused).failure().0, Failure::Refused);
+        // Also for those that come while no worker is started.
+        let mut starting = Starting::default();
+        let End::NotStarted(trouble) = why(false, &killed) else { panic!("it was not ready") };
+        assert!(starting.failed(Role::Kernels, &trouble), "the first time may be chance");
+        assert!(!starting.failed(Role::Kernels, &trouble));
+        let trouble = starting.trouble().cloned().unwrap();
+        assert_eq!(End::NotStarted(trouble).failure().0, Failure::Lost);
+    }
 }

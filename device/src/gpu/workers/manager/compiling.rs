@@ -176,7 +176,7 @@ impl Manager {
     /// A kernel was not compiled, for another reason than that it is refused: the next try may succeed.
     pub(super) fn not_compiled(&mut self, compile: &Compile, end: End) {
         let (result, why) = match end {
-            End::NotStarted(why) => (KernelResult::NO_WORKER, why),
+            End::NotStarted(not_started) => (KernelResult::NO_WORKER, not_started.why),
             End::TooSlow => {
                 let seconds = self.config.compile_timeout.as_secs_f32();
                 (KernelResult::TOO_SLOW, format!("compiling took more than {seconds} s"))

@@ -4,8 +4,9 @@
 
 use super::places::{Limits, Place, Ruling, State};
 use super::spent::Begun;
+use super::starting::NotStarted;
 use super::{Body, Duty, End, Manager, Process};
-use crate::gpu::workers::mailboxes::{Failure, Mailboxes, Note, Request};
+use crate::gpu::workers::mailboxes::{Mailboxes, Note, Request};
 use crate::gpu::workers::roster::{Listed, Task};
 use crate::gpu::workers::tenant::{Tenant, TenantId};
 use crate::gpu::workers::tenant_worker::{LastUse, TenantWorker};
@@ -198,8 +199,8 @@ impl Manager {
                 match limits.rule(&places, guests, look.awaited, guest.id) {
                     Ruling::Takes => {}
                     _ if role.remembers() => {
-                        let why = "there are as many workers as there may be".to_owned();
-                        self.not_prepared(&request, &End::NotStarted(why));
+                        let why = "there are as many workers as there may be";
+                        self.not_prepared(&request, &End::NotStarted(NotStarted::refused(why)));
                         return None;
                     }
                     ruling => {
@@ -351,12 +352,7 @@ impl Manager {
 
     /// Tells an engine that it gets no worker.
     pub(super) fn not_prepared(&mut self, request: &Request, end: &End) {
-        let (failure, why) = match end {
-            End::NotStarted(why) | End::NotLoaded(why) => (Failure::Refused, why.as_str()),
-            End::TooSlow => (Failure::Refused, "compiling a kernel took too long"),
-            End::Ended(why) => (Failure::Lost, why.as_str()),
-            End::Unneeded => (Failure::Lost, "its process has ended"),
-        };
+        let (failure, why) = end.failure();
         let guest = request.tenant.guest.id.0;
         tracing::debug!(guest, engine = request.engine, why, "an engine gets no worker");
         self.mailboxes.note(request.engine, Note::Failed(request.tenant.id, failure));
