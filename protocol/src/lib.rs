@@ -35,6 +35,7 @@ pub mod operator;
 pub mod packet;
 pub mod pixel_format;
 pub mod polling;
+pub mod rect;
 pub mod ring;
 pub mod screen;
 pub mod security;

@@ -10,6 +10,7 @@
 //! client holds a buffer from [`Shown::Frame`] until it gives the buffer back, so a slow client misses frames and delays
 //! neither the guest nor other clients.
 
+use crate::rect::Rect;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -101,76 +102,6 @@ pub struct ScreenMode {
     pub refresh_denominator: u32,
 }
 
-/// A rectangle of a picture. Its right and its lower edge are not in it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// Its first column.
-    pub left: u32,
-    /// Its first row.
-    pub top: u32,
-    /// The column behind its last.
-    pub right: u32,
-    /// The row below its last.
-    pub bottom: u32,
-}
-
-impl Part {
-    /// No part.
-    pub const NONE: Self = Self { left: 0, top: 0, right: 0, bottom: 0 };
-
-    /// All of a picture of this width and height.
-    #[must_use]
-    pub const fn whole(width: u32, height: u32) -> Self {
-        Self { left: 0, top: 0, right: width, bottom: height }
-    }
-
-    /// Pixels of a row.
-    #[must_use]
-    pub const fn width(&self) -> u32 {
-        self.right.saturating_sub(self.left)
-    }
-
-    /// Rows.
-    #[must_use]
-    pub const fn height(&self) -> u32 {
-        self.bottom.saturating_sub(self.top)
-    }
-
-    /// Whether there is no pixel in it.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.width() == 0 || self.height() == 0
-    }
-
-    /// The least part that has both.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        if self.is_empty() {
-            return other;
-        }
-        if other.is_empty() {
-            return self;
-        }
-        Self {
-            left: self.left.min(other.left),
-            top: self.top.min(other.top),
-            right: self.right.max(other.right),
-            bottom: self.bottom.max(other.bottom),
-        }
-    }
-
-    /// What is in both.
-    #[must_use]
-    pub fn within(self, other: Self) -> Self {
-        Self {
-            left: self.left.max(other.left),
-            top: self.top.max(other.top),
-            right: self.right.min(other.right),
-            bottom: self.bottom.min(other.bottom),
-        }
-    }
-}
-
 /// What a daemon shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -195,7 +126,7 @@ pub enum Shown {
         /// The row from which on `flip` is seen; above it, what was shown before. 0 for a whole frame.
         torn_at: u32,
         /// Outside of this part it is as the frame before, of whatever buffer.
-        changed: Part,
+        changed: Rect,
     },
     /// Nothing is shown, until buffers follow. Earlier buffers are gone.
     NoSignal,
@@ -313,10 +244,10 @@ mod tests {
 
     #[test]
     fn parts_are_joined_and_cut() {
-        let part = |left, top, right, bottom| Part { left, top, right, bottom };
+        let part = |left, top, right, bottom| Rect { left, top, right, bottom };
         let (one, other) = (part(1, 2, 5, 9), part(4, 8, 7, 10));
         assert_eq!((one.with(other), one.within(other)), (part(1, 2, 7, 10), part(4, 8, 5, 9)));
-        assert_eq!((one.with(Part::NONE), part(3, 9, 3, 11).with(one)), (one, one));
+        assert_eq!((one.with(Rect::NONE), part(3, 9, 3, 11).with(one)), (one, one));
         assert!(one.within(part(5, 0, 9, 9)).is_empty() && !one.is_empty());
         assert_eq!((one.width(), one.height(), one.within(part(9, 9, 9, 9)).width()), (4, 7, 0));
     }

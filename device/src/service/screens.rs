@@ -235,12 +235,12 @@ fn send_some(stream: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bellhop_protocol::screen::Part;
+    use bellhop_protocol::rect::Rect;
 
     #[test]
     fn a_frame_of_the_largest_numbers_fits_into_a_line() {
         let (flip, vsync, time, torn_at) = (u64::MAX, u64::MAX, u64::MAX, u32::MAX);
-        let changed = Part { left: torn_at, top: torn_at, right: torn_at, bottom: torn_at };
+        let changed = Rect { left: torn_at, top: torn_at, right: torn_at, bottom: torn_at };
         let frame = Shown::Frame { buffer: 1, flip, vsync, time, torn_at, changed };
         assert!(serde_json::to_string(&frame).unwrap().len() < MAX_VIEW_LINE);
     }

@@ -15,7 +15,8 @@ use super::{Event, View};
 use anyhow::{Context, bail};
 use bellhop_device::service::bind_privately;
 use bellhop_guest::output::note;
-use bellhop_protocol::screen::{Connector, Held, Input, Part, Viewed};
+use bellhop_protocol::rect::Rect;
+use bellhop_protocol::screen::{Connector, Held, Input, Viewed};
 use bellhop_rfb::{
     Encoder, Hello, Message, Password, Picture, Rectangle, RfbError, Wanted, read_message,
     shake_hands,
@@ -83,13 +84,13 @@ struct State {
 struct Viewer {
     wanted: Wanted,
     /// What has changed since its last update was begun.
-    changed: Part,
+    changed: Rect,
     is_gone: bool,
 }
 
 impl State {
     /// There is another picture, which differs from the one before in this part.
-    fn change(&mut self, part: Part) {
+    fn change(&mut self, part: Rect) {
         self.generation += 1;
         self.viewers.values_mut().for_each(|viewer| viewer.changed = viewer.changed.with(part));
     }
@@ -184,7 +185,7 @@ pub fn serve(
 /// Takes frames until the daemon ends.
 fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
     // The picture before the latest, if no viewer is being sent it, becomes the next one: only what changed is copied.
-    let (mut spare, mut stale) = (Arc::new(Picture::default()), Part::NONE);
+    let (mut spare, mut stale) = (Arc::new(Picture::default()), Rect::NONE);
     let mut took = || -> anyhow::Result<()> {
         loop {
             match view.next(None)? {
@@ -201,7 +202,7 @@ fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
                     let is_resized =
                         (state.picture.width, state.picture.height) != (spare.width, spare.height);
                     if is_resized {
-                        changed = Part::whole(spare.width, spare.height);
+                        changed = Rect::whole(spare.width, spare.height);
                     }
                     std::mem::swap(&mut state.picture, &mut spare);
                     stale = changed;
@@ -217,8 +218,8 @@ fn take_frames(shared: &Shared, mut view: View) -> anyhow::Result<()> {
                     let mut state = shared.lock();
                     let Picture { width, height, .. } = *state.picture;
                     state.picture = Arc::new(Picture::black(width, height));
-                    (spare, stale) = (Arc::new(Picture::default()), Part::NONE);
-                    state.change(Part::whole(width, height));
+                    (spare, stale) = (Arc::new(Picture::default()), Rect::NONE);
+                    state.change(Rect::whole(width, height));
                     shared.changed.notify_all();
                 }
                 Some(Event::Size(..)) | None => {}
@@ -448,7 +449,7 @@ fn send(
 }
 
 /// A part, as RFB has it.
-fn rectangle(part: Part) -> Rectangle {
+fn rectangle(part: Rect) -> Rectangle {
     let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
     let (x, y) = (side(part.left), side(part.top));
     Rectangle { x, y, width: side(part.width()), height: side(part.height()) }

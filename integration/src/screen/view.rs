@@ -4,8 +4,9 @@
 
 use crate::inspect::connect;
 use anyhow::{Context, bail};
+use bellhop_protocol::rect::Rect;
 use bellhop_protocol::screen::{
-    Connector, MAX_VIEW_LINE, Part, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
+    Connector, MAX_VIEW_LINE, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
 use bellhop_protocol::snapshot::SNAPSHOT_VERSION;
 use bellhop_rfb::Picture;
@@ -41,7 +42,7 @@ pub struct Frame {
     /// The row from which on the flip is seen; 0 for a whole frame.
     pub torn_at: u32,
     /// Outside of this part it is as the frame before.
-    pub changed: Part,
+    pub changed: Rect,
 }
 
 /// What happens on the connection.
@@ -148,13 +149,13 @@ impl View {
     ///
     /// # Errors
     /// If there is no such buffer.
-    pub fn copy(&self, buffer: u32, part: Part, to: &mut Picture) -> anyhow::Result<bool> {
+    pub fn copy(&self, buffer: u32, part: Rect, to: &mut Picture) -> anyhow::Result<bool> {
         let region = self.buffers.get(buffer as usize).context("there is no such buffer")?;
         let (width, height) = self.size;
         if (to.width, to.height) != self.size {
             return Ok(false);
         }
-        let part = part.within(Part::whole(width, height));
+        let part = part.within(Rect::whole(width, height));
         if part.is_empty() {
             return Ok(true);
         }

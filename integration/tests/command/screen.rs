@@ -6,8 +6,9 @@ mod viewers;
 
 use crate::support::screens::{Serves, read_png, viewer, vncdotool};
 use crate::support::{TIMEOUT, bellhop, run, text};
+use bellhop_protocol::rect::Rect;
 use bellhop_protocol::screen::{
-    Connector, Input, Part, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
+    Connector, Input, ScreenAction, ScreenReply, ScreenRequest, Shown, Viewed,
 };
 use rustix::fs::{MemfdFlags, inotify, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -100,7 +101,7 @@ impl Shows {
                         files[buffer as usize].write_all_at(&bytes, 0).unwrap();
                         let (flip, vsync, time) =
                             (shown.into(), shown.into(), u64::from(shown) * INTERVAL);
-                        let changed = Part::whole(WIDTH, HEIGHT);
+                        let changed = Rect::whole(WIDTH, HEIGHT);
                         let frame = Shown::Frame { buffer, flip, vsync, time, torn_at: 0, changed };
                         tell(&stream, &frame, &[]);
                     };

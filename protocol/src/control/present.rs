@@ -8,6 +8,7 @@ use super::node_context::SubmissionReply;
 use super::{Handle, request};
 use crate::packet::surface::StretchFilter;
 use crate::pixel_format::PixelFormat;
+pub use crate::rect::Rect;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
@@ -43,54 +44,6 @@ crate::assert_layout!(
     Surface, 32,
     allocation at 0, offset at 8, pitch at 16, width at 20, height at 24, format at 28,
 );
-
-/// A rectangle of a surface's pixels (`RECT`): not empty, and wholly in the surface.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
-#[repr(C)]
-pub struct Rect {
-    /// The first column.
-    pub left: u32,
-    /// The first row.
-    pub top: u32,
-    /// The column behind the last.
-    pub right: u32,
-    /// The row behind the last.
-    pub bottom: u32,
-}
-crate::assert_layout!(Rect, 16, left at 0, top at 4, right at 8, bottom at 12);
-
-impl Rect {
-    /// A rectangle between these columns and rows, the last two exclusive.
-    #[must_use]
-    pub const fn new(left: u32, top: u32, right: u32, bottom: u32) -> Self {
-        Self { left, top, right, bottom }
-    }
-
-    /// Pixels of a row.
-    #[must_use]
-    pub const fn width(&self) -> u32 {
-        self.right.saturating_sub(self.left)
-    }
-
-    /// Rows.
-    #[must_use]
-    pub const fn height(&self) -> u32 {
-        self.bottom.saturating_sub(self.top)
-    }
-
-    /// Returns whether the other is not empty and lies in this one.
-    #[must_use]
-    pub const fn contains(&self, other: &Self) -> bool {
-        self.left <= other.left
-            && self.top <= other.top
-            && other.right <= self.right
-            && other.bottom <= self.bottom
-            && other.left < other.right
-            && other.top < other.bottom
-    }
-}
 
 /// Most dirty rectangles of one [`Present`].
 pub const MAX_DIRTY_RECTS: u32 = 64;

@@ -3,7 +3,7 @@
 //! Which parts of a picture changed: a grid of 64 by 64 cells over the whole picture, whatever its size. So a set of parts
 //! has one size, joins in 64 operations, and cannot grow, whoever changes what.
 
-use bellhop_protocol::screen::Part;
+use bellhop_protocol::rect::Rect;
 
 /// Cells of a side, as many as a word has bits.
 const SIDE: u32 = u64::BITS;
@@ -65,7 +65,7 @@ impl Cells {
     }
 
     /// Adds the cells in which there is something of a part.
-    pub fn mark(&mut self, grid: &Grid, part: &Part) {
+    pub fn mark(&mut self, grid: &Grid, part: &Rect) {
         let (right, bottom) = (part.right.min(grid.size.0), part.bottom.min(grid.size.1));
         if part.left >= right || part.top >= bottom {
             return;
@@ -79,12 +79,12 @@ impl Cells {
     }
 
     /// The parts of a picture that these cells are, from above, with neighbours in a row of cells as one.
-    pub fn parts(&self, grid: &Grid) -> impl Iterator<Item = Part> {
+    pub fn parts(&self, grid: &Grid) -> impl Iterator<Item = Rect> {
         let Grid { size, cell } = *grid;
         let rows = self.0.into_iter().zip(0u32..);
         rows.flat_map(move |(word, row)| {
             let (top, bottom) = (row * cell.1, ((row + 1) * cell.1).min(size.1));
-            Runs(word).map(move |(first, end)| Part {
+            Runs(word).map(move |(first, end)| Rect {
                 left: first * cell.0,
                 top,
                 right: (end * cell.0).min(size.0),
@@ -95,8 +95,8 @@ impl Cells {
     }
 
     /// One part that has all of these cells, if there is a cell within the picture.
-    pub fn bounds(&self, grid: &Grid) -> Option<Part> {
-        self.parts(grid).reduce(Part::with)
+    pub fn bounds(&self, grid: &Grid) -> Option<Rect> {
+        self.parts(grid).reduce(Rect::with)
     }
 }
 
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn part([left, top, right, bottom]: [u32; 4]) -> Part {
-        Part { left, top, right, bottom }
+    fn part([left, top, right, bottom]: [u32; 4]) -> Rect {
+        Rect { left, top, right, bottom }
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
             let parts: Vec<_> = cells.parts(&grid).collect();
             for y in 0..height {
                 for x in 0..width {
-                    let has = |part: &&Part| {
+                    let has = |part: &&Rect| {
                         (part.left..part.right).contains(&x) && (part.top..part.bottom).contains(&y)
                     };
                     let count = parts.iter().filter(has).count();

@@ -10,7 +10,7 @@
 
 use super::cells::{Cells, Grid};
 use super::surface::Surface;
-use bellhop_protocol::screen::Part;
+use bellhop_protocol::rect::Rect;
 use xxhash_rust::xxh64::xxh64;
 
 /// Looks that see all rows.
@@ -156,7 +156,7 @@ impl Look {
             // The picture may be gone.
             let Some(now) = hash(row) else { return self.rows.clear() };
             if std::mem::replace(before, now) != now {
-                let part = Part { left: 0, top: row, right: width, bottom: row.saturating_add(1) };
+                let part = Rect { left: 0, top: row, right: width, bottom: row.saturating_add(1) };
                 changed.mark(&grid, &part);
             }
         }
@@ -197,10 +197,16 @@ mod tests {
 
     /// Looks when it is time to, and says what came of it.
     fn look(detector: &mut ChangeDetector, memory: &AddressMap, now: &mut u64) -> bool {
+        !look_at(detector, memory, now).0.is_empty()
+    }
+
+    /// The next look: the cells that it has found changed, and the bytes that it has compared.
+    fn look_at(detector: &mut ChangeDetector, memory: &AddressMap, now: &mut u64) -> (Cells, u64) {
         *now = detector.next().max(*now);
         let mut look = detector.due(0, picture(), *now).expect("it is time to look");
         make(&mut look, memory);
-        !detector.made(look, (*now, *now)).is_empty()
+        let bytes = look.bytes;
+        (detector.made(look, (*now, *now)), bytes)
     }
 
     /// Looks that have seen the picture.
@@ -245,13 +251,7 @@ mod tests {
     fn only_rows_that_are_others_have_changed_and_a_look_without_a_change_sees_a_sixteenth() {
         let (memory, mut now) = (shared_map(), 0);
         let mut detector = settled(&memory, &mut now);
-        let mut next = |detector: &mut ChangeDetector| {
-            now = detector.next().max(now);
-            let mut look = detector.due(0, picture(), now).unwrap();
-            make(&mut look, &memory);
-            let bytes = look.bytes;
-            (detector.made(look, (now, now)), bytes)
-        };
+        let mut next = |detector: &mut ChangeDetector| look_at(detector, &memory, &mut now);
         // Rows 8 and 24 of forty, of 40 bytes each.
         assert_eq!(next(&mut detector), (Cells::NONE, 2 * 40));
         (4..20).chain([39]).for_each(|row| draw(&memory, row, 9));
@@ -266,11 +266,8 @@ mod tests {
         let (memory, mut now) = (shared_map(), 0);
         let mut detector = settled(&memory, &mut now);
         let mut next = |detector: &mut ChangeDetector| {
-            now = detector.next().max(now);
-            let mut look = detector.due(0, picture(), now).unwrap();
-            make(&mut look, &memory);
-            let bytes = look.bytes / 40;
-            (detector.made(look, (now, now)).rows(), bytes)
+            let (changed, bytes) = look_at(detector, &memory, &mut now);
+            (changed.rows(), bytes / 40)
         };
         // Each row of cells is a row.
         (8..12).for_each(|row| draw(&memory, row, 5));

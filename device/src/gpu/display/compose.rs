@@ -3,7 +3,7 @@
 //! What a monitor shows: a source's picture with the pointer over it, rotated, scaled, on black.
 
 use bellhop_protocol::control::display::{Rotation, Scaling};
-use bellhop_protocol::screen::Part;
+use bellhop_protocol::rect::Rect;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct Pointer {
 
 impl Pointer {
     /// The part of a source of this size that it lies over, if any.
-    pub fn part(&self, size: (u32, u32)) -> Option<Part> {
+    pub fn part(&self, size: (u32, u32)) -> Option<Rect> {
         let height = self.words.len().div_ceil(self.width.max(1));
         let within = |start: i64, length: usize, all: u32| {
             let clip = |place: i64| u32::try_from(place.clamp(0, all.into())).unwrap_or(0);
@@ -41,7 +41,7 @@ impl Pointer {
         };
         let (left, right) = within(self.at.0, self.width, size.0);
         let (top, bottom) = within(self.at.1, height, size.1);
-        (left < right && top < bottom).then_some(Part { left, top, right, bottom })
+        (left < right && top < bottom).then_some(Rect { left, top, right, bottom })
     }
 
     /// Puts the pointer over a row of the source, of which `words` are the pixels from a column on.
@@ -75,7 +75,7 @@ pub const SLICE: usize = 16_384;
 pub trait Picture {
     /// Reads a part, row by row, as words `0x00RRGGBB`. They are for the screen from this row on. Returns false if the
     /// picture is gone.
-    fn read(&mut self, part: Part, onto: u32, words: &mut [u32]) -> bool;
+    fn read(&mut self, part: Rect, onto: u32, words: &mut [u32]) -> bool;
 }
 
 /// A rectangle of the target's screen.
@@ -96,8 +96,8 @@ impl Geometry {
     }
 
     /// These rows of the source.
-    fn rows(&self, rows: Range<u32>) -> Part {
-        Part { left: 0, top: rows.start, right: self.source.0, bottom: rows.end }
+    fn rows(&self, rows: Range<u32>) -> Rect {
+        Rect { left: 0, top: rows.start, right: self.source.0, bottom: rows.end }
     }
 
     fn placement(&self) -> Placement {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     impl Picture for InMemory<'_> {
-        fn read(&mut self, part: Part, _onto: u32, words: &mut [u32]) -> bool {
+        fn read(&mut self, part: Rect, _onto: u32, words: &mut [u32]) -> bool {
             self.most = self.most.max(words.len());
             self.pixels += words.len();
             let picture = self.surface.as_ref().and_then(|surface| surface.rows(self.memory));
@@ -528,7 +528,7 @@ mod tests {
                         let (left, top) = (at % 3, at / 3);
                         if is_in((left, top)) {
                             let (right, bottom) = (left + 1, top + 1);
-                            cells.mark(&grid, &Part { left, top, right, bottom });
+                            cells.mark(&grid, &Rect { left, top, right, bottom });
                         }
                     }
                     let mut picture = InMemory {

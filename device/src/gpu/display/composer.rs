@@ -18,7 +18,7 @@ use super::frame_buffer::Writing;
 use super::state::{Job, Work};
 use super::surface::Surface;
 use bellhop_protocol::control::display::SourceMode;
-use bellhop_protocol::screen::Part;
+use bellhop_protocol::rect::Rect;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -130,7 +130,7 @@ struct Shown<'d> {
 }
 
 impl Picture for Shown<'_> {
-    fn read(&mut self, part: Part, onto: u32, words: &mut [u32]) -> bool {
+    fn read(&mut self, part: Rect, onto: u32, words: &mut [u32]) -> bool {
         let width = part.width().max(1) as usize;
         let memory = self.display.partition.memory();
         {

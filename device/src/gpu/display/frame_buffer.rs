@@ -3,7 +3,7 @@
 //! Memory that a frame is handed to a viewer in: a file that the viewer maps.
 
 use super::cells::{Cells, Grid};
-use bellhop_protocol::screen::Part;
+use bellhop_protocol::rect::Rect;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::File;
 use std::io;
@@ -124,7 +124,7 @@ impl<'b> Writing<'b> {
             let mut of_cell = rest.by_ref().take((right - left) as usize);
             // All of them are taken, for the next cell to begin behind.
             if of_cell.by_ref().fold(false, |differs, (new, old)| differs | (new != old)) {
-                let part = Part { left, top: row, right, bottom: row.saturating_add(1) };
+                let part = Rect { left, top: row, right, bottom: row.saturating_add(1) };
                 self.changed.mark(&self.grid, &part);
             }
             left = right;

@@ -5,7 +5,7 @@
 use super::cells::{Cells, Grid};
 use super::compose::{Geometry, Picture, SLICE};
 use bellhop_protocol::control::display::Rotation;
-use bellhop_protocol::screen::Part;
+use bellhop_protocol::rect::Rect;
 use std::ops::Range;
 
 impl Geometry {
@@ -38,9 +38,9 @@ impl Geometry {
     }
 
     /// A part of the source, as it is turned.
-    fn turned_part(&self, part: &Part) -> Part {
+    fn turned_part(&self, part: &Rect) -> Rect {
         let (width, height) = self.source;
-        let Part { left, top, right, bottom } = *part;
+        let Rect { left, top, right, bottom } = *part;
         let mirror = |range: Range<u32>, all: u32| {
             all.saturating_sub(range.end)..all.saturating_sub(range.start)
         };
@@ -50,13 +50,13 @@ impl Geometry {
             Rotation::ROTATE_270 => (mirror(top..bottom, height), left..right),
             _ => (left..right, top..bottom),
         };
-        Part { left: across.start, top: down.start, right: across.end, bottom: down.end }
+        Rect { left: across.start, top: down.start, right: across.end, bottom: down.end }
     }
 
     /// Writes what the screen shows of a part of the source, whose pixels these are.
     fn put(
         &self,
-        part: &Part,
+        part: &Rect,
         words: &[u32],
         [columns, rows]: &[Vec<(u32, u32)>; 2],
         write: &mut impl FnMut(u32, u32, &[u32]),
@@ -91,7 +91,7 @@ fn within(places: &[(u32, u32)], turned: Range<u32>) -> &[(u32, u32)] {
 }
 
 /// Reads a part in slices.
-fn read(picture: &mut impl Picture, part: Part, words: &mut Vec<u32>) -> bool {
+fn read(picture: &mut impl Picture, part: Rect, words: &mut Vec<u32>) -> bool {
     let width = part.width() as usize;
     words.resize(width * part.height() as usize, 0);
     let at_once = (SLICE / width.max(1)).max(1);
@@ -99,6 +99,6 @@ fn read(picture: &mut impl Picture, part: Part, words: &mut Vec<u32>) -> bool {
     let mut slices = tops.zip(words.chunks_mut(at_once * width.max(1)));
     slices.all(|(top, words)| {
         let bottom = top.saturating_add(at_once as u32).min(part.bottom);
-        picture.read(Part { top, bottom, ..part }, 0, words)
+        picture.read(Rect { top, bottom, ..part }, 0, words)
     })
 }

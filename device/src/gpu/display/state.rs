@@ -17,7 +17,8 @@ use crate::gpu::shared::event::Event as Signal;
 use bellhop_host_kmd::hardware::{DisplayPath, DisplayTicket, GuestId, Interrupt};
 use bellhop_protocol::control::display::SourceMode;
 use bellhop_protocol::event::{Event, EventKind, InputKind};
-use bellhop_protocol::screen::{Input, Part};
+use bellhop_protocol::rect::Rect;
+use bellhop_protocol::screen::Input;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerocopy::FromZeros;
@@ -539,8 +540,8 @@ impl State {
                 viewer.refresh = Some(0);
                 continue;
             }
-            let changed = changed.bounds(&Grid::of(geometry.target)).unwrap_or(Part::NONE);
-            let is_told = job.is_news || changed != Part::NONE;
+            let changed = changed.bounds(&Grid::of(geometry.target)).unwrap_or(Rect::NONE);
+            let is_told = job.is_news || changed != Rect::NONE;
             viewer.filled(filling, *version, is_told.then_some(Frame { changed, ..job.frame }));
         }
         for look in work.looks {
@@ -555,7 +556,7 @@ impl State {
 
 /// A whole frame, before it is known what changes with it.
 fn frame_of(flip: u64, Vsync { count, time }: Vsync) -> Frame {
-    Frame { buffer: 0, flip, vsync: count, time, torn_at: 0, changed: Part::NONE }
+    Frame { buffer: 0, flip, vsync: count, time, torn_at: 0, changed: Rect::NONE }
 }
 
 fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {

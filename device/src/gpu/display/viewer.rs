@@ -9,7 +9,8 @@
 use super::compose::Geometry;
 use super::frame_buffer::FrameBuffer;
 use crate::gpu::shared::event::Event;
-use bellhop_protocol::screen::{Held, Part};
+use bellhop_protocol::rect::Rect;
+use bellhop_protocol::screen::Held;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub struct Frame {
     /// The first row of this flip: rows above are of the flip before. 0 for a whole frame.
     pub torn_at: u32,
     /// The part of the screen outside of which it is as the frame before.
-    pub changed: Part,
+    pub changed: Rect,
 }
 
 /// A viewer, as the display knows it.

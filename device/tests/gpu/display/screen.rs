@@ -15,7 +15,8 @@ use bellhop_protocol::control::display::{
 };
 use bellhop_protocol::event::{Event, InputKind};
 use bellhop_protocol::pixel_format::PixelFormat;
-use bellhop_protocol::screen::{Input, Part};
+use bellhop_protocol::rect::Rect;
+use bellhop_protocol::screen::Input;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use std::fs::File;
@@ -345,7 +346,7 @@ fn a_change_of_64_by_64_pixels_has_its_own_cells_composed_and_compared_and_nothi
     const SIZE: (u32, u32) = (1920, 1080);
     const WHOLE: u64 = 4 * SIZE.0 as u64 * SIZE.1 as u64;
     // From pixel 300, 170 to 364, 234, and to the end of the cells.
-    const PART: Part = Part { left: 300, top: 170, right: 390, bottom: 238 };
+    const PART: Rect = Rect { left: 300, top: 170, right: 390, bottom: 238 };
     const BYTES: u64 = 4 * PART.width() as u64 * PART.height() as u64;
     let screens = Screens::start();
     let (gpu, guest) = (&screens.gpu, screens.guest);
@@ -370,7 +371,7 @@ fn a_change_of_64_by_64_pixels_has_its_own_cells_composed_and_compared_and_nothi
         let costs = screens.iter().find(|screen| screen.guest == guest).unwrap().costs;
         (costs.frames, costs.composed, costs.compared)
     };
-    assert_eq!(next().changed, Part::whole(SIZE.0, SIZE.1));
+    assert_eq!(next().changed, Rect::whole(SIZE.0, SIZE.1));
     assert_eq!(costs(), (1, WHOLE, 0), "there is nothing to compare the first frame with");
     // What changes is a pointer of 64 x 64 pixels.
     let bytes = 0xff00_00aa_u32.to_le_bytes().repeat(64 * 64);

@@ -8,7 +8,8 @@ use bellhop_guest_umd::CommandBuffer;
 use bellhop_guest_umd::display::Surface;
 use bellhop_integration::screen::View;
 use bellhop_protocol::control::adapter::EngineType;
-use bellhop_protocol::screen::{Connector, Part};
+use bellhop_protocol::rect::Rect;
+use bellhop_protocol::screen::Connector;
 
 /// A screen of 640 x 480 pixels has cells of 10 x 8.
 #[test]
@@ -21,7 +22,7 @@ fn what_an_engine_draws_into_the_picture_that_is_shown_is_told_as_the_part_that_
     let mut view = View::open(&daemon.control_socket(), &Connector::default()).unwrap();
     let first = next_frame(&mut view);
     let Surface { width, height, .. } = surface;
-    assert_eq!(first.changed, Part::whole(width, height));
+    assert_eq!(first.changed, Rect::whole(width, height));
     let mut pixels: Vec<_> = (0..width * height).map(colours).collect();
     let mut seen = view.picture(first.buffer).unwrap();
     assert!(seen.pixels == pixels);
@@ -41,7 +42,7 @@ fn what_an_engine_draws_into_the_picture_that_is_shown_is_told_as_the_part_that_
         queue.progress_fence().wait(value, TIMEOUT).unwrap();
         let frame = next_frame(&mut view);
         let (right, bottom) = (left + 10, top + 8);
-        let part = Part { left, top, right, bottom };
+        let part = Rect { left, top, right, bottom };
         assert_eq!((frame.changed, frame.flip, frame.torn_at), (part, first.flip, 0));
         for row in top..top + 8 {
             let start = (row * width + left) as usize;

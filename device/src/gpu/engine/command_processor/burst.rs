@@ -144,8 +144,8 @@ impl Packets for InPage<'_> {
     }
 }
 
-/// What the packets of a burst reach.
-struct Reached<'e, 'a> {
+/// Decodes and executes the packets of a burst, with what they reach.
+struct Decoder<'e, 'a> {
     signals: &'e mut Signals<'a>,
     pinned: &'e Pinned<'e>,
     buffers: &'e mut Stride,
@@ -170,7 +170,7 @@ enum Run {
     Rest { gpu_va: u64, size: u32, left: u32 },
 }
 
-impl Reached<'_, '_> {
+impl Decoder<'_, '_> {
     /// Executes packets from the word `at` on, which it moves. The first word is at the ring's position `base`.
     #[inline(always)]
     fn run(
@@ -286,7 +286,7 @@ impl Execution {
         let stream = &mut ring.stream;
         *reads = Reads::default();
         let fault = (opcode, packet_start);
-        let mut reached = Reached { signals, pinned, buffers, reads, fault, packets: *packets };
+        let mut decoder = Decoder { signals, pinned, buffers, reads, fault, packets: *packets };
         let run = loop {
             if stream.is_empty() {
                 break Ok(Run::Through);
@@ -298,18 +298,18 @@ impl Execution {
                 let Some(page) = pinned.get(Use::Ring, gpu_va, false) else {
                     break Ok(Run::Missing(Use::Ring, gpu_va));
                 };
-                reached.reads.ring = true;
+                decoder.reads.ring = true;
                 let packets = InPage { page, gpu_va, words: (length / UNIT_SIZE) as usize };
-                reached.run(&packets, &mut at, position, most)
+                decoder.run(&packets, &mut at, position, most)
             } else {
-                reached.run(&line, &mut at, position, most)
+                decoder.run(&line, &mut at, position, most)
             };
             stream.advance(at * UNIT);
             if !matches!(run, Ok(Run::Through)) {
                 break run;
             }
         };
-        *packets = reached.packets;
+        *packets = decoder.packets;
         match run? {
             Run::Through => Ok(Burst::Empty),
             Run::Limit => Ok(Burst::Limit),
