@@ -9,6 +9,7 @@ use crate::link::events::EventPump;
 use crate::link::placement::{Costs, PlacementPolicy, Placements};
 use crate::link::session::{self, Link, Session};
 use crate::link::spread::Spread;
+use crate::transport::find::find;
 use crate::transport::{BarMapping, Transport, Watched};
 use bellhop_protocol::bar::{AreaKind, BarHeader};
 use bellhop_protocol::config::CONFIG_MAGIC;
@@ -48,6 +49,16 @@ pub struct Adapter {
 }
 
 impl Adapter {
+    /// Opens the adapter of the device that [`find`] finds, which is what a program wants that knows nothing of its guest.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], which says what was tried and what to do, and as [`Self::open`].
+    ///
+    /// [`find`]: crate::transport::find::find
+    pub fn open_default() -> Result<Self, Error> {
+        Self::open(find()?)
+    }
+
     /// Opens the adapter (`D3DKMTOpenAdapter`) and creates a process on it. The driver measures where shared memory
     /// is fast, and places rings, doorbells and fences there.
     ///

@@ -3,6 +3,7 @@
 //! Errors, and what a program does about them.
 
 use crate::transport::TransportError;
+use crate::transport::find::NoDevice;
 use bellhop_protocol::control::{Handle, RequestCode};
 use bellhop_protocol::event::{Event, FaultReason};
 use bellhop_protocol::features::Version;
@@ -73,6 +74,9 @@ pub enum Error {
     /// The device cannot be reached.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// No device was found.
+    #[error(transparent)]
+    NoDevice(#[from] NoDevice),
     /// The device is not a Bellhop GPU.
     #[error("the device is not a Bellhop GPU: its configuration begins with {magic:#018x}")]
     NotBellhop {

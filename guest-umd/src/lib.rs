@@ -26,7 +26,7 @@
 //!
 //! | object | purpose | created by |
 //! |---|---|---|
-//! | [`Adapter`] | a process on the GPU, with its own handles and GPU virtual addresses | [`Adapter::open`], over a [`Transport`](transport::Transport) |
+//! | [`Adapter`] | a process on the GPU, with its own handles and GPU virtual addresses | [`Adapter::open_default`]; [`Adapter::open`], over a [`Transport`](transport::Transport) |
 //! | [`Device`] | owner of memory, fences and contexts | [`Adapter::create_device`] |
 //! | [`Allocation`] | memory that the GPU can access | [`Device::create_allocation`], [`Device::allocation`] |
 //! | [`Fence`] | a 64-bit value that engines and CPUs signal and wait for | [`Device::create_fence`], [`Device::fence`] |
@@ -58,8 +58,10 @@
 //!
 //! # Example
 //!
-//! ```
-#![doc = include_str!("../doc/copy.rs")]
+//! `cargo run --package bellhop-guest-umd --example copy` runs it; docs/programs.md says with what device.
+//!
+//! ```no_run
+#![doc = include_str!("../examples/copy.rs")]
 //! ```
 //!
 //! # Kernels
@@ -67,17 +69,17 @@
 //! A device that has a Vulkan runs kernels of the program's own, in SPIR-V or (feature `wgsl`) in WGSL: see [`Kernel`].
 //! [`Adapter::kernel_caps`] says whether this one does, and why if it does not.
 //!
-#![cfg_attr(feature = "wgsl", doc = "```")]
+#![cfg_attr(feature = "wgsl", doc = "```no_run")]
 #![cfg_attr(not(feature = "wgsl"), doc = "```ignore")]
-#![doc = include_str!("../doc/square.rs")]
+#![doc = include_str!("../examples/kernel.rs")]
 //! ```
 //!
 //! # Display
 //!
 //! A guest to which its host has given a display shows pictures: see [`display`].
 //!
-//! ```
-#![doc = include_str!("../doc/animate.rs")]
+//! ```no_run
+#![doc = include_str!("../examples/display.rs")]
 //! ```
 //!
 //! # Video
@@ -116,6 +118,7 @@ pub mod transport;
 pub mod video;
 
 pub use adapter::{Adapter, EscapedObjects};
+pub use bellhop_protocol as protocol;
 pub use commands::command_buffer::CommandBuffer;
 pub use commands::render_buffer::{Place, RenderBuffer};
 pub use context::basic::BasicContext;

@@ -13,6 +13,7 @@
 //! | [`UserModeQueue::ring_once`] | the driver does what a doorbell's status asks for |
 //! | [`UserModeQueue::ring_with`] | the write pointer is where the ring ends |
 //! | [`UserModeQueue::ring_with_line`] | the copy in the doorbell's line is what the ring holds |
+//! | [`front_end`] | a front end says what it has to, in a good order |
 //! | [`ControlQueue::offer_raw`], from [`RAW_INDEX`] on | a request and its reply are one chain each |
 //!
 //! [`ControlQueue::offer_raw`]: crate::transport::control_queue::ControlQueue::offer_raw
@@ -21,6 +22,17 @@ use crate::error::Error;
 use crate::queue::user_mode::UserModeQueue;
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::handoff::doorbell_line::COPY_WORDS;
+
+/// The parts of the vhost-user front end, for a program that imitates VMMs.
+#[cfg(feature = "vhost-user")]
+pub mod front_end {
+    pub use crate::transport::vhost_user::conversation::{VIRTIO_FEATURES, during, speaker};
+    pub use crate::transport::vhost_user::notifications::{EventFds, Manners};
+    pub use crate::transport::vhost_user::place::Place;
+    pub use crate::transport::vhost_user::ram::{GuestRam, Plugged};
+    pub use crate::transport::vhost_user::requests::RequestServer;
+    pub use crate::transport::vhost_user::window::Mappings;
+}
 
 /// Index in the control queue's table of the first descriptor that [`ControlQueue::offer_raw`] writes.
 ///

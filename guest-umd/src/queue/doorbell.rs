@@ -274,6 +274,7 @@ impl Doorbell {
     }
 
     /// The doorbell is about to ring with a write pointer that its line knows nothing of.
+    #[cfg(feature = "raw")]
     pub(crate) fn close_line(&mut self, write_pointer: u64) {
         if let Some(line) = &mut self.line {
             line.close_at(write_pointer);

@@ -5,8 +5,8 @@
 //! [`SecureSession`] does all of it. Where the host has no such node, it says so ([`SecurityError::NotOffered`]). What a
 //! program may rely on, and against whom: `docs/security-node.md`.
 //!
-//! ```
-#![doc = include_str!("../../doc/secret.rs")]
+//! ```no_run
+#![doc = include_str!("../../examples/secret.rs")]
 //! ```
 
 mod error;

@@ -2,16 +2,19 @@
 
 //! A driver's access to its device: BAR, control queue, event queue, memory.
 //!
-//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM ([`virtio_pci`]), in
-//! a container, and in a fake guest without a VMM.
+//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM ([`virtio_pci`]), and in a
+//! container or beside the daemon (`vhost_user`, the feature `vhost-user`).
 
 pub mod control_queue;
 mod dma;
 mod donations;
 pub mod event_queue;
+pub mod find;
 mod polling;
 #[cfg(test)]
 mod testing;
+#[cfg(feature = "vhost-user")]
+pub mod vhost_user;
 pub mod virtio_pci;
 pub mod virtqueue;
 mod watched;
@@ -68,6 +71,14 @@ pub enum TransportError {
         address: String,
         /// The driver in the guest's kernel that is bound to the device.
         driver: String,
+    },
+    /// The daemon behind a socket refused a step of the vhost-user conversation, or is gone.
+    #[error("vhost-user: {what}: {reason}")]
+    VhostUser {
+        /// The step that failed.
+        what: &'static str,
+        /// The reason.
+        reason: String,
     },
     /// The operating system refused an operation.
     #[error("{0}: {1}")]

@@ -54,8 +54,8 @@ pub struct TemporalUnit {
 ///
 /// # Example
 ///
-/// ```
-#[doc = include_str!("../../doc/video.rs")]
+/// ```no_run
+#[doc = include_str!("../../examples/video.rs")]
 /// ```
 pub struct VideoEncoder {
     session: Session,

@@ -19,6 +19,7 @@ mod links;
 mod main_job;
 mod output;
 mod own_kernels;
+mod programs;
 #[path = "../../../device/tests/gpu/support/rig.rs"]
 #[expect(dead_code, reason = "the device's own tests use the rest")]
 mod rig;

@@ -1,74 +1,91 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The examples in the driver's documentation, run against a real daemon.
+//! The examples of the driver, as programs beside a real daemon.
 
+use crate::support::examples::example;
 use crate::support::video::VIDEO;
-use crate::support::{self, DISPLAYS, Daemon};
-use bellhop_guest_umd::KernelError;
-use bellhop_guest_umd::display::DisplayError;
-use bellhop_guest_umd::video::VideoError;
+use crate::support::{self, DISPLAYS, Daemon, secrets, text};
+use std::process::{Command, Output};
 
-mod copy {
-    include!("../../../guest-umd/doc/copy.rs");
+/// Runs an example beside the daemon.
+fn beside(daemon: &Daemon, name: &str) -> Output {
+    Command::new(example(name)).env("BELLHOP_SOCKET", daemon.socket(0)).output().unwrap()
 }
 
-mod square {
-    include!("../../../guest-umd/doc/square.rs");
+/// What an example prints that must succeed.
+#[track_caller]
+fn printed(daemon: &Daemon, name: &str) -> String {
+    support::succeed(beside(daemon, name))
 }
 
-mod animate {
-    include!("../../../guest-umd/doc/animate.rs");
-}
-
-mod video {
-    include!("../../../guest-umd/doc/video.rs");
+/// What an example says that must fail.
+#[track_caller]
+fn said(output: Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    text(&output.stderr)
 }
 
 #[test]
-fn the_documented_video_works_as_it_stands_or_says_what_is_missing() {
+fn the_example_of_a_copy_copies() {
+    let daemon = Daemon::start(1);
+    assert_eq!(printed(&daemon, "copy"), "the GPU copied: hello\n");
+}
+
+#[test]
+fn the_example_of_video_encodes_and_decodes_or_says_what_is_missing() {
     let daemon = Daemon::start_with(1, VIDEO);
-    let pictures = video::there_and_back(support::guest(&daemon, 0)).unwrap();
-    assert!(pictures.iter().map(|picture| picture.time).eq(0..10));
-    assert!(
-        pictures.iter().zip(0..).all(|(picture, n)| picture.bytes[0].abs_diff(40 + 10 * n) < 8)
-    );
-    let without = Daemon::start(1);
-    match video::there_and_back(support::guest(&without, 0)) {
-        Err(VideoError::NotOffered { missing }) => assert!(missing.contains("video_encode_nodes")),
-        other => panic!("{other:?}"),
-    }
+    let printed = printed(&daemon, "video");
+    let pixel = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u8>().unwrap();
+    let pixels: Vec<_> = printed.lines().map(pixel).collect();
+    assert_eq!(pixels.len(), 10, "{printed}");
+    assert!(pixels.iter().zip(0..).all(|(pixel, n)| pixel.abs_diff(40 + 10 * n) < 8), "{printed}");
+    let without = said(beside(&Daemon::start(1), "video"));
+    assert!(without.contains("video_encode_nodes"), "{without}");
 }
 
 #[test]
-fn the_documented_example_works_as_it_stands() {
-    let daemon = Daemon::start(1);
-    let guest = support::guest(&daemon, 0);
-    assert_eq!(copy::copy(guest).unwrap(), b"hello");
-}
-
-#[test]
-fn the_documented_kernel_works_as_it_stands() {
+fn the_example_of_a_kernel_squares() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    let squares = square::square(support::guest(&daemon, 0)).unwrap();
-    assert!(squares.into_iter().eq((0..1000).map(|number| number * number)));
-}
-
-/// Where the daemon has nothing to run kernels with, the example says what is missing.
-#[test]
-fn the_documented_kernel_says_what_is_missing() {
-    let daemon = Daemon::start(1);
-    match square::square(support::guest(&daemon, 0)) {
-        Err(KernelError::NotOffered { missing }) => assert!(!missing.is_empty()),
-        other => panic!("{other:?}"),
-    }
+    // n (n + 1) (2 n + 1) / 6 for n = 999
+    let expected = "the squares of the numbers below 1000 add up to 332833500\n";
+    assert_eq!(printed(&daemon, "kernel"), expected);
 }
 
 #[test]
-fn the_documented_animation_works_as_it_stands_or_says_that_there_is_no_display() {
+fn the_example_of_a_kernel_says_what_the_host_lacks() {
+    let said = said(beside(&Daemon::start(1), "kernel"));
+    assert!(said.contains("NotOffered"), "{said}");
+}
+
+#[test]
+fn the_example_of_a_display_shows_each_frame_or_says_that_there_is_no_display() {
     let daemon = Daemon::start_with(1, DISPLAYS);
-    let statistics = animate::animate(support::guest(&daemon, 0), 30).unwrap();
-    assert_eq!((statistics.presented, statistics.shown), (30, 30));
-    let without = Daemon::start(1);
-    let none = animate::animate(support::guest(&without, 0), 1);
-    assert!(matches!(none, Err(DisplayError::NoDisplay)), "{none:?}");
+    assert_eq!(printed(&daemon, "display"), "120 frames presented, 120 shown\n");
+    let without = said(beside(&Daemon::start(1), "display"));
+    assert!(without.contains("NoDisplay"), "{without}");
+}
+
+#[test]
+fn the_example_of_a_secret_seals_it_or_says_what_is_missing() {
+    let daemon = Daemon::start_with(1, secrets::NODE);
+    let printed = printed(&daemon, "secret");
+    assert!(printed.starts_with("a key of 16 bytes, sealed in "), "{printed}");
+    let without = said(beside(&Daemon::start(1), "secret"));
+    assert!(without.contains("NotOffered"), "{without}");
+}
+
+#[test]
+fn an_example_without_a_device_says_what_was_tried_and_what_to_do() {
+    let mut program = Command::new(example("copy"));
+    let said = said(program.env_remove("BELLHOP_SOCKET").output().unwrap());
+    assert!(said.contains("BELLHOP_SOCKET: it is not set"), "{said}");
+    assert!(said.contains("attach one to this VM"), "{said}");
+}
+
+#[test]
+fn two_examples_take_one_socket_after_the_other() {
+    let daemon = Daemon::start(1);
+    for _ in 0..2 {
+        assert_eq!(printed(&daemon, "copy"), "the GPU copied: hello\n");
+    }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod agents;
+pub mod examples;
 pub mod independent;
 pub mod kernels;
 mod left_out;
@@ -13,6 +14,7 @@ pub mod qmp;
 pub mod screens;
 pub mod secrets;
 pub mod stopped;
+pub mod stranger;
 pub mod typed;
 pub mod video;
 

@@ -4,17 +4,16 @@
 
 use super::error::FakeGuestError;
 use super::late::{Change, LateChanges};
-use super::place::Place;
 use super::profile::VmmProfile;
-use std::collections::{BTreeMap, BTreeSet};
+use bellhop_guest_umd::raw::front_end::{Mappings, Place};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use vhost::vhost_user::message::{VhostUserMMap, VhostUserMMapFlags};
+use vhost::vhost_user::message::VhostUserMMap;
 use vhost::vhost_user::{HandlerResult, VhostUserFrontendReqHandlerMut};
 use vm_memory::MmapRegion;
-use vm_memory::mmap::MmapRegionBuilder;
 
 /// An action of the device that would have crashed the VMM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +29,7 @@ pub(super) struct BarWindow {
     shown: BTreeSet<u64>,
     /// Delays changes of the guest's view.
     late: Option<LateChanges>,
-    /// Lengths of mappings, by offset.
-    mappings: BTreeMap<u64, u64>,
+    mappings: Mappings,
     /// Whether the driver has started the device and not stopped it again.
     started: bool,
     violations: Vec<Violation>,
@@ -45,20 +43,13 @@ impl BarWindow {
     /// A window of `size` bytes without mappings. As behind QEMU, it reads as zero, and stores to it are
     /// lost.
     pub(super) fn new(size: u64, profile: &'static VmmProfile) -> Result<Self, FakeGuestError> {
-        let failed =
-            |error| FakeGuestError::Io("address space for the BAR", io::Error::other(error));
-        let region = MmapRegionBuilder::<()>::new(size.max(1) as usize)
-            .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
-            .with_mmap_flags(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE)
-            .build()
-            .map_err(failed)?;
         Ok(Self {
             profile,
-            place: Place(Arc::new(region)),
+            place: Place::reserve(size)?,
             file: None,
             shown: BTreeSet::new(),
             late: None,
-            mappings: BTreeMap::new(),
+            mappings: Mappings::new(size),
             started: false,
             violations: Vec::new(),
             refuses: false,
@@ -67,7 +58,7 @@ impl BarWindow {
     }
 
     pub(super) fn region(&self) -> Arc<MmapRegion> {
-        Arc::clone(&self.place.0)
+        Arc::clone(self.place.region())
     }
 
     pub(super) fn violations(&self) -> Vec<Violation> {
@@ -97,7 +88,7 @@ impl BarWindow {
         self.mappings.clear();
         self.shown.clear();
         drop(self.late.take());
-        self.place.replace(0, self.place.0.size() as u64, None)
+        self.place.replace(0, self.place.region().size() as u64, None)
     }
 
     fn refusal(&self, why: impl std::fmt::Display) -> io::Error {
@@ -106,20 +97,14 @@ impl BarWindow {
 
     /// The rules for every request.
     fn check(&mut self, request: &VhostUserMMap, what: &str) -> io::Result<()> {
-        let VhostUserMMap { shmid, shm_offset, len, .. } = *request;
         if !self.started && self.profile.dies_of_early_mappings {
             let violation = format!("{what} while the device is not started");
             self.violations.push(Violation(violation.clone()));
             return Err(self.refusal(violation));
         }
+        let shmid = request.shmid;
         if u32::from(shmid) >= self.profile.shared_memory_regions {
             return Err(self.refusal(format_args!("there is no shared-memory region {shmid}")));
-        }
-        let end = shm_offset.checked_add(len);
-        if len == 0 || end.is_none_or(|end| end > self.place.0.size() as u64) {
-            return Err(
-                self.refusal(format_args!("{len} bytes at {shm_offset} are outside the region"))
-            );
         }
         Ok(())
     }
@@ -153,41 +138,25 @@ impl BarWindow {
 impl VhostUserFrontendReqHandlerMut for BarWindow {
     fn shmem_map(&mut self, request: &VhostUserMMap, file: &dyn AsRawFd) -> HandlerResult<u64> {
         self.check(request, "SHMEM_MAP")?;
-        let VhostUserMMap { shm_offset, len, fd_offset, flags, .. } = *request;
-        let overlaps = |(offset, length): (&u64, &u64)| {
-            *offset < shm_offset + len && shm_offset < *offset + *length
-        };
-        if self.mappings.iter().any(overlaps) {
-            return Err(self.refusal("something is mapped there already"));
-        }
         // Guest memory takes one entry of the table.
-        if self.refuses || self.mappings.len() + 1 >= self.profile.memory_slots {
+        if self.refuses || self.mappings.count() + 1 >= self.profile.memory_slots {
             return Err(self.refusal("the memory table is full"));
         }
-        if flags != VhostUserMMapFlags::WRITABLE.bits() {
-            return Err(self.refusal("the guest must be able to write the BAR"));
-        }
+        let VhostUserMMap { shm_offset, len, fd_offset, .. } = *request;
+        self.mappings.add(request).map_err(|why| self.refusal(why))?;
         // SAFETY: vhost's request handler keeps the file open during this call.
         #[expect(unsafe_code, reason = "the trait passes a raw descriptor")]
         let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
-        let size = rustix::fs::fstat(file)?.st_size as u64;
-        if fd_offset.checked_add(len).is_none_or(|end| end > size) {
-            return Err(self.refusal(format_args!("the file has only {size} bytes")));
-        }
         self.replace(shm_offset, len, Some((file.as_fd(), fd_offset)))?;
         self.file = Some(file.try_clone_to_owned()?.into());
-        self.mappings.insert(shm_offset, len);
         Ok(0)
     }
 
     fn shmem_unmap(&mut self, request: &VhostUserMMap) -> HandlerResult<u64> {
         self.check(request, "SHMEM_UNMAP")?;
         let VhostUserMMap { shm_offset, len, .. } = *request;
-        if self.mappings.get(&shm_offset) != Some(&len) {
-            return Err(self.refusal("no mapping has that offset and length"));
-        }
+        self.mappings.remove(request).map_err(|why| self.refusal(why))?;
         self.replace(shm_offset, len, None)?;
-        self.mappings.remove(&shm_offset);
         self.unmapped += 1;
         Ok(0)
     }

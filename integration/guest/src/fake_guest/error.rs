@@ -7,14 +7,6 @@ use bellhop_guest_umd::transport::TransportError;
 /// Why a guest could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum FakeGuestError {
-    /// The VMM cannot attach the device, or the device is gone.
-    #[error("vhost-user: {what}: {reason}")]
-    VhostUser {
-        /// The step that failed.
-        what: &'static str,
-        /// The reason.
-        reason: vhost::Error,
-    },
     /// The VMM refuses the device.
     #[error("the VMM refuses the device: {0}")]
     Refused(String),

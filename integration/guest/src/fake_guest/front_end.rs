@@ -4,9 +4,10 @@
 
 use super::bar::{BarWindow, Violation};
 use super::error::FakeGuestError;
-use super::notifications::{EventFds, Manners};
 use super::profile::{self, Acknowledged, ConfigAccess, Pause, QueueStep, Step, VmmProfile};
-use super::ram::GuestRam;
+use bellhop_guest_umd::raw::front_end::{
+    EventFds, GuestRam, Manners, RequestServer, VIRTIO_FEATURES, during, speaker,
+};
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::QueueAddresses;
@@ -14,16 +15,13 @@ use bellhop_protocol::config::{CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_CO
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use vhost::vhost_user::message::{
-    VhostUserConfigFlags, VhostUserHeaderFlag, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
+    VhostUserConfigFlags, VhostUserHeaderFlag, VhostUserProtocolFeatures,
 };
-use vhost::vhost_user::{Frontend, FrontendReqHandler, VhostUserFrontend};
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VringConfigData};
-use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use vm_memory::MmapRegion;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -77,18 +75,6 @@ impl<'a> Queues<'a> {
             },
         ]
     }
-}
-
-/// The virtio features that every driver takes.
-const VIRTIO_FEATURES: u64 =
-    1 << VIRTIO_F_VERSION_1 | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
-
-/// Names the step that failed in an error.
-fn during<T, E: Into<vhost::Error>>(
-    what: &'static str,
-    result: Result<T, E>,
-) -> Result<T, FakeGuestError> {
-    result.map_err(|error| FakeGuestError::VhostUser { what, reason: error.into() })
 }
 
 /// Locks the window. No code panics while it holds the lock, so a poisoned window is whole.
@@ -332,7 +318,7 @@ impl FrontEnd {
                 self.front_end.set_config(0, VhostUserConfigFlags::empty(), &whole)
             }
         };
-        during("SET_CONFIG", written)
+        Ok(during("SET_CONFIG", written)?)
     }
 
     fn ask_for_config(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), FakeGuestError> {
@@ -425,12 +411,6 @@ impl FrontEnd {
     }
 }
 
-/// A vhost-user front end over a connection.
-fn speaker(socket: &UnixStream) -> Result<Frontend, FakeGuestError> {
-    let stream = socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
-    Ok(Frontend::from_stream(stream, u64::from(QUEUE_COUNT)))
-}
-
 impl Drop for FrontEnd {
     fn drop(&mut self) {
         self.hang_up();
@@ -452,49 +432,4 @@ fn bar_size(front_end: &mut Frontend, profile: &VmmProfile) -> Result<u64, FakeG
             "the sizes of its shared-memory regions do not add up to a power of two".into(),
         )
     })
-}
-
-/// The thread that answers the device's requests.
-struct RequestServer {
-    /// A duplicate of the thread's socket: shutting it down ends the thread.
-    socket: UnixStream,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl RequestServer {
-    fn start(
-        front_end: &mut Frontend,
-        window: Arc<Mutex<BarWindow>>,
-    ) -> Result<Self, FakeGuestError> {
-        let io = |error| FakeGuestError::Io("the device's request channel", error);
-        let mut handler = during("request channel", FrontendReqHandler::new(window))?;
-        handler.set_reply_ack_flag(true);
-        // SAFETY: the handler owns the descriptor, and outlives the making of the duplicate.
-        #[expect(unsafe_code, reason = "the handler offers only the raw descriptor")]
-        let socket = unsafe { BorrowedFd::borrow_raw(handler.as_raw_fd()) }
-            .try_clone_to_owned()
-            .map_err(io)?;
-        let device_end = handler.get_tx_raw_fd();
-        during("SET_BACKEND_REQ_FD", front_end.set_backend_request_fd(&device_end))?;
-        let thread = thread::Builder::new()
-            .name("vmm-requests".into())
-            // The handler answers a refusal and the channel stays usable; only its end ends the loop.
-            .spawn(move || {
-                use vhost::vhost_user::Error::ReqHandlerError;
-                while matches!(handler.handle_request(), Ok(_) | Err(ReqHandlerError(_))) {}
-            })
-            .map_err(io)?;
-        Ok(Self { socket: socket.into(), thread: Some(thread) })
-    }
-}
-
-impl Drop for RequestServer {
-    fn drop(&mut self) {
-        // This fails only if the connection has ended already.
-        let _ = self.socket.shutdown(Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            // The thread does nothing that panics.
-            let _ = thread.join();
-        }
-    }
 }

@@ -3,8 +3,8 @@
 //! Changes of the window that take effect some time after they were acknowledged, as behind QEMU: until
 //! then, the guest's stores go to the old place.
 
-use super::place::Place;
 use crate::output::note;
+use bellhop_guest_umd::raw::front_end::Place;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

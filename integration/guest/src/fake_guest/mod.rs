@@ -12,10 +12,7 @@ mod conversation;
 mod error;
 mod front_end;
 mod late;
-mod notifications;
-mod place;
 mod profile;
-mod ram;
 
 pub use bar::Violation;
 pub use error::FakeGuestError;
@@ -27,6 +24,8 @@ pub use profile::{
 
 use crate::guest::Guest;
 use anyhow::Context as _;
+pub use bellhop_guest_umd::raw::front_end::Plugged;
+use bellhop_guest_umd::raw::front_end::{EventFds, GuestRam, Manners};
 use bellhop_guest_umd::transport::control_queue::ControlQueue;
 use bellhop_guest_umd::transport::event_queue::EventQueue;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
@@ -38,9 +37,6 @@ use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 use front_end::{FrontEnd, Queues};
-use notifications::{EventFds, Manners};
-use ram::GuestRam;
-pub use ram::Plugged;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -187,7 +183,7 @@ impl FakeGuest {
     /// # Errors
     /// None of its own.
     pub fn reclaim_memory(&self) -> Result<(), FakeGuestError> {
-        self.ram.reclaim()
+        Ok(self.ram.reclaim()?)
     }
 
     /// Pauses the VM: the device may take nothing from its queues until [`Self::resume`].
@@ -258,7 +254,7 @@ impl FakeGuest {
     /// # Errors
     /// When guest memory is sealed.
     pub fn shrink_memory(&self, bytes: u64) -> Result<(), FakeGuestError> {
-        self.ram.shrink(bytes)
+        Ok(self.ram.shrink(bytes)?)
     }
 
     /// The file that is guest memory, from its first byte on.
@@ -266,7 +262,7 @@ impl FakeGuest {
     /// # Errors
     /// When there are no descriptors left.
     pub fn memory_file(&self) -> Result<File, FakeGuestError> {
-        self.ram.file()
+        Ok(self.ram.file()?)
     }
 
     /// The file that the device has mapped as its BAR, if it has mapped any.

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use bellhop_guest_umd::display::{
-    DisplayError, FrameStatistics, Path, PresentMode, Surface, SwapChain, Topology,
-};
-use bellhop_guest_umd::transport::Transport;
+//! Has a bar run down the screen, one frame a VSYNC.
+
+use bellhop_guest_umd::display::{DisplayError, Path, PresentMode, Surface, SwapChain, Topology};
+use bellhop_guest_umd::protocol::control::adapter::EngineType;
 use bellhop_guest_umd::{Adapter, CommandBuffer};
-use bellhop_protocol::control::adapter::EngineType;
-use std::sync::Arc;
 use std::time::Duration;
 
+const FRAMES: u32 = 120;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Has a bar run down the screen, one frame a VSYNC.
-pub fn animate(
-    transport: Arc<dyn Transport>,
-    frames: u32,
-) -> Result<FrameStatistics, DisplayError> {
-    let adapter = Adapter::open(transport)?;
+fn main() -> Result<(), DisplayError> {
+    let adapter = Adapter::open_default()?;
     // Fails with `NoDisplay` where the host has given this guest none.
     let display = adapter.display()?;
     // Source 0 on connector 0; the rest is found: the monitor's preferred mode, and a picture of its size.
@@ -31,7 +26,7 @@ pub fn animate(
     let mut chain = SwapChain::new(&display, &device, 0, surface, 3)?;
     let mut commands = CommandBuffer::many(&device, 4096, 3)?;
 
-    for frame in 0..frames {
+    for frame in 0..FRAMES {
         let image = chain.acquire(TIMEOUT)?;
         let picture = chain.primary(&image).gpu_va();
         let bar = u64::from(frame * 4 % (height - 16)) * u64::from(pitch);
@@ -44,5 +39,7 @@ pub fn animate(
         chain.present(image, PresentMode::Vsync, &[(queue.progress_fence(), drawn)])?;
     }
     chain.finish(TIMEOUT)?;
-    chain.statistics()
+    let statistics = chain.statistics()?;
+    println!("{} frames presented, {} shown", statistics.presented, statistics.shown);
+    Ok(())
 }

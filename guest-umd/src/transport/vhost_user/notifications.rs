@@ -2,8 +2,7 @@
 
 //! Eventfds for one virtqueue.
 
-use super::error::FakeGuestError;
-use bellhop_guest_umd::transport::{Notifications, Polling, TransportError};
+use crate::transport::{Notifications, Polling, TransportError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io::ErrorKind;
@@ -15,15 +14,15 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 /// How a device notifies its guest.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manners {
+pub struct Manners {
     /// Whether the device can interrupt, that is, gets the call.
-    pub(super) has_interrupts: bool,
+    pub has_interrupts: bool,
     /// Whether the end of the connection ends all waits.
-    pub(super) tells_of_ends: bool,
+    pub tells_of_ends: bool,
 }
 
 /// The kick and the call of a virtqueue, and the connection whose end may end all waits.
-pub(super) struct EventFds {
+pub struct EventFds {
     manners: Manners,
     kick: EventFd,
     call: EventFd,
@@ -33,17 +32,25 @@ pub(super) struct EventFds {
 }
 
 impl EventFds {
-    pub(super) fn new(socket: &UnixStream, manners: Manners) -> Result<Self, FakeGuestError> {
+    /// The notifications of a queue behind this connection.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn new(socket: &UnixStream, manners: Manners) -> Result<Self, TransportError> {
         let event = || {
             EventFd::new(EFD_CLOEXEC | EFD_NONBLOCK)
-                .map_err(|error| FakeGuestError::Io("eventfd", error))
+                .map_err(|error| TransportError::Io("eventfd", error))
         };
         let (kick, call, polling) = (event()?, event()?, Polling::default());
         Ok(Self { manners, kick, call, polling, socket: Mutex::new(share(socket)?) })
     }
 
     /// Ends waits when this connection ends.
-    pub(super) fn watch(&self, socket: &UnixStream) -> Result<(), FakeGuestError> {
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    #[cfg(feature = "raw")]
+    pub fn watch(&self, socket: &UnixStream) -> Result<(), TransportError> {
         *self.socket() = share(socket)?;
         Ok(())
     }
@@ -54,7 +61,10 @@ impl EventFds {
     }
 
     /// Fails if the connection has ended, where the guest learns of that.
-    pub(super) fn check(&self) -> Result<(), TransportError> {
+    ///
+    /// # Errors
+    /// [`TransportError::Disconnected`].
+    pub fn check(&self) -> Result<(), TransportError> {
         if !self.manners.tells_of_ends {
             return Ok(());
         }
@@ -67,17 +77,21 @@ impl EventFds {
         }
     }
 
-    pub(super) fn kick_fd(&self) -> &EventFd {
+    /// What the driver signals.
+    #[must_use]
+    pub fn kick_fd(&self) -> &EventFd {
         &self.kick
     }
 
-    pub(super) fn call_fd(&self) -> &EventFd {
+    /// What the device signals.
+    #[must_use]
+    pub fn call_fd(&self) -> &EventFd {
         &self.call
     }
 }
 
-fn share(socket: &UnixStream) -> Result<Arc<UnixStream>, FakeGuestError> {
-    let socket = socket.try_clone().map_err(|error| FakeGuestError::Io("the connection", error))?;
+fn share(socket: &UnixStream) -> Result<Arc<UnixStream>, TransportError> {
+    let socket = socket.try_clone().map_err(|error| TransportError::Io("the connection", error))?;
     Ok(Arc::new(socket))
 }
 

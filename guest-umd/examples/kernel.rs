@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use bellhop_guest_umd::transport::Transport;
+//! Has the GPU square the numbers from 0 to 999, in place.
+
+use bellhop_guest_umd::protocol::control::adapter::EngineType;
+use bellhop_guest_umd::protocol::control::allocation::AllocationKind;
+use bellhop_guest_umd::protocol::control::gpu_va::Protection;
 use bellhop_guest_umd::{Adapter, Arguments, CommandBuffer, Kernel, KernelError};
-use bellhop_protocol::control::adapter::EngineType;
-use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::gpu_va::Protection;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Each invocation squares one number.
@@ -20,9 +20,8 @@ fn square(@builtin(global_invocation_id) id: vec3u) {
 }
 ";
 
-/// Has the GPU square the numbers from 0 to 999, in place.
-pub fn square(transport: Arc<dyn Transport>) -> Result<Vec<u32>, KernelError> {
-    let adapter = Adapter::open(transport)?;
+fn main() -> Result<(), KernelError> {
+    let adapter = Adapter::open_default()?;
     let device = adapter.create_device()?;
     // Fails with what to install, where the host has nothing to run kernels with.
     let kernel = Kernel::from_wgsl(&device, SQUARE).name("square").create()?;
@@ -47,5 +46,7 @@ pub fn square(transport: Arc<dyn Transport>) -> Result<Vec<u32>, KernelError> {
     let mut squares = vec![0; numbers.len()];
     memory.read(0, &mut squares)?;
     let (words, _) = squares.as_chunks();
-    Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
+    println!("the squares of the numbers below 1000 add up to {sum}");
+    Ok(())
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use bellhop_guest_umd::transport::Transport;
+//! Encodes ten grey pictures, each brighter than the one before, and decodes the stream.
+
+use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::protocol::control::video::VideoFormat;
 use bellhop_guest_umd::video::{
     DecoderSettings, EncoderRate, EncoderSettings, Picture, VideoDecoder, VideoEncoder, VideoError,
 };
-use bellhop_guest_umd::Adapter;
-use bellhop_protocol::control::video::VideoFormat;
-use std::sync::Arc;
 
-/// Encodes ten grey pictures, each brighter than the one before, and decodes the stream.
-pub fn there_and_back(transport: Arc<dyn Transport>) -> Result<Vec<Picture>, VideoError> {
-    let adapter = Adapter::open(transport)?;
+fn main() -> Result<(), VideoError> {
+    let adapter = Adapter::open_default()?;
     let device = adapter.create_device()?;
     let (format, size) = (VideoFormat::NV12, [64, 48]);
     // Fails with what to configure, where the host has no video nodes.
@@ -42,5 +41,8 @@ pub fn there_and_back(transport: Arc<dyn Transport>) -> Result<Vec<Picture>, Vid
     while let Some(picture) = decoder.drain()? {
         pictures.push(picture);
     }
-    Ok(pictures)
+    for picture in &pictures {
+        println!("picture {}: its first pixel is {}", picture.time, picture.bytes[0]);
+    }
+    Ok(())
 }

@@ -2,14 +2,15 @@
 
 //! Guest memory: one memfd, allocated in pages.
 
-use super::error::FakeGuestError;
-use bellhop_guest_umd::transport::{DmaMemory, SystemMemory, TransportError};
+#[cfg(feature = "raw")]
+mod plugging;
+
+use crate::transport::{DmaMemory, SystemMemory, TransportError};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vhost::VhostUserMemoryRegionInfo;
 use vm_allocator::{AddressAllocator, AllocPolicy, RangeInclusive};
@@ -22,7 +23,7 @@ const LOW: u64 = 1 << 20;
 const HIGH: u64 = 1 << 32;
 
 /// All of the guest's memory, allocated by offset in its memfd.
-pub(super) struct GuestRam {
+pub struct GuestRam {
     region: Arc<MmapRegion>,
     /// Bytes below the hole.
     low: u64,
@@ -45,25 +46,28 @@ struct State {
 pub struct Plugged {
     /// The memory that the guest started with, its queues included.
     pub base: bool,
-    /// The module of [`GuestOptions::module`](super::GuestOptions::module).
+    /// The module behind all other memory.
     pub module: bool,
 }
 
 /// All of `size` bytes, free.
-fn all_free(size: u64) -> Result<AddressAllocator, FakeGuestError> {
+fn all_free(size: u64) -> Result<AddressAllocator, TransportError> {
     AddressAllocator::new(0, size)
-        .map_err(|error| FakeGuestError::Io("guest memory", std::io::Error::other(error)))
+        .map_err(|error| TransportError::Io("guest memory", std::io::Error::other(error)))
 }
 
 impl GuestRam {
-    /// Creates `base` bytes, of which at most `low` are below the hole, and a module that is not plugged
-    /// in. Sealed memory cannot shrink, like that of QEMU's memory-backend-memfd.
-    pub(super) fn new(
+    /// Creates `base` bytes, of which at most `low` are below the hole, and a module of `module` bytes that is not
+    /// plugged in. Sealed memory cannot shrink, like that of QEMU's memory-backend-memfd.
+    ///
+    /// # Errors
+    /// If the operating system has no memory.
+    pub fn new(
         base: u64,
         low: u64,
         module: u64,
         is_sealed: bool,
-    ) -> Result<Arc<Self>, FakeGuestError> {
+    ) -> Result<Arc<Self>, TransportError> {
         let base = base.next_multiple_of(PAGE_SIZE);
         let size = base + module.next_multiple_of(PAGE_SIZE);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -72,9 +76,9 @@ impl GuestRam {
         let file = memfd_create("guest-ram", flags)
             .and_then(|memfd| ftruncate(&memfd, size).map(|()| memfd))
             .and_then(|memfd| fcntl_add_seals(&memfd, seals).map(|()| memfd))
-            .map_err(|error| FakeGuestError::Io("guest memory", error.into()))?;
+            .map_err(|error| TransportError::Io("guest memory", error.into()))?;
         let mapping = |error: MmapRegionError| {
-            FakeGuestError::Io("guest memory", std::io::Error::other(error))
+            TransportError::Io("guest memory", std::io::Error::other(error))
         };
         let file = FileOffset::new(File::from(file), 0);
         let region = MmapRegion::from_file(file, size as usize).map_err(mapping)?;
@@ -91,29 +95,6 @@ impl GuestRam {
     /// No code panics while it holds the lock, so a poisoned allocator is whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Frees all memory except what is never freed, whichever part of the program has it: a booting kernel knows
-    /// no earlier owners.
-    pub(super) fn reclaim(&self) -> Result<(), FakeGuestError> {
-        let mut state = self.lock();
-        let mut free = all_free(if state.plugged.module { self.size() } else { self.module })?;
-        for range in &state.taken {
-            let again = AllocPolicy::ExactMatch(range.start());
-            free.allocate(range.len(), PAGE_SIZE, again).map_err(|error| {
-                FakeGuestError::Io("guest memory", std::io::Error::other(error))
-            })?;
-        }
-        state.free = free;
-        state.reclaims += 1;
-        Ok(())
-    }
-
-    /// Sets the parts that the memory table has. Newly plugged memory can be allocated from then on, and memory
-    /// that was lost is free again.
-    pub(super) fn plug(&self, plugged: Plugged) -> Result<(), FakeGuestError> {
-        self.lock().plugged = plugged;
-        self.reclaim()
     }
 
     fn size(&self) -> u64 {
@@ -137,7 +118,8 @@ impl GuestRam {
     }
 
     /// Its regions in the memory table.
-    pub(super) fn region_infos(&self) -> Vec<VhostUserMemoryRegionInfo> {
+    #[must_use]
+    pub fn region_infos(&self) -> Vec<VhostUserMemoryRegionInfo> {
         let Some(file) = self.region.file_offset() else { return Vec::new() };
         let Plugged { base, module } = self.lock().plugged;
         let base = base.then(|| self.extents(0, self.module));
@@ -157,36 +139,9 @@ impl GuestRam {
     }
 
     /// The address at which this process maps a guest-physical address.
-    pub(super) fn address_here(&self, address: u64) -> u64 {
+    #[must_use]
+    pub fn address_here(&self, address: u64) -> u64 {
         self.region.as_ptr() as u64 + self.offset_of(address)
-    }
-
-    /// The 16-bit word at a guest-physical address.
-    pub(super) fn load(&self, address: u64) -> u16 {
-        let bytes = self.region.as_volatile_slice();
-        let word = bytes.load::<u16>(self.offset_of(address) as usize, Ordering::Acquire);
-        word.map_or(0, u16::from_le)
-    }
-
-    /// Truncates the memory by this many bytes.
-    pub(super) fn shrink(&self, bytes: u64) -> Result<(), FakeGuestError> {
-        let file = self.region.file_offset().map(|file| file.file());
-        let shrunk = file.map(|file| ftruncate(file, self.size().saturating_sub(bytes)));
-        shrunk
-            .unwrap_or(Ok(()))
-            .map_err(|error| FakeGuestError::Io("cannot shrink the guest's memory", error.into()))
-    }
-
-    /// The file of the memory.
-    pub(super) fn file(&self) -> Result<File, FakeGuestError> {
-        let file = self.region.file_offset().map(|file| file.file().try_clone());
-        let file = file.unwrap_or_else(|| Err(std::io::ErrorKind::NotFound.into()));
-        file.map_err(|error| FakeGuestError::Io("guest memory", error))
-    }
-
-    /// The first guest-physical address behind all memory.
-    pub(super) fn end(&self) -> u64 {
-        self.extents(0, self.size()).last().map_or(0, |last| last.address + last.length)
     }
 
     fn allocate_range(
@@ -200,7 +155,10 @@ impl GuestRam {
     }
 
     /// Allocates memory that is never freed, from the start: for queues.
-    pub(super) fn take(&self, length: u64) -> Result<DmaMemory, TransportError> {
+    ///
+    /// # Errors
+    /// [`TransportError::OutOfMemory`] if there is no such run of free memory.
+    pub fn take(&self, length: u64) -> Result<DmaMemory, TransportError> {
         let range = self.allocate_range(length, AllocPolicy::FirstMatch)?;
         self.lock().taken.push(range);
         let [Extent { address, .. }] = self.extents(range.start(), length)[..] else {
@@ -211,10 +169,10 @@ impl GuestRam {
     }
 
     /// Allocates memory that is freed when dropped, from the end.
-    pub(super) fn allocate(
-        self: &Arc<Self>,
-        size: u64,
-    ) -> Result<Box<dyn SystemMemory>, TransportError> {
+    ///
+    /// # Errors
+    /// [`TransportError::OutOfMemory`] if there is not enough.
+    pub fn allocate(self: &Arc<Self>, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         let range = self.allocate_range(size, AllocPolicy::LastMatch)?;
         let extents = self.extents(range.start(), range.len());
         let reclaims = self.lock().reclaims;
@@ -277,7 +235,6 @@ mod tests {
         assert_eq!(ram.extents(0, ram.size()), [extent(LOW, 3), extent(HIGH, 5)]);
         assert_eq!(ram.extents(PAGE_SIZE, PAGE_SIZE), [extent(LOW + PAGE_SIZE, 1)]);
         assert_eq!(ram.extents(4 * PAGE_SIZE, 2 * PAGE_SIZE), [extent(HIGH + PAGE_SIZE, 2)]);
-        assert_eq!(ram.end(), HIGH + 5 * PAGE_SIZE);
         let [low, high] = ram.region_infos()[..] else { panic!("not two regions") };
         assert_eq!((low.guest_phys_addr, low.mmap_offset), (LOW, 0));
         assert_eq!((high.guest_phys_addr, high.mmap_offset), (HIGH, 3 * PAGE_SIZE));
@@ -287,39 +244,8 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_a_region_of_its_own_while_it_is_plugged_in() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 2 * PAGE_SIZE, 3 * PAGE_SIZE, true).unwrap();
-        assert_eq!(ram.region_infos().len(), 2);
-        assert!(ram.allocate(5 * PAGE_SIZE).is_err());
-        ram.plug(Plugged { base: true, module: true }).unwrap();
-        let [_, high, module] = ram.region_infos()[..] else { panic!("not three regions") };
-        assert_eq!(module.guest_phys_addr, high.guest_phys_addr + 2 * PAGE_SIZE);
-        assert_eq!((module.mmap_offset, module.memory_size), (4 * PAGE_SIZE, 3 * PAGE_SIZE));
-        let in_module = ram.allocate(PAGE_SIZE).unwrap();
-        assert_eq!(in_module.extents()[0].address, module.guest_phys_addr + 2 * PAGE_SIZE);
-        ram.plug(Plugged { base: false, module: true }).unwrap();
-        assert_eq!(ram.region_infos().len(), 1);
-    }
-
-    #[test]
-    fn a_reclaim_has_back_what_was_lost_and_keeps_the_queues() {
-        let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0, true).unwrap();
-        let queue = ram.take(PAGE_SIZE).unwrap();
-        let kept = ram.allocate(PAGE_SIZE).unwrap();
-        std::mem::forget(ram.allocate(2 * PAGE_SIZE).unwrap());
-        ram.reclaim().unwrap();
-        let all = ram.allocate(3 * PAGE_SIZE).unwrap();
-        assert_eq!(queue.address(), LOW);
-        // The earlier owner must not free memory that has a new owner.
-        drop(kept);
-        assert!(ram.allocate(PAGE_SIZE).is_err());
-        drop(all);
-    }
-
-    #[test]
     fn memory_that_fits_below_the_hole_is_one_region() {
         let ram = GuestRam::new(4 * PAGE_SIZE, 1 << 31, 0, true).unwrap();
         assert_eq!(ram.region_infos().len(), 1);
-        assert_eq!(ram.end(), LOW + 4 * PAGE_SIZE);
     }
 }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use bellhop_guest_umd::transport::Transport;
+//! Has the GPU copy a greeting from one page of the guest's own memory into another.
+
+use bellhop_guest_umd::protocol::control::allocation::AllocationKind;
+use bellhop_guest_umd::protocol::control::gpu_va::Protection;
 use bellhop_guest_umd::{Adapter, CommandBuffer, Error};
-use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::control::gpu_va::Protection;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// Has the GPU copy a greeting from the guest's own memory into another page of it.
-pub fn copy(transport: Arc<dyn Transport>) -> Result<Vec<u8>, Error> {
-    let adapter = Adapter::open(transport)?;
+fn main() -> Result<(), Error> {
+    let adapter = Adapter::open_default()?;
     let device = adapter.create_device()?;
-    let context = device.create_context(0)?;
-    let mut queue = context.create_user_mode_queue(4096)?;
+    let mut queue = device.create_context(0)?.create_user_mode_queue(4096)?;
 
     let source = device.create_allocation(AllocationKind::SYSTEM, 4096)?;
     let destination = device.create_allocation(AllocationKind::SYSTEM, 4096)?;
@@ -26,7 +24,8 @@ pub fn copy(transport: Arc<dyn Transport>) -> Result<Vec<u8>, Error> {
     let value = queue.submit(&mut commands)?;
     queue.progress_fence().poll(value, Duration::from_secs(10))?;
 
-    let mut bytes = vec![0; 5];
+    let mut bytes = [0; 5];
     destination.read(0, &mut bytes)?;
-    Ok(bytes)
+    println!("the GPU copied: {}", String::from_utf8_lossy(&bytes));
+    Ok(())
 }
