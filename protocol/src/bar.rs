@@ -134,12 +134,18 @@ impl BarLayout {
         }
     }
 
+    /// Offset in bytes of the end of the last area.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        let last = self.areas()[4];
+        last.offset + last.length
+    }
+
     /// Size of the BAR in bytes: the smallest power of two that holds all areas. QEMU requires a power of two of a
     /// shared-memory region behind a PCI BAR.
     #[must_use]
     pub const fn bar_size(&self) -> u64 {
-        let last = self.areas()[4];
-        (last.offset + last.length).next_power_of_two()
+        self.end().next_power_of_two()
     }
 
     const fn area_offset(&self, index: usize) -> u64 {

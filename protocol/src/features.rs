@@ -20,7 +20,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 4, minor: 1 };
+    pub const CURRENT: Self = Self { major: 4, minor: 2 };
 
     /// Returns whether a peer of version `other` is compatible.
     #[must_use]
@@ -70,6 +70,9 @@ bitflags! {
         /// [`NotifyWorkSubmission`](crate::control::doorbell::NotifyWorkSubmission), unless the doorbell was created
         /// with [`NOTIFY_EACH_SUBMISSION`](crate::doorbell::NOTIFY_EACH_SUBMISSION).
         const NOTIFY_BY_KICK = 1 << 7;
+        /// A process may have a BAR of its own, in the guest's memory, so that what its CPUs share with the device is apart
+        /// from other processes: see [`CreateProcessWithBar`](crate::control::process::CreateProcessWithBar).
+        const PROCESS_BARS = 1 << 8;
     }
 }
 

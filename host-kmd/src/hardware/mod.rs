@@ -27,6 +27,7 @@ mod memory;
 mod observe;
 mod page_table;
 mod priority;
+mod process_bar;
 mod pte;
 mod queue;
 mod system_context;
@@ -59,6 +60,7 @@ pub use observe::{
 };
 pub use page_table::{AccessedBits, PageTableRange, PageTables};
 pub use priority::SchedulingPriority;
+pub use process_bar::{ProcessBarId, ProcessBarPlace, ProcessBars};
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 pub use queue::{HwQueueDescription, KernelSubmission, Queues};
 pub use system_context::{SystemContext, SystemContexts};
@@ -76,8 +78,8 @@ macro_rules! together {
 
 together! {
     /// What the graphics kernel reads and changes itself. A chain of GPUs has one platform.
-    Platform: Adapter, Chain, Memory, AccessedBits, CurrentValues, FenceLogContents, Kernels, Video, DoorbellPages, Quiescence,
-        Observe
+    Platform: Adapter, Chain, Memory, AccessedBits, CurrentValues, FenceLogContents, Kernels, Video, DoorbellPages, ProcessBars,
+        Quiescence, Observe
 }
 
 together! {

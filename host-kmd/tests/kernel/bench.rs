@@ -44,6 +44,7 @@ pub const BAR: BarLayout =
 pub const FEATURES: Features = Features::USER_MODE_SUBMISSION
     .union(Features::POWER_CONTROL)
     .union(Features::NATIVE_FENCES)
+    .union(Features::PROCESS_BARS)
     .union(Features::DISABLE_GPU_TIMEOUT);
 
 pub const SEGMENTS: SegmentSizes =
@@ -359,7 +360,12 @@ impl Bench {
         (header.status, header.detail)
     }
 
-    fn decode<T: Request>(&self, guest: GuestId, token: RequestToken) -> Result<T::Reply, Refused> {
+    /// A request's reply.
+    pub fn decode<T: Request>(
+        &self,
+        guest: GuestId,
+        token: RequestToken,
+    ) -> Result<T::Reply, Refused> {
         let (header, body) = self.reply(guest, token).expect("an answer at once");
         if header.status != Status::SUCCESS {
             assert!(body.is_empty());
@@ -453,6 +459,11 @@ impl Bench {
     /// A process with a device, a context and a queue with these flags.
     pub fn client_with(&mut self, guest: GuestId, flags: HwQueueFlags) -> Client {
         let process = self.process(guest);
+        self.client_in(guest, process, flags)
+    }
+
+    /// A device, a context and a queue with these flags, in a process.
+    pub fn client_in(&mut self, guest: GuestId, process: u32, flags: HwQueueFlags) -> Client {
         let device = self.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
         let request = CreateContext { device, node: 0, engine_affinity: 0 };
         let context = self.ask(guest, process, &request).unwrap();

@@ -69,6 +69,8 @@ open_enum! {
         CREATE_PROCESS = 0x10;
         /// [`process::DestroyProcess`]
         DESTROY_PROCESS = 0x11;
+        /// [`process::CreateProcessWithBar`]
+        CREATE_PROCESS_WITH_BAR = 0x12;
         /// [`device::CreateDevice`]
         CREATE_DEVICE = 0x20;
         /// [`device::DestroyDevice`]

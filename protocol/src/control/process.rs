@@ -15,6 +15,33 @@ pub struct CreateProcess {
 crate::assert_layout!(CreateProcess, 8, reserved at 0);
 request!(CreateProcess, CREATE_PROCESS -> CreateProcessReply);
 
+/// Creates a process of this guest with a BAR of its own (feature `PROCESS_BARS`): the doorbells, last-queued values,
+/// statuses and fences of the process are in this memory of the guest's, and nobody else's are. Its extents follow.
+///
+/// The BAR has the layout of a [`BarLayout`](crate::bar::BarLayout) with these counts and no local memory, ends with its last
+/// area, and begins with a header, which the device writes before it replies. Offsets in replies to the process are in this
+/// BAR. The device forgets the memory before it replies to the [`DestroyProcess`] of the last process that has the BAR.
+///
+/// Such a process reaches no local memory by CPU: its allocations that CPUs access consist of the guest's own pages, and it has
+/// HW queues and no other way to submit. The values of a fence that another process created are not published to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct CreateProcessWithBar {
+    /// A process that has a BAR which the new one shares; the other fields are then 0. Or 0.
+    pub beside: u32,
+    /// Number of [`Extent`](super::allocation::Extent)s that follow: together as long as the BAR.
+    pub extent_count: u32,
+    /// Number of doorbells.
+    pub doorbell_count: u32,
+    /// Number of fences.
+    pub fence_count: u32,
+}
+crate::assert_layout!(
+    CreateProcessWithBar, 16,
+    beside at 0, extent_count at 4, doorbell_count at 8, fence_count at 12,
+);
+request!(CreateProcessWithBar, CREATE_PROCESS_WITH_BAR -> CreateProcessReply);
+
 /// The new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

@@ -8,16 +8,16 @@
 //!
 //! Source: user-mode work submission, "Global doorbells".
 
+use crate::gpu::memory::bar::BarDoorbell;
+use crate::gpu::memory::process_bar::BarWord;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::watching::WatchedAt;
 use bellhop_host_kmd::hardware::{GuestId, RingBinding};
 use bellhop_protocol::doorbell::{GLOBAL_DOORBELL_SLOT, RingTag};
-use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::hint::HintWord;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// Rings that the engine looks at in a round for each word, beside the one that the value names.
 const SCANNED_IN_A_ROUND: usize = 4;
@@ -39,7 +39,7 @@ pub struct Hinted {
 
 impl Hinted {
     /// The doorbell's words, if the engine changes the status when it falls asleep and when it wakes.
-    fn armable(&self) -> Option<DoorbellWords<'_>> {
+    fn armable(&self) -> Option<BarDoorbell<'_>> {
         self.queue.doorbell(&self.ring).filter(|_| !self.ring.notify_each)
     }
 }
@@ -76,11 +76,13 @@ struct Group {
 }
 
 impl Group {
-    fn word(&self) -> Option<&AtomicU64> {
+    fn word(&self) -> Option<BarWord<'_>> {
         let bar = self.partition.bar();
         match self.at {
             WatchedAt::OwnPage | WatchedAt::Global => bar.doorbell_word(self.slot),
-            WatchedAt::Physical(doorbell) => bar.physical_word(doorbell, self.slot),
+            WatchedAt::Physical(doorbell) => {
+                bar.physical_word(doorbell, self.slot).map(BarWord::Guest)
+            }
         }
     }
 
@@ -88,14 +90,14 @@ impl Group {
     #[inline]
     fn has_news(&self) -> bool {
         let mut last = self.last;
-        self.word().is_some_and(|word| HintWord::new(word).changed(&mut last))
+        self.word().is_some_and(|word| HintWord::new(&word).changed(&mut last))
     }
 
     /// Whether a queue rang since the last call.
     #[inline]
     fn has_changed(&mut self) -> bool {
         let mut last = self.last;
-        let changed = self.word().is_some_and(|word| HintWord::new(word).changed(&mut last));
+        let changed = self.word().is_some_and(|word| HintWord::new(&word).changed(&mut last));
         self.last = last;
         changed
     }
@@ -213,7 +215,7 @@ impl Hints {
     /// [`DoorbellWords::after_arming`] must follow, and [`Self::scan_all`] or [`Self::are_there`].
     pub fn arm(&self, except: Option<u32>) {
         let others = self.queues().filter(|hinted| Some(hinted.index) != except);
-        others.filter_map(Hinted::armable).for_each(|words| words.arm());
+        others.filter_map(Hinted::armable).for_each(|doorbell| doorbell.words().arm());
     }
 
     /// Calls `scan` for every queue, after arming.
@@ -229,6 +231,6 @@ impl Hints {
     /// The engine is awake: guests need not notify, except where pages settle.
     pub fn disarm(&self) {
         let settled = self.queues().filter(|hinted| !hinted.queue.is_settling());
-        settled.filter_map(Hinted::armable).for_each(|words| words.disarm());
+        settled.filter_map(Hinted::armable).for_each(|doorbell| doorbell.words().disarm());
     }
 }

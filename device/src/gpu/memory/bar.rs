@@ -7,6 +7,7 @@
 //! guests.
 
 use super::address_map::{AddressMap, Mapping, Place};
+use super::process_bar::{BarWord, ProcessBars};
 use super::region::Region;
 use super::words::{Words, word_at};
 use bellhop_host_kmd::ddi::paging::PageSize;
@@ -48,6 +49,23 @@ pub struct Bar {
     last_queued: Area,
     status: Area,
     fences: Area,
+    /// What is in BARs of processes' own instead.
+    processes: ProcessBars,
+}
+
+/// The words of a doorbell.
+#[derive(Debug)]
+pub struct BarDoorbell<'a> {
+    doorbell: BarWord<'a>,
+    status: BarWord<'a>,
+}
+
+impl BarDoorbell<'_> {
+    /// The words.
+    #[inline]
+    pub fn words(&self) -> DoorbellWords<'_> {
+        DoorbellWords::new(&self.doorbell, &self.status)
+    }
 }
 
 /// An area that engines access.
@@ -108,9 +126,18 @@ impl Bar {
             donated: OnceLock::new(),
         };
         let [doorbells, last_queued, status, fences, _] = layout.areas().map(area);
-        let region = Region::from(region);
-        let bar =
-            Self { file, region, layout, physical_pages, doorbells, last_queued, status, fences };
+        let (region, processes) = (Region::from(region), ProcessBars::new(&layout));
+        let bar = Self {
+            file,
+            region,
+            layout,
+            physical_pages,
+            doorbells,
+            last_queued,
+            status,
+            fences,
+            processes,
+        };
         bar.write_header()?;
         Ok(bar)
     }
@@ -132,6 +159,11 @@ impl Bar {
     /// The file, to send to the VMM.
     pub fn file(&self) -> &Arc<File> {
         &self.file
+    }
+
+    /// What is in BARs of processes' own.
+    pub fn processes(&self) -> &ProcessBars {
+        &self.processes
     }
 
     /// Local memory, as engines access it.
@@ -194,12 +226,15 @@ impl Bar {
 
     /// The doorbell word of `slot`.
     #[inline]
-    pub fn doorbell_word(&self, slot: u32) -> Option<&AtomicU64> {
+    pub fn doorbell_word(&self, slot: u32) -> Option<BarWord<'_>> {
         if slot >= self.layout.doorbell_count {
             return None;
         }
+        if let Some(own) = self.processes.doorbell_line(slot) {
+            return Some(BarWord::Process(own));
+        }
         let offset = u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
-        self.area_word(&self.doorbells, offset)
+        self.area_word(&self.doorbells, offset).map(BarWord::Guest)
     }
 
     /// Offset in the file of a page that doorbells can show; `None` if there is no such page.
@@ -231,10 +266,13 @@ impl Bar {
 
     /// The doorbell and the status word of `slot`.
     #[inline]
-    pub fn doorbell(&self, slot: u32) -> Option<DoorbellWords<'_>> {
+    pub fn doorbell(&self, slot: u32) -> Option<BarDoorbell<'_>> {
         let doorbell = self.doorbell_word(slot)?;
-        let status = self.area_word(&self.status, u64::from(slot) * STATUS_STRIDE)?;
-        Some(DoorbellWords::new(doorbell, status))
+        let status = match self.processes.status(slot) {
+            Some(own) => BarWord::Process(own),
+            None => BarWord::Guest(self.area_word(&self.status, u64::from(slot) * STATUS_STRIDE)?),
+        };
+        Some(BarDoorbell { doorbell, status })
     }
 
     /// The line of the doorbell of `slot`, which begins with the doorbell word.
@@ -242,32 +280,41 @@ impl Bar {
         if slot >= self.layout.doorbell_count {
             return None;
         }
+        let own = self.processes.doorbell_line(slot);
         let offset = u64::from(slot) * PAGE_SIZE + doorbell_word_offset(slot);
-        self.area_words(&self.doorbells, offset, LINE_WORDS)
+        own.or_else(|| self.area_words(&self.doorbells, offset, LINE_WORDS))
     }
 
     /// The line of the doorbell and the status word of `slot`, for an engine that keeps them.
     pub fn doorbell_to_watch(&self, slot: u32) -> Option<(Words, Words)> {
         let line = self.doorbell_line(slot)?;
-        let status = self.area_words(&self.status, u64::from(slot) * STATUS_STRIDE, 1)?;
+        let own = self.processes.status(slot);
+        let status =
+            own.or_else(|| self.area_words(&self.status, u64::from(slot) * STATUS_STRIDE, 1))?;
         Some((line, status))
     }
 
     /// The last-queued value of `slot`.
-    pub fn last_queued(&self, slot: u32) -> Option<&AtomicU64> {
+    pub fn last_queued(&self, slot: u32) -> Option<BarWord<'_>> {
         if slot >= self.layout.doorbell_count {
             return None;
         }
-        self.area_word(&self.last_queued, u64::from(slot) * STATUS_STRIDE)
+        if let Some(own) = self.processes.last_queued(slot) {
+            return Some(BarWord::Process(own));
+        }
+        self.area_word(&self.last_queued, u64::from(slot) * STATUS_STRIDE).map(BarWord::Guest)
     }
 
     /// The published CurrentValue of fence `slot`.
     #[inline]
-    pub fn fence(&self, slot: u32) -> Option<&AtomicU64> {
+    pub fn fence(&self, slot: u32) -> Option<BarWord<'_>> {
         if slot >= self.layout.fence_count {
             return None;
         }
-        self.area_word(&self.fences, u64::from(slot) * FENCE_STRIDE)
+        if let Some(own) = self.processes.fence(slot) {
+            return Some(BarWord::Process(own));
+        }
+        self.area_word(&self.fences, u64::from(slot) * FENCE_STRIDE).map(BarWord::Guest)
     }
 
     /// The word at `offset` of local memory.
@@ -355,7 +402,7 @@ mod tests {
             (bar.doorbell_word(3), LAYOUT.doorbell(3)),
             (bar.last_queued(3), LAYOUT.last_queued(3)),
             (bar.fence(3), LAYOUT.fence(3)),
-            (bar.local_word(8), LAYOUT.local_memory() + 8),
+            (bar.local_word(8).map(BarWord::Guest), LAYOUT.local_memory() + 8),
         ] {
             word.unwrap().store(offset, Ordering::Relaxed);
             let mut bytes = [0; 8];

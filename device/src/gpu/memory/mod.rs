@@ -13,6 +13,7 @@ pub mod mmu;
 pub mod page_table;
 pub mod pins;
 pub mod prefetch;
+pub mod process_bar;
 pub mod region;
 pub mod shareable;
 pub mod tlb;

@@ -40,13 +40,30 @@ pub struct Words {
 }
 
 impl Words {
-    /// `count` words from an offset on; `None` if some are outside the mapping, or misaligned.
+    /// `count` words from an offset on; `None` if some are outside the mapping, or misaligned, or there are none.
     pub fn new(region: Region, offset: u64, count: usize) -> Option<Self> {
         let offset = usize::try_from(offset).ok()?;
         let slice = region.get_slice(offset, count.checked_mul(size_of::<AtomicU64>())?).ok()?;
         let first = slice.ptr_guard().as_ptr().addr();
-        first.is_multiple_of(align_of::<AtomicU64>()).then_some(())?;
+        (count > 0 && first.is_multiple_of(align_of::<AtomicU64>())).then_some(())?;
         Some(Self { region, first: offset, count })
+    }
+
+    /// `count` of these words, from one on; `None` if there are not so many, or none.
+    pub fn part(&self, first: usize, count: usize) -> Option<Self> {
+        let end = first.checked_add(count)?;
+        let first = self.first.checked_add(first.checked_mul(size_of::<AtomicU64>())?)?;
+        (count > 0 && end <= self.count).then(|| Self { region: self.region.clone(), first, count })
+    }
+
+    /// The first word.
+    #[inline]
+    pub fn first(&self) -> &AtomicU64 {
+        #[expect(unsafe_code, reason = "vm-memory lends single atomics only")]
+        // SAFETY: as in `get`, for the first of its words; `new` and `part` make none without words.
+        unsafe {
+            &*self.region.as_ptr().add(self.first).cast()
+        }
     }
 
     /// The words.
@@ -171,8 +188,14 @@ mod tests {
         words.get()[1].store(7, Ordering::Relaxed);
         let read: u64 = region.as_volatile_slice().read_obj(0xff8).unwrap();
         assert_eq!((words.get().len(), read), (2, 7));
+        assert_eq!(words.part(1, 1).unwrap().first().load(Ordering::Relaxed), 7);
+        for (first, count) in [(0, 0), (0, 3), (2, 1), (usize::MAX, 1)] {
+            assert!(words.part(first, count).is_none(), "{first}");
+        }
         assert_eq!(word_at(&region, 0xff8).unwrap().load(Ordering::Relaxed), 7);
-        for (offset, count) in [(0xff0, 3), (0x1000, 1), (4, 1), (u64::MAX, 1), (0, usize::MAX)] {
+        for (offset, count) in
+            [(0xff0, 3), (0x1000, 1), (4, 1), (u64::MAX, 1), (0, usize::MAX), (0, 0)]
+        {
             assert!(Words::new(region.clone(), offset, count).is_none(), "{offset:#x}");
         }
         for offset in [0xff9, 0x1000, 4, u64::MAX, u64::MAX - 7] {

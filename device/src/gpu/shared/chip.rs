@@ -527,7 +527,7 @@ impl Chip {
     fn interrupt(&self, partition: &Partition, fence: &Fence<'_>, tally: &mut Tally) {
         // The guest first: it waits for this, and re-checks its fences before the control plane handles the
         // interrupt.
-        if self.interrupts.raise_fence(partition.id(), *fence, || partition.nudge()) {
+        if self.interrupts.raise_fence(partition.id(), fence, || partition.nudge()) {
             tally.interrupts += 1;
         }
     }

@@ -7,6 +7,7 @@
 use super::busy::Busy;
 use super::fence::logs::FenceLogs;
 use super::partition::Partition;
+use crate::gpu::memory::bar::BarDoorbell;
 use crate::gpu::memory::page_table::AddressSpace;
 use crate::gpu::shared::rank::Rank;
 use crate::gpu::shared::watching::Watching;
@@ -15,7 +16,6 @@ use bellhop_host_kmd::hardware::{
     AddressSpaceId, Fault, HwContextId, HwQueueId, KernelSubmission, RingBinding,
     SchedulingPriority,
 };
-use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::pending::Pending;
 use bellhop_protocol::handoff::preemption::Preemption;
 use bellhop_protocol::handoff::publication;
@@ -259,7 +259,7 @@ impl HwQueue {
 
     /// The words of a ring's doorbell.
     #[inline]
-    pub fn doorbell(&self, ring: &RingBinding) -> Option<DoorbellWords<'_>> {
+    pub fn doorbell(&self, ring: &RingBinding) -> Option<BarDoorbell<'_>> {
         self.partition.bar().doorbell(ring.slot)
     }
 }

@@ -118,7 +118,7 @@ impl Interrupts {
 
     /// Engine: calls `first` and raises that a fence passed its MonitoredValue. Does neither and returns false if
     /// the fence is already pending.
-    pub fn raise_fence(&self, guest: GuestId, fence: Fence<'_>, first: impl FnOnce()) -> bool {
+    pub fn raise_fence(&self, guest: GuestId, fence: &Fence<'_>, first: impl FnOnce()) -> bool {
         if !fence.interrupt.mark() {
             return false;
         }
@@ -263,9 +263,9 @@ mod tests {
         let raised = Raised::Fence { guest: GUEST, slot: 1 };
         for _ in 0..2 {
             assert!(!is_readable(&interrupts));
-            assert!(interrupts.raise_fence(GUEST, fence, || ()));
+            assert!(interrupts.raise_fence(GUEST, &fence, || ()));
             for _ in 0..100 {
-                assert!(!interrupts.raise_fence(GUEST, fence, || ()));
+                assert!(!interrupts.raise_fence(GUEST, &fence, || ()));
             }
             assert!(is_readable(&interrupts));
             interrupts.acknowledge();
@@ -278,8 +278,8 @@ mod tests {
     fn what_does_not_fit_becomes_a_scan() {
         let interrupts = Interrupts::new(1).unwrap();
         let (fences, bar) = table_with_fence(0);
-        assert!(interrupts.raise_fence(GUEST, fences.global(0, &bar).unwrap(), || ()));
-        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap(), || ()));
+        assert!(interrupts.raise_fence(GUEST, &fences.global(0, &bar).unwrap(), || ()));
+        assert!(interrupts.raise_fence(GUEST, &fences.global(1, &bar).unwrap(), || ()));
         interrupts.raise_fault(HwQueueId(5));
         interrupts.raise_completed(HwQueueId(5));
         let (taken, scans) = take(&interrupts);
@@ -287,7 +287,7 @@ mod tests {
         let causes = cause::FENCES | cause::FAULTS | cause::QUEUES;
         assert_eq!(scans, Scans { causes, logs: 0 });
         // The fence that did not fit is not pending: it can be raised again.
-        assert!(interrupts.raise_fence(GUEST, fences.global(1, &bar).unwrap(), || ()));
+        assert!(interrupts.raise_fence(GUEST, &fences.global(1, &bar).unwrap(), || ()));
         assert_eq!(take(&interrupts).0, [Raised::Fence { guest: GUEST, slot: 1 }]);
     }
 
@@ -315,8 +315,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for value in 1..=LAST {
-                    if fence.cell.signal(fence.published, value).unwrap().interrupt {
-                        interrupts.raise_fence(GUEST, fence, || ());
+                    if fence.cell.signal(fence.published(), value).unwrap().interrupt {
+                        interrupts.raise_fence(GUEST, &fence, || ());
                     }
                 }
             });

@@ -250,8 +250,13 @@ impl Config {
         features.set(Features::DISABLE_GPU_TIMEOUT, self.guest.gpu_timeout_may_be_disabled);
         features.set(Features::PAGE_MIGRATION, adapter.page_migration);
         let native_fences = adapter.native_fences;
-        let user_mode = Features::USER_MODE_SUBMISSION | Features::DOORBELL_LINES;
+        let user_mode =
+            Features::USER_MODE_SUBMISSION | Features::DOORBELL_LINES | Features::PROCESS_BARS;
         features.set(Features::NATIVE_FENCES | user_mode, native_fences);
+        if adapter.doorbell_model == DoorbellModel::Global || adapter.remaps_doorbells() {
+            // Such a doorbell is in the guest's BAR.
+            features.remove(Features::PROCESS_BARS);
+        }
         // While a page is moved, rings may miss it, and the host has to learn whose.
         features.set(Features::NOTIFY_BY_KICK, !adapter.remaps_doorbells());
         features

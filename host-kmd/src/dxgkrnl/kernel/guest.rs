@@ -14,6 +14,7 @@ use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::waiter::Waiter;
 use crate::dxgkrnl::memory::donation::Donations;
 use crate::dxgkrnl::memory::paging::Paging;
+use crate::dxgkrnl::memory::process_bar::ProcessBars;
 use crate::dxgkrnl::memory::sharing::SharedAllocations;
 use crate::dxgkrnl::object::changes::Changes;
 use crate::dxgkrnl::object::handles::Handles;
@@ -62,6 +63,8 @@ pub(crate) struct Guest {
     pub(crate) paging: Paging<Waiter>,
     /// BAR areas that it keeps in its own memory.
     pub(crate) donations: Donations,
+    /// BARs of its processes' own.
+    pub(crate) process_bars: ProcessBars,
     /// What it shows.
     pub(crate) display: Display,
     /// Its aperture, by offset.
@@ -124,6 +127,7 @@ impl Guest {
             shared_allocations: SharedAllocations::default(),
             paging: Paging::new(system.ok(), window),
             donations: Donations::default(),
+            process_bars: ProcessBars::default(),
             display: Display::new(id),
             aperture: PagePool::new(0, resources.segments.aperture),
             dma_buffers: PagePool::new(0, DMA_BUFFERS_SIZE),
@@ -244,6 +248,7 @@ impl Guest {
             && self.fences.is_unused()
             && self.logs.is_unused()
             && self.doorbell_slots.is_unused()
+            && self.process_bars.is_unused()
             && self.vidmm.is_unused()
             && self.shared_allocations.is_empty()
             && self.display.is_unused()

@@ -3,7 +3,7 @@
 //! A process: its address space, its devices, and what suspends its contexts.
 
 use crate::dxgkrnl::memory::gpu_va::GpuVa;
-use crate::hardware::AddressSpaceId;
+use crate::hardware::{AddressSpaceId, ProcessBarId};
 use bellhop_protocol::control::Handle;
 use std::collections::BTreeSet;
 
@@ -18,12 +18,20 @@ pub(crate) struct Process {
     holds: u32,
     /// Whether it is about to be destroyed: no device is created in it.
     terminating: bool,
+    /// Its own BAR, if it has one.
+    bar: Option<ProcessBarId>,
 }
 
 impl Process {
-    /// Creates a process without devices.
-    pub(crate) fn new(space: AddressSpaceId) -> Self {
-        Self { space, gpu_va: GpuVa::new(), devices: BTreeSet::new(), holds: 0, terminating: false }
+    /// Creates a process without devices, with a BAR of its own or in its guest's.
+    pub(crate) fn new(space: AddressSpaceId, bar: Option<ProcessBarId>) -> Self {
+        let (gpu_va, devices) = (GpuVa::new(), BTreeSet::new());
+        Self { space, gpu_va, devices, holds: 0, terminating: false, bar }
+    }
+
+    /// Its own BAR, if it has one.
+    pub(crate) fn bar(&self) -> Option<ProcessBarId> {
+        self.bar
     }
 
     /// Whether it is about to be destroyed.

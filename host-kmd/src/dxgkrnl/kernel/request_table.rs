@@ -50,7 +50,7 @@ use bellhop_protocol::control::kernel::{CreateKernel, DestroyKernel, QueryKernel
 use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitCommandVirtual};
 use bellhop_protocol::control::power::{QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
-use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::process::{CreateProcess, CreateProcessWithBar, DestroyProcess};
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
@@ -177,6 +177,7 @@ const REQUESTS: &[Declaration] = declare! {
         GetScanLine => get_scan_line;
         QueryAgent => |a| external::query_agent(a.guest);
         CreateProcess => create_process, NEW_WORK;
+        CreateProcessWithBar[extent_count] => create_process_with_bar, NEW_WORK;
     }
     Process {
         DestroyProcess => destroy_process;

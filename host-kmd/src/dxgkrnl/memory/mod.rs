@@ -8,4 +8,5 @@ pub(crate) mod gpu_va;
 pub(crate) mod migration;
 pub(crate) mod page_tables;
 pub(crate) mod paging;
+pub(crate) mod process_bar;
 pub(crate) mod sharing;

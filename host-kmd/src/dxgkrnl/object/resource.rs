@@ -2,7 +2,7 @@
 
 //! Resources that are freed once engines have forgotten them.
 
-use crate::hardware::AddressSpaceId;
+use crate::hardware::{AddressSpaceId, ProcessBarId};
 use crate::port::CrossFenceId;
 use crate::vidmm::pool::PageRange;
 use bellhop_protocol::control::Handle;
@@ -76,5 +76,7 @@ pub(crate) enum Resource {
         process: u32,
         /// Its page tables.
         space: AddressSpaceId,
+        /// Its own BAR, if it has one.
+        bar: Option<ProcessBarId>,
     },
 }

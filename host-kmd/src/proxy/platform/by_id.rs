@@ -6,10 +6,11 @@ use super::LinkedPlatform;
 use crate::hardware::{
     Adapter, AddressSpaceId, BusyOf, Chain, ConnectorUse, CurrentValues, DoorbellModel,
     DoorbellPages, FenceLogContents, FrontEnd, GpuOrdinal, GuestId, HardwareFull, HostClocks,
-    HwQueueId, KernelDescription, Memory, NodeDescription, Observe, Platform, QueueLog, Quiescence,
-    RotationProgress, Segment, SlotValue, Ticket, UnknownId, WorkerDescription,
+    HwQueueId, KernelDescription, Memory, NodeDescription, Observe, Platform, ProcessBarId,
+    ProcessBarPlace, ProcessBars, QueueLog, Quiescence, RotationProgress, Segment, SlotValue,
+    Ticket, UnknownId, WorkerDescription,
 };
-use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::bar::{AreaKind, BarLayout};
 use bellhop_protocol::control::adapter::Statistics;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::security::SecurityCaps;
@@ -57,6 +58,17 @@ impl Memory for LinkedPlatform {
             fn is_guest_memory(&self, guest: GuestId, address: u64, length: u64) -> Result<bool, UnknownId>;
             fn read_local_word(&self, guest: GuestId, offset: u64) -> Result<u64, UnknownId>;
             fn write_dma_buffer(&self, guest: GuestId, offset: u64, packets: &[u8]) -> Result<(), UnknownId>;
+        }
+    }
+}
+
+impl ProcessBars for LinkedPlatform {
+    delegate! {
+        to self.master() {
+            fn add_process_bar(&self, guest: GuestId, bar: ProcessBarId, layout: BarLayout, extents: &[Extent]) -> Result<bool, UnknownId>;
+            fn remove_process_bar(&self, guest: GuestId, bar: ProcessBarId) -> Result<(), UnknownId>;
+            fn place_doorbell(&self, guest: GuestId, slot: u32, place: Option<ProcessBarPlace>) -> Result<(), UnknownId>;
+            fn place_fence(&self, guest: GuestId, slot: u32, place: Option<ProcessBarPlace>) -> Result<(), UnknownId>;
         }
     }
 }

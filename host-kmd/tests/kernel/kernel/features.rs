@@ -194,7 +194,8 @@ fn without_native_fences_there_is_kernel_mode_submission_and_its_fence_is_a_moni
     let offered = FEATURES - Features::NATIVE_FENCES;
     assert_eq!(bench.open(guest).unwrap_err(), (Status::REVISION_MISMATCH, offered.bits()));
     let info = bench.open_with(guest, offered).unwrap();
-    assert_eq!(info.features, (offered - Features::USER_MODE_SUBMISSION).bits());
+    let of_user_mode = Features::USER_MODE_SUBMISSION | Features::PROCESS_BARS;
+    assert_eq!(info.features, (offered - of_user_mode).bits());
 
     let (process, device, context) = process(&mut bench, guest);
     let refused = bench.ask(guest, process, &CreateNativeFence::new(device, 0)).unwrap_err();

@@ -9,4 +9,5 @@ mod migration;
 mod node_paging;
 mod notification;
 mod paging;
+mod process_bar;
 mod vidmm;

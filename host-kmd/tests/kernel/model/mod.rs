@@ -17,9 +17,9 @@ use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, DisplayCaps, DoorbellModel, DriverProtection, EngineProgress, Fault,
     FenceStorage, GpuOrdinal, GuestId, HwQueueDescription, HwQueueId, Interrupt, KernelNumber,
-    KernelSubmission, NodeDescription, PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte,
-    RingBinding, SchedulingPriority, Segment, SlotValue, SystemContext, Ticket, UnknownId,
-    VideoSessionNumber, VideoSettings, WorkerDescription,
+    KernelSubmission, NodeDescription, PhysicalAddress, PhysicalDoorbell, PhysicalPage,
+    ProcessBarId, ProcessBarPlace, Pte, RingBinding, SchedulingPriority, Segment, SlotValue,
+    SystemContext, Ticket, UnknownId, VideoSessionNumber, VideoSettings, WorkerDescription,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::AreaKind;
@@ -31,7 +31,7 @@ use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation, FenceLogType
 use bellhop_protocol::handoff::fence_log::FenceLog;
 use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::paging::WritePageTable;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
@@ -161,6 +161,12 @@ pub struct State {
     pub local_words: HashMap<(GuestId, u64), u64>,
     /// The lengths of the areas that are in guest memory.
     pub placed: HashMap<(GuestId, AreaKind), u64>,
+    /// BARs of processes' own.
+    pub process_bars: HashSet<(GuestId, ProcessBarId)>,
+    /// Doorbell slots in such BARs.
+    pub own_doorbells: HashMap<(GuestId, u32), ProcessBarPlace>,
+    /// Fence slots in such BARs.
+    pub own_fences: HashMap<(GuestId, u32), ProcessBarPlace>,
     /// The number of page tables that can still be allocated.
     pub page_table_room: usize,
     /// The number of kernel-mode submissions that the GPU still has room for.
@@ -535,5 +541,8 @@ impl Model {
             && state.kernels.is_empty()
             && state.video_sessions.is_empty()
             && state.displays.sources.is_empty()
+            && state.process_bars.is_empty()
+            && state.own_doorbells.is_empty()
+            && state.own_fences.is_empty()
     }
 }

@@ -3,6 +3,7 @@
 //! Doorbells: rings, the physical doorbells that watch them, and the statuses that guests read.
 
 use super::Gpu;
+use crate::gpu::memory::bar::BarDoorbell;
 use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
@@ -25,7 +26,8 @@ impl Gpu {
         let touched = Arc::clone(queue);
         let has_words = self.hand.touch(&queue.partition, move |_| {
             let ring = touched.ring.load_full();
-            ring.as_ref().and_then(|ring| touched.doorbell(ring)).map(act).is_some()
+            let doorbell = ring.as_ref().and_then(|ring| touched.doorbell(ring));
+            doorbell.as_ref().map(BarDoorbell::words).map(act).is_some()
         });
         has_words.unwrap_or(true).then_some(()).ok_or(UnknownId::Ring(queue.id))
     }
@@ -54,7 +56,7 @@ impl Doorbells for Gpu {
             let bar = partition.bar();
             let words = (bar.doorbell(slot), bar.doorbell_line(slot), bar.last_queued(slot));
             let (Some(doorbell), Some(line), Some(last_queued)) = words else { return false };
-            doorbell.connect(status);
+            doorbell.words().connect(status);
             // Other queues share the word of a global doorbell, and it need not be initialised.
             if is_dedicated {
                 // Relaxed, like the next store: `ring` hands all over to the engine, and the reply to the guest. The
@@ -108,7 +110,7 @@ impl DoorbellPages for Gpu {
         let ring = queue.ring.load_full();
         let Some(slot) = ring.map(|ring| ring.slot) else { return Ok(0) };
         let read = move |partition: &Arc<Partition>| {
-            partition.bar().last_queued(slot).map_or(0, publication::read)
+            partition.bar().last_queued(slot).map_or(0, |value| publication::read(&value))
         };
         Ok(self.hand.touch(&queue.partition, read).unwrap_or(0))
     }

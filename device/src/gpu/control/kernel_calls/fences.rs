@@ -19,7 +19,7 @@ fn published(
     slots: impl Iterator<Item = u32>,
 ) -> (bool, Result<(), UnknownId>) {
     slots.fold((false, Ok(())), |(published, known), slot| match partition.fence(slot) {
-        Some(fence) => (published || fence.published.is_some(), known),
+        Some(fence) => (published || fence.published().is_some(), known),
         None => (published, known.and(Err(UnknownId::FenceSlot(slot)))),
     })
 }
@@ -109,7 +109,7 @@ impl CurrentValues for Gpu {
                 let abandoned = if always { fence.abandon().engines } else { 0 };
                 // If an engine's signal got further, there is nothing to do. The caller finds the CPU waits that the
                 // value releases.
-                let signaled = fence.cell.signal(fence.published, *value);
+                let signaled = fence.cell.signal(fence.published(), *value);
                 Some(abandoned | signaled.map_or(0, |signaled| signaled.engines))
             });
             engines.fold(0, |all, engines| all | engines)
@@ -132,7 +132,7 @@ impl CurrentValues for Gpu {
             let fences = slots.filter_map(|slot| partition.fence(*slot));
             let signaled = fences.map(|fence| match always {
                 true => fence.abandon(),
-                false => fence.cell.evaluate(fence.published),
+                false => fence.cell.evaluate(fence.published()),
             });
             signaled.fold(0, |all, signaled| all | signaled.engines)
         });

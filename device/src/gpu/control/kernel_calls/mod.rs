@@ -10,6 +10,7 @@ mod fences;
 mod kernels;
 mod memory;
 mod page_tables;
+mod process_bars;
 mod queues;
 mod video;
 

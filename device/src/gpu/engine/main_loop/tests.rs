@@ -9,6 +9,7 @@ use crate::gpu::engine::others::Nap;
 use crate::gpu::engine::scans::PERIOD_OF_A_DOORBELL;
 use crate::gpu::engine::visits;
 use crate::gpu::engine::watches::{Watch, Watches};
+use crate::gpu::memory::bar::BarDoorbell;
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
 use crate::gpu::shared::chain::{Chain, Member};
@@ -26,7 +27,6 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
 use bellhop_protocol::doorbell::ConnectionStatus;
-use bellhop_protocol::handoff::doorbell::DoorbellWords;
 use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::fence::WaitFence;
 use bellhop_protocol::packet::flow::NOP;
@@ -250,7 +250,7 @@ fn an_engine_that_polls_a_fence_in_vain_asks_to_be_called() {
     rig.block();
     assert!(rig.waits());
     let fence = rig.queue.partition.fence(0).unwrap();
-    let signaled = fence.cell.signal(fence.published, 5).unwrap();
+    let signaled = fence.cell.signal(fence.published(), 5).unwrap();
     assert_eq!(signaled.engines, 1, "the wait never ends");
     rig.chip.release_waiters(signaled.engines);
     rig.attend();
@@ -348,7 +348,7 @@ fn an_engine_polls_for_a_queue_until_anybody_else_wants_it() {
         Others { port, watches, hints, index, may_poll: true, longest_nap }.want_the_engine()
     };
     assert!(!wanted(&watches, 8));
-    let _ = rig.queue.doorbell(&ring).unwrap().ring(1);
+    let _ = rig.queue.doorbell(&ring).unwrap().words().ring(1);
     // The queue's own ring is no reason to stop: it has work, and waits.
     assert_eq!([7, 8].map(|index| wanted(&watches, index)), [false, true]);
     watches.look(|_| 0, |_, _| ());
@@ -366,7 +366,7 @@ fn an_engine_that_naps_wakes_for_its_worker_for_a_ring_and_for_a_call() {
     other.partition.set_kick(kick.as_fd().try_clone_to_owned().unwrap());
     for queue in [&own, &other] {
         rig.occupy(queue, 0, WatchedAt::OwnPage);
-        words(queue).connect(ConnectionStatus::CONNECTED);
+        doorbell(queue).words().connect(ConnectionStatus::CONNECTED);
     }
     rig.attend();
     let index = rig.engine.run_list.enlist(&own).unwrap();
@@ -382,22 +382,22 @@ fn an_engine_that_naps_wakes_for_its_worker_for_a_ring_and_for_a_call() {
         let (own, other) = (&own, &other);
         thread::scope(|scope| {
             scope.spawn(move || {
-                while words(other).status() != ConnectionStatus::CONNECTED_NOTIFY {
+                while doorbell(other).words().status() != ConnectionStatus::CONNECTED_NOTIFY {
                     thread::yield_now();
                 }
                 // It looks at this one after the turn.
-                assert_eq!(words(own).status(), ConnectionStatus::CONNECTED);
+                assert_eq!(doorbell(own).words().status(), ConnectionStatus::CONNECTED);
                 act();
             });
             let nap = nap(rig);
-            assert_eq!(words(other).status(), ConnectionStatus::CONNECTED);
+            assert_eq!(doorbell(other).words().status(), ConnectionStatus::CONNECTED);
             nap
         })
     };
     assert_eq!(nap_until(&rig, &|| socket.signal()), Nap::Over);
     socket.clear();
     let ring = || {
-        assert_eq!(words(&other).ring(64), ConnectionStatus::CONNECTED_NOTIFY);
+        assert_eq!(doorbell(&other).words().ring(64), ConnectionStatus::CONNECTED_NOTIFY);
         kick.signal();
     };
     assert_eq!(nap_until(&rig, &ring), Nap::Disturbed);
@@ -418,6 +418,6 @@ fn an_engine_that_naps_wakes_for_its_worker_for_a_ring_and_for_a_call() {
 }
 
 /// The words of a queue's doorbell.
-fn words(queue: &HwQueue) -> DoorbellWords<'_> {
+fn doorbell(queue: &HwQueue) -> BarDoorbell<'_> {
     queue.doorbell(&RING).unwrap()
 }

@@ -53,7 +53,7 @@ impl<'a> Signals<'a> {
     #[inline(always)]
     fn make(&mut self, slot: u32, value: u64) -> Result<bool, Violation> {
         let fence = self.fence.owned(slot)?;
-        if let Some(signaled) = change(fence, || fence.cell.signal(fence.published, value))? {
+        if let Some(signaled) = change(fence, || fence.cell.signal(fence.published(), value))? {
             self.chip.deliver(self.partition, fence, signaled, self.tally);
         }
         // Each signal of a monitored fence interrupts, a rewindable fence takes each of its values, and other
@@ -101,7 +101,7 @@ impl<'a> Signals<'a> {
         let LastSignal { slot, value, .. } = std::mem::replace(&mut self.last, LastSignal::NONE);
         let fence = self.fence.owned(slot)?;
         // Another queue may have signaled it further since the engine accepted this value.
-        if let Ok(signaled) = fence.cell.signal(fence.published, value) {
+        if let Ok(signaled) = fence.cell.signal(fence.published(), value) {
             self.chip.deliver(self.partition, fence, signaled, self.tally);
         }
         Ok(())
@@ -271,7 +271,7 @@ pub fn conditional_interrupt(
     if fence.is_shared && fence.cell.is_always_signaled() {
         return Ok(());
     }
-    let signaled = fence.cell.evaluate(fence.published);
+    let signaled = fence.cell.evaluate(fence.published());
     // If the log does not show that this fence was signaled, the interrupt must.
     let is_logged = before == Before::Logged(packet.slot()) && fence.is_native;
     if context.chip.optimized_fence_interrupt && is_logged {

@@ -14,7 +14,7 @@ use bellhop_protocol::handoff::owner::{Opening, Owner};
 use std::sync::Arc;
 
 /// The result of a look-up under one opening.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Found {
     slot: u32,
     opening: Opening,

@@ -12,6 +12,7 @@
 //! storage for current and monitored fence values".
 
 use crate::gpu::memory::bar::Bar;
+use crate::gpu::memory::process_bar::BarWord;
 use crate::gpu::memory::region::Region;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::memory::words::word_at;
@@ -106,14 +107,14 @@ struct Waiters {
 const _: () = assert!(size_of::<Waiters>() == 64 && size_of::<FenceSlot>() == 128);
 
 /// A global fence.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Fence<'a> {
     /// The fence's slot, by which interrupts name it.
     pub slot: u32,
     /// The values and their waiters.
     pub cell: FenceCell<'a>,
     /// The published CurrentValue, if the guest polls it.
-    pub published: Option<&'a AtomicU64>,
+    published: Option<BarWord<'a>>,
     /// Whether the control plane was told of a signal and has yet to look at the fence: see `Interrupts`.
     pub interrupt: &'a Pending,
     /// Whether packets may wait for the fence. Otherwise it is a monitored fence, and each of its signals
@@ -124,7 +125,7 @@ pub struct Fence<'a> {
 }
 
 /// A fence that a process may name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Named<'a> {
     /// The opening under which it was found.
     pub opening: Opening,
@@ -140,13 +141,19 @@ impl Fence<'_> {
     /// CurrentValue, and what a packet wrote only when the guest wants it evaluated.
     #[inline]
     pub fn late_copy(&self) -> Option<&AtomicU64> {
-        self.published.filter(|_| self.is_shared)
+        self.published().filter(|_| self.is_shared)
+    }
+
+    /// The published CurrentValue, if a CPU polls it.
+    #[inline]
+    pub fn published(&self) -> Option<&AtomicU64> {
+        self.published.as_deref()
     }
 
     /// Control plane: marks the fence permanently signaled for this guest. Its CurrentValue, which other guests may
     /// share, does not change. Returns the engines that wait for it.
     pub fn abandon(&self) -> Signaled {
-        self.cell.abandon(self.published)
+        self.cell.abandon(self.published())
     }
 }
 
@@ -300,7 +307,7 @@ impl FenceTable {
         // `open` determines which processes may use it.
         let Some(fence) = self.global(slot, bar) else { return };
         fence.cell.reset(initial, if kind.native { NOT_MONITORED } else { 0 });
-        if let Some(published) = fence.published {
+        if let Some(published) = fence.published() {
             publication::publish(published, fence.cell.current());
         }
     }
@@ -402,7 +409,7 @@ pub mod tests {
         table.open(2, 1, OTHER);
         let opened = table.owned(2, OTHER, &bar).unwrap();
         assert_eq!(opened.slot, 1);
-        opened.cell.signal(opened.published, 9).unwrap();
+        opened.cell.signal(opened.published(), 9).unwrap();
         assert_eq!(table.owned(1, OWNER, &bar).unwrap().cell.current(), 9);
         assert_eq!(table.owned(2, OWNER, &bar).unwrap_err(), not_owned(2));
         table.close(1, &bar);
@@ -426,10 +433,10 @@ pub mod tests {
         let (table, bar) = table_with_fence(3);
         let fence = table.global(1, &bar).unwrap();
         fence.abandon();
-        fence.cell.signal(fence.published, u64::MAX).unwrap();
+        fence.cell.signal(fence.published(), u64::MAX).unwrap();
         fence.cell.current.store(1, Ordering::Relaxed);
         assert_eq!(table.wait(1, OWNER, &bar, 2, 4), Ok(true));
-        let _ = fence.cell.evaluate(fence.published);
+        let _ = fence.cell.evaluate(fence.published());
         assert_eq!(bar.fence(1).unwrap().load(Ordering::Relaxed), u64::MAX);
     }
 
@@ -442,21 +449,21 @@ pub mod tests {
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
         assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(true));
-        fence.cell.signal(fence.published, 1).unwrap();
+        fence.cell.signal(fence.published(), 1).unwrap();
         assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 1);
         assert_eq!(table.wait(2, OWNER, &bar, 0, 5), Ok(false));
-        assert_eq!(fence.cell.signal(fence.published, 5).unwrap().engines, 1);
+        assert_eq!(fence.cell.signal(fence.published(), 5).unwrap().engines, 1);
         // A permanently signaled fence stays signaled.
         fence.abandon();
-        fence.cell.signal(fence.published, u64::MAX).unwrap();
-        assert!(fence.cell.signal(fence.published, 1).is_err());
+        fence.cell.signal(fence.published(), u64::MAX).unwrap();
+        assert!(fence.cell.signal(fence.published(), 1).is_err());
         assert_eq!(table.wait(2, OWNER, &bar, 0, 9), Ok(true));
         // The slot's next fence has its own kind.
         table.close(2, &bar);
         table.create(2, PLACES, PUBLISHED, Some(5), &bar);
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
-        assert!(fence.cell.signal(fence.published, 4).is_err());
+        assert!(fence.cell.signal(fence.published(), 4).is_err());
     }
 
     #[test]
@@ -468,7 +475,7 @@ pub mod tests {
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
         for value in 6..9 {
-            assert!(fence.cell.signal(fence.published, value).unwrap().interrupt);
+            assert!(fence.cell.signal(fence.published(), value).unwrap().interrupt);
         }
         let refused = Violation::new(FaultReason::FENCE_NOT_NATIVE, 2);
         for value in [0, 8, 9] {
@@ -528,7 +535,7 @@ pub mod tests {
         table.create(2, places, hidden, Some(5), &bar);
         table.open(2, 2, OWNER);
         let fence = table.owned(2, OWNER, &bar).unwrap();
-        fence.cell.signal(fence.published, 6).unwrap();
+        fence.cell.signal(fence.published(), 6).unwrap();
         assert_eq!(bar.fence(2).unwrap().load(Ordering::Relaxed), 0);
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod flips;
 mod kernels;
 pub(crate) mod memory;
 pub(crate) mod nodes;
+mod process_bars;
 pub(crate) mod queues;
 mod removal;
 pub(crate) mod targets;

@@ -90,8 +90,8 @@ impl ProcessAccess<'_> {
         self.guest.display.forget(process);
         self.guest.vidmm.remove_process(process);
         if let Some(state) = self.guest.processes.remove(&process) {
-            let space = state.space();
-            self.give_up(Resource::Process { process, space });
+            let (space, bar) = (state.space(), state.bar());
+            self.give_up(Resource::Process { process, space, bar });
         }
         Ok(())
     }

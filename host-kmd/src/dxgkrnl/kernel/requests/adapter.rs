@@ -72,7 +72,7 @@ pub(crate) fn open_adapter(
         features.remove(Features::USER_MODE_SUBMISSION);
     }
     if !features.contains(Features::USER_MODE_SUBMISSION) {
-        features.remove(Features::DOORBELL_LINES);
+        features.remove(Features::DOORBELL_LINES | Features::PROCESS_BARS);
     }
     guest.open(features);
     let resources = &guest.resources;

@@ -21,6 +21,10 @@ use bellhop_protocol::control::allocation::{
     CreateAllocationReply, DestroyAllocation, Extent, NOT_IN_BAR, OpenAllocation, SegmentSet,
 };
 
+/// Why a process with a BAR of its own is refused memory for its CPUs.
+const NO_LOCAL: &str = "local memory that CPUs access, in a process with a BAR of its own: give the guest's own pages and \
+                        SYSTEM alone";
+
 impl ProcessAccess<'_> {
     /// `D3DKMTCreateAllocation`.
     pub(crate) fn create_allocation(
@@ -44,7 +48,10 @@ impl ProcessAccess<'_> {
             zero("private_data", request.private_data)?;
         }
         let (allocation, bar_offset) = match request.kind {
-            AllocationKind::LOCAL => self.local_allocation(&request)?,
+            AllocationKind::LOCAL => {
+                self.check_without_own_bar(NO_LOCAL)?;
+                self.local_allocation(&request)?
+            }
             AllocationKind::SYSTEM => (self.system_allocation(&request, extents)?, NOT_IN_BAR),
             AllocationKind::PAGED => (self.paged_allocation(&request, extents)?, NOT_IN_BAR),
             kind => return Err(RequestError::parameter("kind", kind.0.into())),
@@ -152,6 +159,9 @@ impl ProcessAccess<'_> {
                     || set.contains(SegmentSet::PRIVATE) && !set.contains(SegmentSet::LOCAL)
             })
             .ok_or(wrong("supported_segments", supported_segments))?;
+        if cpu_visible && (!is_own || supported != SegmentSet::SYSTEM) {
+            self.check_without_own_bar(NO_LOCAL)?;
+        }
         let preferred = SegmentSet::from_bits(preferred_segment)
             .filter(|set| supported.contains(*set) && set.bits().count_ones() <= 1)
             .ok_or(wrong("preferred_segment", preferred_segment))?;

@@ -11,6 +11,7 @@ use crate::dxgkrnl::doorbell::state::DoorbellState;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::memory::allocation::{Allocation, HostMapping};
+use crate::dxgkrnl::memory::process_bar::Placed;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::object::target::{Manner, Target};
@@ -63,7 +64,14 @@ impl ProcessAccess<'_> {
                 self.get_mut::<HwQueue>(request.hw_queue)?.set_doorbell(Some(doorbell));
                 self.callbacks.doorbells.create(self.guest_id, id);
                 let (word, ring_tag) = self.doorbell_word(slot);
-                let bar = &self.guest.resources.bar;
+                let bars = &self.guest.process_bars;
+                let own = bars.find(Placed::Doorbell(slot));
+                let own = own.and_then(|place| Some((bars.layout(place.bar)?, place.index)));
+                // Only a dedicated doorbell, whose word is that of its slot, is in a process's own BAR.
+                let (bar, word, slot) = match own {
+                    Some((bar, index)) => (bar, index, index),
+                    None => (self.guest.resources.bar, word, slot),
+                };
                 Ok(Answer::Done(CreateDoorbellReply {
                     doorbell,
                     doorbell_offset: bar.doorbell(word),
@@ -150,6 +158,7 @@ impl ProcessAccess<'_> {
             limit: self.guest.resources.bar.doorbell_count.into(),
         })?;
         holds.push(Resource::DoorbellSlot(slot));
+        self.place_in_own_bar(Placed::Doorbell(slot))?;
         let ring = self.map_for_host(request.ring_buffer, ring_size, Protection::empty(), holds)?;
         let control =
             self.map_for_host(request.ring_control, PAGE_SIZE, Protection::WRITE, holds)?;

@@ -37,6 +37,9 @@ impl ProcessAccess<'_> {
             SubmissionModel::BASIC_PLUS_PLUS | SubmissionModel::VIRTUAL => false,
             model => return Err(RequestError::parameter("model", model.0.into())),
         };
+        self.check_without_own_bar(
+            "contexts without HW queues in a process with a BAR of its own",
+        )?;
         let context = self.insert_context(request.device, request.node)?;
         match self.give_queue(context, request, physical) {
             // The command buffer may still need zeroing.

@@ -8,14 +8,53 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::target::{Manner, Target};
+use crate::hardware::ProcessBarId;
+use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::process::{
-    CreateProcess, CreateProcessReply, DestroyProcess, TERMINATED_ABNORMALLY,
+    CreateProcess, CreateProcessReply, CreateProcessWithBar, DestroyProcess, TERMINATED_ABNORMALLY,
 };
+use bellhop_protocol::features::Features;
 
 impl ProcessAccess<'_> {
     /// Creates a process.
     pub(crate) fn create_process(&mut self, request: CreateProcess) -> Handled<CreateProcessReply> {
         zero("reserved", request.reserved)?;
+        self.insert_process(None).map(Answer::Done)
+    }
+
+    /// Creates a process with a BAR of its own, or of another process.
+    pub(crate) fn create_process_with_bar(
+        &mut self,
+        request: CreateProcessWithBar,
+        extents: Vec<Extent>,
+    ) -> Handled<CreateProcessReply> {
+        if !self.guest.features().contains(Features::PROCESS_BARS) {
+            return Err(RequestError::NotSupported("BARs of processes' own"));
+        }
+        let CreateProcessWithBar { beside, doorbell_count, fence_count, .. } = request;
+        if beside == 0 {
+            let layout = BarLayout { doorbell_count, fence_count, local_memory: 0 };
+            let bar = self.make_process_bar(layout, &extents)?;
+            return self
+                .insert_process(Some(bar))
+                .inspect_err(|_| self.leave_process_bar(bar))
+                .map(Answer::Done);
+        }
+        let shared = self.guest.processes.get(&beside).and_then(Process::bar);
+        let bar = shared.ok_or(RequestError::parameter("beside", beside.into()))?;
+        zero("extent_count", request.extent_count)?;
+        zero("doorbell_count", doorbell_count)?;
+        zero("fence_count", fence_count)?;
+        let reply = self.insert_process(Some(bar))?;
+        self.guest.process_bars.join(bar);
+        Ok(Answer::Done(reply))
+    }
+
+    fn insert_process(
+        &mut self,
+        bar: Option<ProcessBarId>,
+    ) -> Result<CreateProcessReply, RequestError> {
         self.guest.quotas.charge(Limited::Processes, 1)?;
         let space = match self.miniport.create_process(self.guest_id) {
             Ok(space) => space,
@@ -25,10 +64,9 @@ impl ProcessAccess<'_> {
             }
         };
         let process = self.new_process_id();
-        let state = Process::new(space);
         self.guest.vidmm.add_process(process);
-        self.guest.processes.insert(process, state);
-        Ok(Answer::Done(CreateProcessReply { process, reserved: 0 }))
+        self.guest.processes.insert(process, Process::new(space, bar));
+        Ok(CreateProcessReply { process, reserved: 0 })
     }
 
     /// Ends the process.

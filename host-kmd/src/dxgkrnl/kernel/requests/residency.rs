@@ -82,6 +82,14 @@ impl ProcessAccess<'_> {
                 self.guest.vidmm.lock(self.process_id, id)?
             }
         };
+        if matches!(place, Place::Local(..)) && self.process()?.bar().is_some() {
+            if let Some(id) = self.paged(request.allocation) {
+                self.guest.vidmm.unlock(self.process_id, id)?;
+            }
+            return Err(RequestError::NotSupported(
+                "local memory that CPUs access, in a process with a BAR of its own",
+            ));
+        }
         let bar_offset = match place {
             Place::Local(_, range) => local_memory.saturating_add(range.start),
             Place::Home | Place::Nowhere => NOT_IN_BAR,

@@ -8,6 +8,7 @@ use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::memory::allocation::Allocation;
+use crate::dxgkrnl::memory::process_bar::Placed;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::resource::Resource;
 use crate::dxgkrnl::queue::hw_queue::HwQueue;
@@ -80,6 +81,7 @@ impl Kernel {
                         .zero_memory(guest_id, page.segment, page.address, PAGE_SIZE)
                         .reported();
                 }
+                self.take_from_process_bar(guest_id, Placed::Fence(slot));
             }
             Resource::CrossFence(id) => {
                 guest.quotas.refund(Limited::CrossAdapterFences, 1);
@@ -88,7 +90,10 @@ impl Kernel {
                     self.platform.zero_memory(guest_id, segment, address, PAGE_SIZE).reported();
                 }
             }
-            Resource::DoorbellSlot(slot) => guest.doorbell_slots.give_back(slot),
+            Resource::DoorbellSlot(slot) => {
+                guest.doorbell_slots.give_back(slot);
+                self.take_from_process_bar(guest_id, Placed::Doorbell(slot));
+            }
             Resource::DoorbellReferences { process, hw_queue, allocations } => {
                 // Any of the three may already be gone with its context or device.
                 if let Ok(queue) = guest.handles.get_mut::<HwQueue>(process, hw_queue) {
@@ -102,11 +107,29 @@ impl Kernel {
             }
             Resource::Submissions { process, holds } => guest.release_holds(process, &holds),
             Resource::SystemContext(space) => self.miniport.destroy_process(space),
-            Resource::Process { process, space } => {
+            Resource::Process { process, space, bar } => {
                 self.miniport.destroy_process(space);
                 self.process_ids.give_back(process);
                 guest.quotas.refund(Limited::Processes, 1);
+                if let Some(bar) = bar
+                    && guest.process_bars.leave(bar)
+                {
+                    self.platform.remove_process_bar(guest_id, bar).reported();
+                }
             }
+        }
+    }
+
+    /// A slot that was in the BAR of a process is in it no longer. The last one takes the BAR with it.
+    fn take_from_process_bar(&mut self, guest_id: GuestId, what: Placed) {
+        let Some(guest) = self.guests.get_mut(&guest_id) else { return };
+        let Some((bar, ends)) = guest.process_bars.give_back(what) else { return };
+        match what {
+            Placed::Doorbell(slot) => self.platform.place_doorbell(guest_id, slot, None).reported(),
+            Placed::Fence(slot) => self.platform.place_fence(guest_id, slot, None).reported(),
+        }
+        if ends {
+            self.platform.remove_process_bar(guest_id, bar).reported();
         }
     }
 }

@@ -17,6 +17,7 @@ use bellhop_protocol::control::node_context::{
     ALLOCATION_LIST_MAX, ALLOCATION_WRITE, AllocationListEntry, PATCH_LOCATION_LIST_MAX,
     PatchLocation, RENDER_COMMANDS_MAX, Render,
 };
+use bellhop_protocol::control::process::CreateProcessWithBar;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::transfer::Fill;
 use bellhop_protocol::status::Status;
@@ -50,6 +51,23 @@ pub(super) fn donations() -> Vec<Row> {
         zero("offset", 8),
     ];
     fields.extend(extent_fields(PAGE_SIZE));
+    vec![row_with_list(0, &request, &[extent], fields)]
+}
+
+/// The row for a process with a BAR of its own: a header, and a page for each kind of area.
+pub(super) fn process_bars() -> Vec<Row> {
+    const LENGTH: u64 = 5 * PAGE_SIZE;
+    let request =
+        CreateProcessWithBar { beside: 0, extent_count: 1, doorbell_count: 1, fence_count: 1 };
+    let extent = Extent { address: 0, length: LENGTH };
+    let mut fields = vec![
+        only("beside", 4, 0, Status::INVALID_PARAMETER),
+        count("extent_count", 1),
+        only("doorbell_count", 4, 1, Status::INVALID_PARAMETER),
+        // Values of 64 fences fit a page.
+        if_so("fence_count", 4, |count| (1..=64).contains(&count)),
+    ];
+    fields.extend(extent_fields(LENGTH));
     vec![row_with_list(0, &request, &[extent], fields)]
 }
 

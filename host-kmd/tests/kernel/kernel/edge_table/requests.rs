@@ -144,6 +144,7 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
         RequestCode::CREATE_PROCESS => {
             vec![row(0, &CreateProcess { reserved: 0 }, vec![zero("reserved", 8)])]
         }
+        RequestCode::CREATE_PROCESS_WITH_BAR => process_bars(),
         RequestCode::DESTROY_PROCESS => {
             let fields = vec![if_so("flags", 8, |flags| flags < 2)];
             vec![row(process, &DestroyProcess { flags: 0 }, fields)]

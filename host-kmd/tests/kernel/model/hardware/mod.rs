@@ -11,6 +11,7 @@ mod kernels;
 mod memory;
 mod observe;
 mod page_tables;
+mod process_bars;
 mod queues;
 mod video;
 

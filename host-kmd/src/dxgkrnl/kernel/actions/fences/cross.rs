@@ -6,6 +6,7 @@ use crate::dxgkrnl::fence::cross::current_value;
 use crate::dxgkrnl::fence::state::{EVERY_SIGNAL, FenceState};
 use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::memory::process_bar::Placed;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::hardware::{FenceStorage, SlotValue};
@@ -81,6 +82,10 @@ impl ProcessAccess<'_> {
         let current = current_value(cross);
         let slot =
             self.take_fence_slot(true, Some(current)).inspect_err(|_| self.leave_view(cross))?;
+        self.place_in_own_bar(Placed::Fence(slot)).inspect_err(|_| {
+            self.leave_fence_slot(slot);
+            self.leave_view(cross);
+        })?;
         let storage = FenceStorage { current, ..self.guest.fences.storage().of(slot, kind) };
         let created = self.create_global(slot, kind, storage, initial_value);
         let flags = FenceFlags::SHARED | FenceFlags::CROSS_ADAPTER;

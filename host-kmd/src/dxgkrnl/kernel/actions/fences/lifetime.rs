@@ -14,6 +14,7 @@ use crate::dxgkrnl::fence::pages::page_of;
 use crate::dxgkrnl::fence::state::{FenceState, NativeFence};
 use crate::dxgkrnl::fence::storage::FenceKind;
 use crate::dxgkrnl::kernel::access::ProcessAccess;
+use crate::dxgkrnl::memory::process_bar::Placed;
 use crate::dxgkrnl::object::device::Device;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::resource::Resource;
@@ -52,6 +53,7 @@ impl ProcessAccess<'_> {
         initial_value: u64,
     ) -> Result<Handle, RequestError> {
         let slot = self.take_fence_slot(flags.contains(FenceFlags::SHARED), None)?;
+        self.place_in_own_bar(Placed::Fence(slot)).inspect_err(|_| self.leave_fence_slot(slot))?;
         let rule = if flags.contains(FenceFlags::REWINDABLE) {
             SignalRule::Rewindable
         } else {
@@ -151,7 +153,7 @@ impl ProcessAccess<'_> {
         let [current_value_gpu_va, monitored_value_gpu_va] =
             if storage.native { vas } else { [vas[0], 0] };
         let current_value_offset =
-            if storage.published { self.guest.resources.bar.fence(global) } else { NOT_PUBLISHED };
+            if storage.published { self.published_offset(global)? } else { NOT_PUBLISHED };
         let mapping = NativeFenceMapping {
             current_value_offset,
             current_value_gpu_va,
