@@ -100,8 +100,18 @@ impl Adapter {
         let global_doorbell =
             features.contains(Features::USER_MODE_SUBMISSION) && has_global_doorbell(&*transport)?;
         let spread = Arc::new(Spread::default());
-        let link =
-            Link { transport, gone, events, features, global_doorbell, areas, placements, spread };
+        let has_local_memory = local_memory > 0;
+        let link = Link {
+            transport,
+            gone,
+            events,
+            features,
+            global_doorbell,
+            areas,
+            placements,
+            has_local_memory,
+            spread,
+        };
         let session = Session::begin(Arc::new(link))?;
         Ok(Self { session, info, local_memory, costs })
     }
@@ -316,6 +326,7 @@ fn place(
         (PlacementPolicy::Measured, Some(_)) => Placements::BAR,
         (_, None) => Placements::GUEST_MEMORY,
     };
+    let placements = if info.local_memory == 0 { placements.without_local() } else { placements };
     if placements.needs_donations() && !can_donate {
         return Err(Error::NotAvailable("guest memory for areas of the BAR"));
     }

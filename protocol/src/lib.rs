@@ -24,6 +24,7 @@ extern crate alloc;
 mod open_enum;
 
 pub mod bar;
+pub mod broker;
 pub mod config;
 pub mod control;
 pub mod doorbell;

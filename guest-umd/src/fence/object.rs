@@ -95,8 +95,8 @@ impl Fence {
     /// The published CurrentValue, read from memory.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] if no CPU can read the value: for an intra-GPU fence, or if driver and device share
-    /// no memory.
+    /// [`Error::NotAvailable`] if no CPU of this process can read the value: of an intra-GPU fence, of another program's where
+    /// a broker keeps programs apart, or if driver and device share no memory. [`Self::wait`] works for all of them.
     #[inline]
     pub fn current_value(&self) -> Result<u64, Error> {
         Ok(publication::read(self.word()?))
@@ -109,7 +109,9 @@ impl Fence {
             None if self.mapping.current_value_offset == NOT_PUBLISHED
                 && self.queue().is_none() =>
             {
-                Err(Error::NotAvailable("a CPU's view of an intra-GPU fence"))
+                Err(Error::NotAvailable(
+                    "a CPU's view of an intra-GPU fence, or of another program's",
+                ))
             }
             // If the driver can access areas at all, the device gave an offset outside all of them.
             None => self.device.session().areas().and(Err(OUTSIDE)),

@@ -74,6 +74,11 @@ impl Placements {
         rings: AllocationKind::SYSTEM,
     };
 
+    /// These, where there is no local memory that CPUs access.
+    pub(crate) fn without_local(self) -> Self {
+        Self { rings: AllocationKind::SYSTEM, ..self }
+    }
+
     /// Returns whether anything is placed in the guest's own memory.
     #[must_use]
     pub fn needs_donations(self) -> bool {

@@ -29,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) areas: Option<Areas>,
     /// The place of shared memory, unless the program chooses.
     pub(crate) placements: Placements,
+    /// Whether there is local memory that CPUs access.
+    pub(crate) has_local_memory: bool,
     /// The contexts on each node.
     pub(crate) spread: Arc<Spread>,
 }

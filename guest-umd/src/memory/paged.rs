@@ -73,7 +73,8 @@ impl AllocationBuilder {
         self
     }
 
-    /// Lets the CPU access it: see [`Allocation::lock_bytes`].
+    /// Lets the CPU access it: see [`Allocation::lock_bytes`]. Where there is no local memory that CPUs access, it consists of the
+    /// guest's own pages and stays there.
     pub fn cpu_visible(mut self) -> Self {
         self.flags |= AllocationFlags::CPU_VISIBLE;
         self
@@ -134,7 +135,14 @@ impl AllocationBuilder {
     /// # Errors
     /// [`Error::Refused`] if segments and flags contradict each other; [`Error::Transport`] if there is no memory
     /// for its own pages.
-    pub fn create(self) -> Result<Arc<Allocation>, Error> {
+    pub fn create(mut self) -> Result<Arc<Allocation>, Error> {
+        let of_cpu = self.flags.contains(AllocationFlags::CPU_VISIBLE);
+        if of_cpu && !self.device.session().link.has_local_memory {
+            self.own_pages = true;
+            self.request.supported_segments = SegmentSet::SYSTEM.bits();
+            self.request.preferred_segment = 0;
+            self.request.eviction_segments = 0;
+        }
         let session = self.device.session();
         let transport = &session.link.transport;
         let memory =

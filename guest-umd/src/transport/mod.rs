@@ -2,13 +2,17 @@
 
 //! A driver's access to its device: BAR, control queue, event queue, memory.
 //!
-//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM ([`virtio_pci`]), and in a
-//! container or beside the daemon (`vhost_user`, the feature `vhost-user`).
+//! The rest of the crate uses only the trait [`Transport`], so that it runs unchanged in a VM ([`virtio_pci`]), in a
+//! container or beside the daemon (`vhost_user`, the feature `vhost-user`), and in a program that shares its guest's device with
+//! others (`broker`, the feature `broker`).
 
+#[cfg(feature = "broker")]
+pub mod broker;
 pub mod control_queue;
 mod dma;
 mod donations;
 pub mod event_queue;
+mod file;
 pub mod find;
 mod polling;
 #[cfg(test)]
@@ -215,6 +219,17 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// [`TransportError::OutOfMemory`] if there is not enough.
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
+
+    /// Allocates `size` bytes in a file of their own, which other processes can map: the region of the result has the file.
+    ///
+    /// # Errors
+    /// [`TransportError::OutOfMemory`] if there is not enough, [`TransportError::Protocol`] if this transport's memory is not in
+    /// files.
+    fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        Err(TransportError::Protocol(format!(
+            "this transport has no file of {size} bytes to share"
+        )))
+    }
 
     /// Checks that the device is still the one that the driver opened, as far as is visible without a request.
     ///

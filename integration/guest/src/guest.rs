@@ -3,6 +3,7 @@
 //! The interface to a guest that the conformance suite needs.
 
 use anyhow::Context as _;
+use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::virtio_pci::VirtioPci;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{DmaMemory, Transport, TransportError};
@@ -55,6 +56,32 @@ impl Guest for VirtioPci {
     fn reached(&self) -> String {
         let polled = if self.has_interrupts() { "" } else { ", without interrupts" };
         format!("over virtio-pci by {}{polled}", self.attachment())
+    }
+
+    fn end_of_memory(&self) -> u64 {
+        NO_MEMORY
+    }
+}
+
+/// Why a program behind a broker cannot do what a whole guest can.
+const OF_THE_BROKER: &str =
+    "a broker has this guest's device: its queues, memory and reset are the broker's";
+
+impl Guest for Broker {
+    fn offer_raw(&self, _: &[Descriptor]) -> Result<u32, TransportError> {
+        Err(TransportError::Protocol(OF_THE_BROKER.into()))
+    }
+
+    fn memory(&self, _: u64) -> Result<DmaMemory, TransportError> {
+        Err(TransportError::Protocol(OF_THE_BROKER.into()))
+    }
+
+    fn reset(&self) -> anyhow::Result<()> {
+        anyhow::bail!(OF_THE_BROKER)
+    }
+
+    fn reached(&self) -> String {
+        "through the guest's broker".into()
     }
 
     fn end_of_memory(&self) -> u64 {

@@ -12,6 +12,7 @@
 
 pub mod agent;
 pub mod bench;
+pub mod broker;
 mod canvas;
 mod churn;
 pub mod cli;

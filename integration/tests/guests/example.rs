@@ -78,7 +78,7 @@ fn the_example_of_a_secret_seals_it_or_says_what_is_missing() {
 fn an_example_without_a_device_says_what_was_tried_and_what_to_do() {
     let mut program = Command::new(example("copy"));
     let said = said(program.env_remove("BELLHOP_SOCKET").output().unwrap());
-    assert!(said.contains("BELLHOP_SOCKET: it is not set"), "{said}");
+    assert!(said.contains("BELLHOP_SOCKET: they are not set"), "{said}");
     assert!(said.contains("attach one to this VM"), "{said}");
 }
 

@@ -34,3 +34,9 @@ pub fn example(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.ancestors().nth(2).unwrap().join("examples").join(name)
 }
+
+/// Copies a program. By a process of its own: where another thread starts a program meanwhile, one that this process has open
+/// to write cannot be run.
+pub fn copy_program(from: &Path, to: &Path) {
+    super::run(Command::new("cp").args([from, to]));
+}

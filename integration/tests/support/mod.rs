@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod agents;
+pub mod brokers;
 pub mod examples;
 pub mod independent;
 pub mod kernels;

@@ -2,7 +2,7 @@
 
 //! A program of somebody else's: a crate outside the workspace that depends on `bellhop-guest-umd` alone.
 
-use super::examples::{cargo, checkout, example_source};
+use super::examples::{cargo, checkout, copy_program, example_source};
 use super::run;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl Stranger {
         fs::create_dir(&programs).unwrap();
         for (program, copied) in [(name, "first"), ("copy", "copy")] {
             let built = target.join(TARGET).join("debug").join(program);
-            fs::copy(built, programs.join(copied)).unwrap();
+            copy_program(&built, &programs.join(copied));
         }
         Self { programs, _folder: folder }
     }

@@ -19,7 +19,7 @@ use vhost::vhost_user::message::{
     VhostUserConfigFlags, VhostUserHeaderFlag, VhostUserProtocolFeatures, VhostUserVirtioFeatures,
 };
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
-use vhost::{VhostBackend, VringConfigData};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -160,6 +160,16 @@ impl Drop for Conversation {
     fn drop(&mut self) {
         // The front end and the queues have duplicates, which would keep the connection. It may have ended already.
         let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl Conversation {
+    /// Announces the guest's memory while the device runs.
+    pub(super) fn announce(
+        &mut self,
+        regions: &[VhostUserMemoryRegionInfo],
+    ) -> Result<(), TransportError> {
+        during("SET_MEM_TABLE", self.front_end.set_mem_table(regions)).map(drop)
     }
 }
 

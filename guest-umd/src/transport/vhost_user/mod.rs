@@ -7,6 +7,7 @@
 //! Source: QEMU's `vhost-user.rst`.
 
 pub(crate) mod conversation;
+mod files;
 pub(crate) mod notifications;
 pub(crate) mod place;
 pub(crate) mod ram;
@@ -22,11 +23,13 @@ use bellhop_protocol::config::{CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 use conversation::{Conversation, Queue};
+use files::Files;
 use notifications::{EventFds, Manners};
+use place::Place;
 use ram::GuestRam;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What the guest has.
@@ -46,8 +49,12 @@ impl Default for Options {
 
 /// A device behind a vhost-user socket. The connection ends on drop, and everything on the device with it.
 pub struct VhostUser {
+    /// Itself, for memory that the device loses when it is dropped.
+    this: Weak<Self>,
+    config: ConfigSpace,
+    bar: Option<Place>,
     /// Before the memory, of which the device forgets everything when the connection ends.
-    conversation: Conversation,
+    files: Files,
     features: Features,
     ram: Arc<GuestRam>,
     donations: Donations,
@@ -98,14 +105,25 @@ impl VhostUser {
         events.offer_buffers()?;
         let features =
             Features::from_bits_truncate(conversation.config().features) & options.features;
-        let donations = Donations::default();
-        Ok(Arc::new(Self { conversation, features, ram, donations, control, events }))
+        let (config, bar) = (conversation.config(), conversation.bar());
+        let (files, donations) = (Files::new(conversation, Arc::clone(&ram)), Donations::default());
+        Ok(Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            config,
+            bar,
+            files,
+            features,
+            ram,
+            donations,
+            control,
+            events,
+        }))
     }
 }
 
 impl Transport for VhostUser {
     fn config(&self) -> ConfigSpace {
-        self.conversation.config()
+        self.config
     }
 
     fn features(&self) -> Features {
@@ -113,7 +131,7 @@ impl Transport for VhostUser {
     }
 
     fn bar(&self) -> Option<BarMapping> {
-        let region = Arc::clone(self.conversation.bar()?.region());
+        let region = Arc::clone(self.bar.as_ref()?.region());
         Some(BarMapping { region, memory_type: MemoryType::WriteBack })
     }
 
@@ -139,6 +157,10 @@ impl Transport for VhostUser {
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.ram.allocate(size)
+    }
+
+    fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        self.make_file(size)
     }
 
     fn check(&self) -> Result<(), TransportError> {

@@ -235,6 +235,10 @@ impl Transport for VirtioPci {
         self.memory.allocate(size)
     }
 
+    fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        self.memory.allocate_file(size)
+    }
+
     fn check(&self) -> Result<(), TransportError> {
         self.events.check()
     }

@@ -7,6 +7,7 @@
 //! to a program with `CAP_SYS_ADMIN`.
 
 use super::TransportError;
+use crate::transport::file::memory_file;
 use crate::transport::{DmaMemory, SystemMemory};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::Extent;
@@ -73,6 +74,19 @@ impl PinnedMemory {
     /// Allocates memory that is freed on drop.
     pub(super) fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.pin(size).map(|block| Box::new(block) as _)
+    }
+
+    /// Allocates memory in a file of its own, freed on drop.
+    pub(super) fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        let out_of_memory = || TransportError::OutOfMemory(size);
+        let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or_else(out_of_memory)?;
+        if size == 0 || size > MAX_SIZE {
+            return Err(out_of_memory());
+        }
+        let size = size as usize;
+        let pages = Pages { region: Arc::new(memory_file(size)?), offset: 0, size };
+        pages.populate()?;
+        self.pin_pages(pages).map(|block| Box::new(block) as _)
     }
 
     /// Allocates contiguous memory that is freed with this object, for a device's permanent use. Takes it from a

@@ -9,7 +9,7 @@
 use super::delivery::Output;
 use super::video::{DecodeArguments, VideoJob};
 use super::{
-    AttestArguments, Cli, KernelArguments, LinkArguments, OpenArguments, PictureArguments,
+    AttestArguments, Cli, Command, KernelArguments, LinkArguments, OpenArguments, PictureArguments,
     SealArguments, VideoArguments, Work,
 };
 use clap::Parser;
@@ -76,7 +76,8 @@ impl Carried {
         let name = OsStr::new("bellhop-guest");
         let words = std::iter::once(name).chain(task.iter().map(AsRef::as_ref));
         let Ok(cli) = Cli::try_parse_from(words) else { return Ok(None) };
-        let (command, line) = match cli.work {
+        let Command::Work(work) = cli.command else { return Ok(None) };
+        let (command, line) = match work {
             Work::Kernel(arguments) => ("kernel", self.kernel(arguments).to_command_line()),
             Work::Picture(arguments) => ("picture", self.picture(arguments).to_command_line()),
             Work::Video(arguments) => ("video", self.video(arguments)?.to_command_line()),

@@ -5,6 +5,7 @@
 mod actions;
 mod agent;
 mod arguments;
+mod broker;
 mod carried;
 mod delivery;
 mod kernels;
@@ -25,6 +26,7 @@ pub use secrets::{AttestArguments, OpenArguments, SealArguments};
 pub use video::VideoArguments;
 
 use crate::bench;
+use crate::broker::serve;
 use crate::inspect;
 use crate::machine;
 use crate::onlooker::{FindOnlooker, Onlooker};
@@ -34,6 +36,7 @@ use agent::AgentArguments;
 use anyhow::Context;
 use arguments::{ChurnArguments, HotplugArguments};
 use bellhop_guest_umd::KernelError;
+use broker::BrokerArguments;
 use clap::{CommandFactory, Parser, Subcommand};
 use place::DeviceArguments;
 use std::ffi::OsString;
@@ -55,7 +58,18 @@ struct Cli {
     #[command(flatten)]
     device: DeviceArguments,
     #[command(subcommand)]
-    work: Work,
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Work(Work),
+    /// Share the guest's device among programs, which need no privileges
+    ///
+    /// Each program that connects has memory, doorbells and fences of its own; it submits without the broker. Runs until
+    /// the device is gone.
+    Broker(BrokerArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -110,7 +124,9 @@ enum Work {
 impl Cli {
     /// Who looks at the guest's monitors, if somebody is asked to.
     fn onlooker(&self, find: Option<FindOnlooker>) -> anyhow::Result<Option<Arc<dyn Onlooker>>> {
-        let Work::Selftest(SelftestArguments { control_socket: Some(control), .. }) = &self.work
+        let Command::Work(Work::Selftest(SelftestArguments {
+            control_socket: Some(control), ..
+        })) = &self.command
         else {
             return Ok(None);
         };
@@ -162,7 +178,14 @@ impl Ending {
 
 /// How the work ended, at the worst of several devices.
 fn work(cli: Cli, find_onlooker: Option<FindOnlooker>) -> anyhow::Result<Ending> {
-    match &cli.work {
+    let work = match &cli.command {
+        Command::Work(work) => work,
+        Command::Broker(arguments) => {
+            serve(cli.device.transport()?, &arguments.options())?;
+            return Ok(Ending::Succeeded);
+        }
+    };
+    match work {
         Work::Selftest(suite @ SelftestArguments { list: true, .. }) => {
             return suite.print_list().map(|()| Ending::Succeeded);
         }
@@ -179,7 +202,7 @@ fn work(cli: Cli, find_onlooker: Option<FindOnlooker>) -> anyhow::Result<Ending>
     let mut ending = Ending::Succeeded;
     // Starts all devices before it uses the first.
     for guest in cli.device.guests()? {
-        let done = work_on(guest, placement, advice, onlooker.as_ref(), &cli.work);
+        let done = work_on(guest, placement, advice, onlooker.as_ref(), work);
         ending = ending.max(done.map_err(|error| advised(error, advice))?);
     }
     Ok(ending)
@@ -218,7 +241,10 @@ mod tests {
     fn arguments_come_back_from_their_command_line() {
         let parse = |line: Vec<OsString>| {
             let start = ["bellhop-guest", "--socket-path", "s"].map(OsString::from);
-            Cli::parse_from(start.into_iter().chain(line)).work
+            match Cli::parse_from(start.into_iter().chain(line)).command {
+                Command::Work(work) => work,
+                Command::Broker(_) => panic!("a broker"),
+            }
         };
         let run = RunArguments {
             input: Some("-f".into()),

@@ -5,6 +5,9 @@
 use crate::fake_guest::{FakeGuest, GuestOptions, MORE_VMMS, QEMU, VMMS};
 use crate::guest::Guest;
 use anyhow::{Context, bail};
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::transport::broker::Broker;
+use bellhop_guest_umd::transport::vhost_user::{self, VhostUser};
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
 use bellhop_guest_umd::{PlacementPolicy, Placements};
 use clap::builder::PossibleValuesParser;
@@ -19,6 +22,9 @@ pub(super) struct DeviceArguments {
     /// The socket of a bellhopd; this program then stands for a VMM and its guest
     #[arg(long, value_name = "PATH", env = "BELLHOP_SOCKET")]
     socket_path: Option<PathBuf>,
+    /// The socket of this guest's broker, where programs share its device
+    #[arg(long, value_name = "PATH", env = "BELLHOP_BROKER", conflicts_with = "socket_path")]
+    broker: Option<PathBuf>,
     /// The VM's PCI device, such as 0000:01:00.0; the first Bellhop GPU by default
     #[arg(long, value_name = "ADDRESS", conflicts_with = "socket_path")]
     pci: Option<PciAddress>,
@@ -34,6 +40,9 @@ pub(super) struct DeviceArguments {
     #[arg(long, hide = true)]
     end_with_parent: bool,
 }
+
+const NO_DEVICE: &str = "this machine has no Bellhop GPU; in a container, name a bellhopd's socket with \
+                         --socket-path";
 
 /// What kind of guest this is.
 #[derive(Debug, Clone, Args)]
@@ -77,11 +86,36 @@ impl DeviceArguments {
         self.socket_path.as_deref()
     }
 
-    pub(super) fn guests(&self) -> anyhow::Result<Vec<Arc<dyn Guest>>> {
+    /// The device, for one who drives it as programs do: not as a VMM with its guest.
+    pub(super) fn transport(&self) -> anyhow::Result<Arc<dyn Transport>> {
+        self.end_with_parent()?;
+        if let Some(path) = &self.socket_path {
+            let device = VhostUser::connect(path, vhost_user::Options::default());
+            return Ok(device.with_context(|| format!("no device at {}", path.display()))?);
+        }
+        let address = match self.pci {
+            Some(address) => address,
+            None => virtio_pci::discover()?.into_iter().next().context(NO_DEVICE)?,
+        };
+        let device = VirtioPci::open(address, Options::default());
+        Ok(device.with_context(|| format!("cannot use the device at {address}"))?)
+    }
+
+    fn end_with_parent(&self) -> anyhow::Result<()> {
         if self.end_with_parent {
             let signal = rustix::process::Signal::TERM;
             rustix::process::set_parent_process_death_signal(Some(signal))
                 .context("cannot arrange to end with the parent process")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn guests(&self) -> anyhow::Result<Vec<Arc<dyn Guest>>> {
+        self.end_with_parent()?;
+        if let Some(path) = &self.broker {
+            let program = Broker::connect(path);
+            let broker = program.with_context(|| format!("no broker at {}", path.display()))?;
+            return Ok(vec![broker]);
         }
         if let Some(path) = &self.socket_path {
             return Ok(vec![self.place.connect(path)?]);
@@ -91,10 +125,7 @@ impl DeviceArguments {
         }
         let mut found = virtio_pci::discover()?;
         if found.is_empty() {
-            bail!(
-                "this machine has no Bellhop GPU; in a container, name a bellhopd's socket with \
-                 --socket-path"
-            );
+            bail!(NO_DEVICE);
         }
         if !self.all_devices {
             found.truncate(1);

@@ -94,11 +94,11 @@ fn mapped(device: &Device, kind: AllocationKind, size: u64) -> anyhow::Result<Gp
 }
 
 impl Slot {
-    fn new(device: &Device, chunk: u64) -> anyhow::Result<Self> {
+    fn new(device: &Device, local: AllocationKind, chunk: u64) -> anyhow::Result<Self> {
         let commands = || CommandBuffer::new(device, COMMANDS);
         Ok(Self {
             input: mapped(device, AllocationKind::SYSTEM, chunk)?,
-            local: mapped(device, AllocationKind::LOCAL, chunk)?,
+            local: mapped(device, local, chunk)?,
             output: mapped(device, AllocationKind::SYSTEM, chunk)?,
             digest: mapped(device, AllocationKind::SYSTEM, PAGE_SIZE)?,
             copy_in: commands()?,
@@ -205,8 +205,11 @@ pub fn run(
 ) -> anyhow::Result<Streamed> {
     let device = adapter.create_device()?;
     let mut queues = Queues::new(&device, nodes)?;
-    // Leaves half of local memory to rings and command buffers.
-    let depth = (adapter.local_memory() / 2 / chunk).min(MAX_DEPTH);
+    // Leaves half of local memory to rings and command buffers. A program behind a broker has none.
+    let (local, depth) = match adapter.local_memory() {
+        0 => (AllocationKind::SYSTEM, MAX_DEPTH),
+        bytes => (AllocationKind::LOCAL, (bytes / 2 / chunk).min(MAX_DEPTH)),
+    };
     if depth == 0 {
         let most = adapter.local_memory() / 2 / 1024;
         bail!(
@@ -214,7 +217,8 @@ pub fn run(
             chunk / 1024
         );
     }
-    let slots: anyhow::Result<Vec<_>> = (0..depth).map(|_| Slot::new(&device, chunk)).collect();
+    let slots: anyhow::Result<Vec<_>> =
+        (0..depth).map(|_| Slot::new(&device, local, chunk)).collect();
     let mut slots = slots?;
     let mut comparison = Comparison::new();
     let engine_time =

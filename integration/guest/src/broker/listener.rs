@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The socket of the broker, and who connects to it.
+
+use anyhow::{Context, bail};
+use rustix::fs::{Mode, chmod};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, shutdown, socket_with,
+};
+use std::fmt;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+
+/// A socket that programs connect to. Its file is removed on drop.
+pub(super) struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+}
+
+/// Ends a listener from another thread.
+pub(super) struct Ender(OwnedFd);
+
+/// A program's connection.
+pub(super) struct Connection {
+    /// The socket.
+    pub(super) socket: OwnedFd,
+    peer: Peer,
+}
+
+/// Who connected, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// The user.
+    pub(super) user: u32,
+    /// The process that connected.
+    pub(super) process: i32,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} of user {}", self.process, self.user)
+    }
+}
+
+impl Connection {
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
+    }
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+impl Listener {
+    /// Listens at a path. A socket that a broker left there is replaced, one that another broker serves is not.
+    pub(super) fn bind(path: &Path, mode: u32) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot listen at {}", path.display());
+        let address = SocketAddrUnix::new(path).with_context(cannot)?;
+        let is_served = connect(socket()?, &address).is_ok();
+        if is_served {
+            bail!("another broker serves {}", path.display());
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(cannot);
+            }
+            _ => {}
+        }
+        let socket = socket()?;
+        bind(&socket, &address).with_context(cannot)?;
+        chmod(path, Mode::from_raw_mode(mode)).with_context(cannot)?;
+        listen(&socket, BACKLOG).with_context(cannot)?;
+        Ok(Self { socket, path: path.to_owned() })
+    }
+
+    pub(super) fn ender(&self) -> anyhow::Result<Ender> {
+        Ok(Ender(self.socket.try_clone().context("no descriptors are left")?))
+    }
+
+    /// The next program; `None` once the listener was ended.
+    pub(super) fn accept(&self) -> anyhow::Result<Option<Connection>> {
+        loop {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    let Ok(credentials) = socket_peercred(&socket) else { continue };
+                    let (user, process) =
+                        (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
+                    return Ok(Some(Connection { socket, peer: Peer { user, process } }));
+                }
+                // Ended, by the thread of events.
+                Err(Errno::INVAL) => return Ok(None),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => return Err(error).context("cannot accept programs"),
+            }
+        }
+    }
+}
+
+impl Ender {
+    pub(super) fn end(&self) {
+        // It fails only for a listener that has ended.
+        let _ = shutdown(&self.0, Shutdown::Both);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Somebody may have removed it.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Programs of several users that share a guest's device through its broker.
+
+use crate::support::brokers::{Brokered, USERS};
+use crate::support::{self, Daemon, TIMEOUT, await_that, refusal, run, submit_once, text};
+use bellhop_guest::client::{Client, Shape};
+use bellhop_guest_umd::transport::{Transport, TransportError};
+use bellhop_guest_umd::{Adapter, Error};
+use bellhop_protocol::control::adapter::{DonateArea, OpenAdapter};
+use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent};
+use bellhop_protocol::control::device::CreateDevice;
+use bellhop_protocol::control::escape::{Escape, ObjectList};
+use bellhop_protocol::control::power::{DevicePowerState, SetDevicePower};
+use bellhop_protocol::control::process::{CreateProcess, CreateProcessWithBar, DestroyProcess};
+use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
+use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::status::Status;
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::Arc;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Sends a request as it is, with a list; returns the reply's status and its body.
+fn ask_with_list<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+    list: &[u8],
+) -> (Status, Option<T::Reply>) {
+    let length = (size_of::<RequestHeader>() + size_of::<T>() + list.len()) as u32;
+    let header = RequestHeader { code: T::CODE, length, process, reserved: 0 };
+    let bytes = [header.as_bytes(), request.as_bytes(), list].concat();
+    let mut reply = [0; MAX_REPLY_SIZE];
+    let length = transport.request(&bytes, &mut reply).unwrap();
+    let (header, body) = ReplyHeader::read_from_prefix(&reply[..length]).unwrap();
+    (header.status, T::Reply::read_from_prefix(body).ok().map(|(body, _)| body))
+}
+
+fn ask<T: Request>(
+    transport: &dyn Transport,
+    process: u32,
+    request: &T,
+) -> (Status, Option<T::Reply>) {
+    ask_with_list(transport, process, request, &[])
+}
+
+/// An open connection with a process.
+fn opened(brokered: &Brokered) -> (Arc<dyn Transport>, u32) {
+    let transport = brokered.connect();
+    let features = transport.features().bits();
+    let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features };
+    assert_eq!(ask(&*transport, 0, &open).0, Status::SUCCESS);
+    let (status, reply) = ask(&*transport, 0, &CreateProcess { reserved: 0 });
+    assert_eq!(status, Status::SUCCESS);
+    (transport, reply.unwrap().process)
+}
+
+fn client(brokered: &Brokered) -> Client {
+    Client::new(brokered.adapter(), Shape::default()).unwrap()
+}
+
+/// Processes that the daemon's guests have.
+fn processes(daemon: &Daemon) -> usize {
+    daemon.snapshot().guests.iter().map(|guest| guest.processes.len()).sum()
+}
+
+#[test]
+fn programs_of_three_users_submit_through_doorbells_without_privileges() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let programs = USERS.map(|user| {
+        brokered
+            .program("copy", user)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    for program in programs {
+        assert_eq!(
+            support::succeed(program.wait_with_output().unwrap()),
+            "the GPU copied: hello\n"
+        );
+    }
+    await_that("their processes have ended", || processes(&daemon) == 0);
+}
+
+#[test]
+fn two_programs_hand_a_fence_to_each_other() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let printed = run(&mut brokered.program("fence", USERS[0]));
+    let mut lines: Vec<_> = printed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["the first program has signaled it", "the second program has signaled it"]);
+}
+
+#[test]
+fn each_program_has_the_first_doorbell_of_its_own_and_only_its_own_engine_work() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let [mut one, mut two] = [client(&brokered), client(&brokered)];
+    for _ in 0..100 {
+        submit_once(&mut one);
+        submit_once(&mut two);
+    }
+    let counters = |client: &Client| client.queue.progress_fence().current_value().unwrap();
+    assert_eq!((counters(&one), counters(&two)), (100, 100));
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_nothing_and_its_neighbour_goes_on() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &["--programs", "2"]);
+    let mut neighbour = client(&brokered);
+    submit_once(&mut neighbour);
+    let alone = processes(&daemon);
+    for _ in 0..3 {
+        let mut program = brokered.work(&["run", "--samples", "10000000"]);
+        let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        await_that("it has a process", || processes(&daemon) > alone);
+        program.kill().unwrap();
+        program.wait().unwrap();
+        await_that("nothing is left of it", || processes(&daemon) == alone);
+        submit_once(&mut neighbour);
+    }
+}
+
+#[test]
+fn the_main_job_is_done_through_a_broker() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let report = support::report(&mut brokered.work(&["run", "--samples", "2000", "--json"]));
+    assert_eq!(report["verified"], true, "{report:#}");
+}
+
+#[test]
+fn a_program_that_is_stopped_in_the_middle_delays_nobody() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let mut neighbour = client(&brokered);
+    let alone = processes(&daemon);
+    let mut program = brokered.work(&["run", "--samples", "10000000"]);
+    let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    await_that("it has a process", || processes(&daemon) > alone);
+    let process = Pid::from_child(&program);
+    kill_process(process, Signal::STOP).unwrap();
+    for _ in 0..20 {
+        submit_once(&mut neighbour);
+        drop(brokered.adapter());
+    }
+    kill_process(process, Signal::KILL).unwrap();
+    program.wait().unwrap();
+}
+
+#[test]
+fn other_programs_processes_and_memory_are_as_unknown_as_none() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let (victim, process) = opened(&brokered);
+    let (attacker, own) = opened(&brokered);
+    let request = CreateDevice { reserved: 0 };
+    for forged in [process, 0, u32::MAX] {
+        assert_eq!(ask(&*attacker, forged, &request).0, Status::INVALID_HANDLE, "{forged}");
+    }
+    assert_eq!(ask(&*attacker, process, &DestroyProcess { flags: 1 }).0, Status::INVALID_HANDLE);
+    let (status, device) = ask(&*attacker, own, &request);
+    assert_eq!(status, Status::SUCCESS);
+
+    let theirs = victim.allocate(4096).unwrap();
+    let mine = attacker.allocate(8192).unwrap();
+    let [page] = mine.extents() else { panic!("one piece") };
+    let beyond = Extent { address: page.address, length: 1 << 40 };
+    let guests = Extent { address: 1 << 20, length: 4096 };
+    let around = Extent { address: !4095, length: 8192 };
+    for extent in [theirs.extents()[0], beyond, guests, around] {
+        let create =
+            CreateAllocation::fixed(device.unwrap(), AllocationKind::SYSTEM, extent.length, 1);
+        let refused = ask_with_list(&*attacker, own, &create, extent.as_bytes()).0;
+        assert_eq!(refused, Status::INVALID_PARAMETER, "{extent:?}");
+    }
+    let create = CreateAllocation::fixed(device.unwrap(), AllocationKind::SYSTEM, 8192, 1);
+    assert_eq!(ask_with_list(&*attacker, own, &create, page.as_bytes()).0, Status::SUCCESS);
+    // The victim has everything that it had.
+    assert_eq!(ask(&*victim, process, &request).0, Status::SUCCESS);
+}
+
+#[test]
+fn what_concerns_the_whole_guest_is_refused_to_programs() {
+    let daemon = Daemon::start_with(1, "[debug]\npower_control = true\n");
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let (transport, process) = opened(&brokered);
+    let (d3, own) = (DevicePowerState::D3, transport.allocate(4096).unwrap());
+    let mut donate = DonateArea::new_zeroed();
+    donate.extent_count = 1;
+    let bar = CreateProcessWithBar {
+        beside: process,
+        extent_count: 0,
+        doorbell_count: 0,
+        fence_count: 0,
+    };
+    let escape = Escape { list: ObjectList::CONTEXTS, process, parent: Handle(0), after: 0 };
+    for status in [
+        ask(&*transport, 0, &SetDevicePower { state: d3, reserved: 0 }).0,
+        ask_with_list(&*transport, 0, &donate, own.extents()[0].as_bytes()).0,
+        ask(&*transport, 0, &bar).0,
+        ask(&*transport, 0, &escape).0,
+    ] {
+        assert_eq!(status, Status::NOT_SUPPORTED);
+    }
+    let of_all = Features::POWER_CONTROL | Features::DONATED_AREAS;
+    assert!(!transport.features().intersects(of_all));
+    let features = (transport.features() | Features::POWER_CONTROL).bits();
+    let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features };
+    assert_eq!(ask(&*transport, 0, &open).0, Status::REVISION_MISMATCH);
+}
+
+#[test]
+fn places_are_limited_and_come_back() {
+    let daemon = Daemon::start(1);
+    let options = ["--programs", "3", "--programs-of-user", "2", "--processes", "2"];
+    let brokered = Brokered::start(&daemon, 0, &options);
+    let one = brokered.adapter();
+    let two = brokered.adapter();
+    let third = bellhop_guest_umd::transport::broker::Broker::connect(&brokered.socket());
+    assert!(third.is_err(), "a user has two places");
+    // Another user has its own.
+    assert_eq!(run(&mut brokered.program("copy", USERS[0])), "the GPU copied: hello\n");
+    let companion = one.open_process().unwrap();
+    assert_eq!(refusal(one.open_process()), Status::QUOTA_EXCEEDED);
+    drop((one, companion));
+    await_that("the place is free", || {
+        bellhop_guest_umd::transport::broker::Broker::connect(&brokered.socket()).is_ok()
+    });
+    drop(two);
+}
+
+/// Messages that no library sends end the connection of their sender, and no other.
+#[test]
+fn odd_messages_end_their_senders_connection_alone() {
+    use rustix::net::*;
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let mut neighbour = client(&brokered);
+    let address = SocketAddrUnix::new(brokered.socket()).unwrap();
+    for message in [&[][..], &[1], &[9, 0, 0, 0, 0, 0, 0, 0], &[0xff; 64], &[0; 200_000]] {
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let socket = socket.unwrap();
+        connect(&socket, &address).unwrap();
+        // The longest does not fit a socket.
+        let _ = send(&socket, message, SendFlags::NOSIGNAL);
+        if message.len() > 1000 {
+            continue;
+        }
+        // What it hears first, then the end.
+        let mut heard = vec![0; 1 << 20];
+        while recv(&socket, &mut heard[..], RecvFlags::empty()).is_ok_and(|(length, _)| length > 0)
+        {
+        }
+        submit_once(&mut neighbour);
+    }
+    // A request that is no request is answered as the device does.
+    let transport = brokered.connect();
+    let mut reply = [0; MAX_REPLY_SIZE];
+    for bytes in [&[][..], &[0; 8], &[0xff; 16], &[0; 64]] {
+        let length = transport.request(bytes, &mut reply).unwrap();
+        let (header, _) = ReplyHeader::read_from_prefix(&reply[..length]).unwrap();
+        assert_eq!(header.status, Status::INVALID_BUFFER_SIZE, "{bytes:?}");
+    }
+    // A stream socket is no way in.
+    assert!(UnixStream::connect(brokered.socket()).is_err());
+    submit_once(&mut neighbour);
+}
+
+#[test]
+fn a_program_that_scribbles_over_all_it_has_harms_itself_alone() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let mut neighbour = client(&brokered);
+    let transport = brokered.connect();
+    let mut scribbler =
+        Client::new(Adapter::open(Arc::clone(&transport)).unwrap(), Shape::default()).unwrap();
+    submit_once(&mut scribbler);
+    let region = transport.bar().unwrap().region;
+    for round in 0..20u64 {
+        for word in (0..region.size()).step_by(8) {
+            let value = (word as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            vm_memory::Bytes::write_obj(
+                &vm_memory::VolatileMemory::as_volatile_slice(&*region),
+                value,
+                word,
+            )
+            .unwrap();
+        }
+        submit_once(&mut neighbour);
+    }
+    drop(scribbler);
+    submit_once(&mut neighbour);
+}
+
+#[test]
+fn the_end_of_the_broker_is_the_end_of_the_device_and_a_new_one_serves_again() {
+    let daemon = Daemon::start(1);
+    let mut brokered = Brokered::start(&daemon, 0, &[]);
+    let mut program = client(&brokered);
+    submit_once(&mut program);
+    let fence = program.device.create_fence(0).unwrap();
+    let waited = std::thread::scope(|threads| {
+        let waiter = threads.spawn(|| fence.wait(1, TIMEOUT));
+        brokered.kill();
+        waiter.join().unwrap()
+    });
+    assert!(waited.unwrap_err().is_device_gone());
+    let gone = program.device.create_fence(0).err().unwrap();
+    assert!(matches!(gone, Error::Transport(TransportError::Disconnected(_))), "{gone:?}");
+    drop((fence, program));
+    await_that("the guest has gone", || processes(&daemon) == 0);
+    let again = Brokered::start(&daemon, 0, &[]);
+    submit_once(&mut client(&again));
+}
+
+#[test]
+fn the_end_of_the_daemon_reaches_programs_through_the_broker() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let program = client(&brokered);
+    let fence = program.device.create_fence(0).unwrap();
+    let waited = std::thread::scope(|threads| {
+        let waiter = threads.spawn(|| fence.wait(1, TIMEOUT));
+        drop(daemon);
+        waiter.join().unwrap()
+    });
+    assert!(waited.unwrap_err().is_device_gone());
+}
+
+#[test]
+fn a_device_with_a_global_doorbell_has_no_broker() {
+    let daemon = Daemon::start_with(1, "[adapter]\ndoorbell_model = \"global\"\n");
+    let mut broker = support::bellhop();
+    broker.args(["guest", "--socket-path"]).arg(daemon.socket(0)).args([
+        "broker",
+        "--listen",
+        "/nowhere/b",
+    ]);
+    let output = broker.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("PROCESS_BARS"), "{}", text(&output.stderr));
+}
