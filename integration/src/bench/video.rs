@@ -19,8 +19,8 @@ pub(super) const ONE_THREAD: &str =
 /// The same, with two threads for a session.
 pub(super) const TWO_THREADS: &str = "[adapter]\nvideo_decode_nodes = 1\n\
      video_encode_nodes = 1\nvideo_threads = 2\ntimeout = \"60s\"\n";
-/// The stream's pictures: their size, and their number. Larger ones take an encoder without assembly minutes.
-const SIZE: [usize; 2] = if bellhop_worker::HAS_ASSEMBLY { [1280, 720] } else { [320, 180] };
+/// The stream's pictures: their size, and their number. Larger ones take an encoder minutes.
+const SIZE: [usize; 2] = if bellhop_worker::HAS_ASSEMBLY { [640, 360] } else { [320, 180] };
 const PICTURES: usize = 60;
 /// Times that each decoder decodes the stream in a repetition; the fastest counts.
 const TIMES: usize = 2;
