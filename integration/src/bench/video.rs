@@ -21,7 +21,7 @@ pub(super) const TWO_THREADS: &str = "[adapter]\nvideo_decode_nodes = 1\n\
      video_encode_nodes = 1\nvideo_threads = 2\ntimeout = \"60s\"\n";
 /// The stream's pictures: their size, and their number. Larger ones take an encoder minutes.
 const SIZE: [usize; 2] = if bellhop_worker::HAS_ASSEMBLY { [640, 360] } else { [320, 180] };
-const PICTURES: usize = 60;
+const PICTURES: usize = 30;
 /// Times that each decoder decodes the stream in a repetition; the fastest counts.
 const TIMES: usize = 2;
 
