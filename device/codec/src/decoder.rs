@@ -26,6 +26,9 @@ const NO_MEMORY: i32 = -12;
 /// And of "result too large": the frame is larger than the limit.
 const TOO_LARGE: i32 = -34;
 
+/// Most threads of a decoder.
+const MOST_THREADS: u32 = 256;
+
 /// Why data cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -48,18 +51,33 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder of pictures of at most so many samples of luma.
+    /// A decoder of pictures of at most so many samples of luma, on the calling thread.
     ///
     /// # Errors
     /// When there is no memory.
     pub fn new(max_samples: u32) -> Result<Self, DecodeError> {
+        Self::with_threads(max_samples, 1)
+    }
+
+    /// As [`Self::new`], but with so many threads of its own if they are several. They decode one picture together, so no
+    /// picture comes out later. All of them have started when this returns: none makes another system call than for locks
+    /// and memory from then on, so a sandbox may be entered that refuses what a C library does when a thread starts.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    ///
+    /// # Panics
+    /// When Linux refuses a thread.
+    pub fn with_threads(max_samples: u32, threads: u32) -> Result<Self, DecodeError> {
         let mut settings = MaybeUninit::<Dav1dSettings>::uninit();
         // SAFETY: the pointer is to room for settings, which the call fills in.
         let mut settings = unsafe {
             dav1d_default_settings(NonNull::from(&mut settings).cast());
             settings.assume_init()
         };
-        (settings.n_threads, settings.max_frame_delay) = (1, 1);
+        // Beyond what it has at most, it refuses to open.
+        settings.n_threads = threads.clamp(1, MOST_THREADS).cast_signed();
+        settings.max_frame_delay = 1;
         settings.frame_size_limit = max_samples;
         // Of spatial layers, the highest of the operating point is the picture (AV1, section 7.18): one for each temporal
         // unit, as without layers.
@@ -73,7 +91,10 @@ impl Decoder {
             dav1d_open(Some(NonNull::from(&mut context)), Some(NonNull::from(&mut settings)))
         };
         check(opened)?;
-        Ok(Self { context, data: Dav1dData::default() })
+        let mut decoder = Self { context, data: Dav1dData::default() };
+        // It waits until each thread waits for work. Opening only creates them: they may not have begun by then.
+        decoder.flush();
+        Ok(decoder)
     }
 
     /// Gives the decoder data: whole OBUs, such as a temporal unit. Returns whether it took it. If not, it has pictures that

@@ -33,6 +33,9 @@ pub struct EncoderSettings {
     pub speed: u8,
     /// Most pictures from a key frame to the next; 0: as many as there are.
     pub key_frame_interval: u32,
+    /// Parts that a picture is encoded in, of which each takes a thread of [`start_threads`](crate::start_threads) at a time;
+    /// fewer if it is too small for them.
+    pub tiles: u32,
 }
 
 /// Why a stream cannot be what it is to be.
@@ -72,7 +75,7 @@ impl Encoder {
     /// # Errors
     /// When the settings contradict each other, or AV1.
     pub fn new(settings: &EncoderSettings) -> Result<Self, SettingsError> {
-        let EncoderSettings { size, bit_depth, frame_rate, rate, speed, key_frame_interval } =
+        let EncoderSettings { size, bit_depth, frame_rate, rate, speed, key_frame_interval, tiles } =
             *settings;
         // It would look for changes of scene with threads, and pictures ahead.
         let mut speed_settings = SpeedSettings::from_preset(speed.min(10));
@@ -85,6 +88,7 @@ impl Encoder {
             bit_depth: bit_depth as usize,
             chroma_sampling: ChromaSampling::Cs420,
             low_latency: true,
+            tiles: tiles as usize,
             speed_settings,
             ..EncoderConfig::default()
         };

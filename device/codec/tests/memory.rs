@@ -4,9 +4,7 @@
 
 //! What a stream leaves behind in the memory of its decoder's process: nothing.
 
-use bellhop_codec::{
-    Decoder, Encoder, EncoderSettings, Layout, Picture, Rate, stay_on_this_thread,
-};
+use bellhop_codec::{Decoder, Encoder, EncoderSettings, Layout, Picture, Rate, start_threads};
 use std::alloc::{GlobalAlloc, Layout as Room, System};
 use std::cell::Cell;
 
@@ -43,7 +41,7 @@ const SIZE: [u32; 2] = [64, 48];
 
 /// A stream of grey pictures.
 fn stream() -> Vec<Vec<u8>> {
-    stay_on_this_thread();
+    start_threads(1).unwrap();
     let settings = EncoderSettings {
         size: SIZE,
         bit_depth: 8,
@@ -51,6 +49,7 @@ fn stream() -> Vec<Vec<u8>> {
         rate: Rate::Quantizer(60),
         speed: 10,
         key_frame_interval: 3,
+        tiles: 1,
     };
     let mut encoder = Encoder::new(&settings).unwrap();
     let mut units = Vec::new();

@@ -4,8 +4,7 @@
 //! What is encoded can be decoded, and what is not AV1 is refused. That the pictures are dav1d's is a test of the whole.
 
 use bellhop_codec::{
-    DecodeError, Decoder, Encoded, Encoder, EncoderSettings, Layout, Picture, Rate,
-    stay_on_this_thread,
+    DecodeError, Decoder, Encoded, Encoder, EncoderSettings, Layout, Picture, Rate, start_threads,
 };
 
 const SIZE: [u32; 2] = [64, 48];
@@ -18,6 +17,7 @@ fn settings(bit_depth: u32) -> EncoderSettings {
         rate: Rate::Quantizer(40),
         speed: 10,
         key_frame_interval: 4,
+        tiles: 1,
     }
 }
 
@@ -36,7 +36,7 @@ fn picture(number: i64, bit_depth: u32) -> Picture {
 }
 
 fn encode(bit_depth: u32, count: i64) -> Vec<Encoded> {
-    stay_on_this_thread();
+    start_threads(1).unwrap();
     let mut encoder = Encoder::new(&settings(bit_depth)).unwrap();
     let mut units = Vec::new();
     for number in 0..count {
@@ -49,7 +49,10 @@ fn encode(bit_depth: u32, count: i64) -> Vec<Encoded> {
 }
 
 fn decode(units: &[Encoded], max_samples: u32) -> Vec<Result<Picture, DecodeError>> {
-    let mut decoder = Decoder::new(max_samples).unwrap();
+    decode_with(Decoder::new(max_samples).unwrap(), units)
+}
+
+fn decode_with(mut decoder: Decoder, units: &[Encoded]) -> Vec<Result<Picture, DecodeError>> {
     let mut pictures = Vec::new();
     for unit in units {
         match decoder.send(&unit.data, unit.time) {
@@ -95,6 +98,20 @@ fn pictures_come_back_in_their_order_with_their_times_and_nearly_as_they_were() 
             let error: i64 =
                 luma.zip(sent).map(|(one, other)| (value(one) - value(other)).abs()).sum();
             assert!(error >> (bit_depth - 8) < 3 * 64 * 48, "picture {number} differs by {error}");
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_picture_and_delay_none() {
+    for bit_depth in [8, 10] {
+        let units = encode(bit_depth, 6);
+        let alone = decode(&units, SIZE[0] * SIZE[1]);
+        assert!(alone.len() == 6 && alone.iter().all(Result::is_ok));
+        // The most that a decoder has, at last.
+        for threads in [2, 3, 8, 1000] {
+            let decoder = Decoder::with_threads(SIZE[0] * SIZE[1], threads).unwrap();
+            assert!(decode_with(decoder, &units) == alone, "{threads} threads");
         }
     }
 }

@@ -176,8 +176,7 @@ fn find_video(config: &Config, worker: &Worker) -> Vec<Video> {
                 workers: adapter.video_sessions.get(),
                 workers_per_guest: config.guest.video_sessions.get(),
                 memory: adapter.video_memory.get(),
-                // A codec uses the thread that it is called on.
-                threads: 1,
+                threads: adapter.video_threads.get(),
             },
             starts: config.worker_starts(),
             sessions_per_guest: config.guest.video_sessions.get(),

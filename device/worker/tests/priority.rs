@@ -27,6 +27,7 @@ fn all_threads_of_a_worker_are_nicer_than_their_owner() {
         memory: 1 << 30,
         device: 0,
         threads: 1,
+        samples: 0,
     };
     let command = Command::new(env!("CARGO_BIN_EXE_bellhop-worker"));
     let worker = Worker::start(command, &options).unwrap();

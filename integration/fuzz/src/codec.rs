@@ -7,9 +7,7 @@ mod seeds;
 
 use crate::actions;
 use arbitrary::Arbitrary;
-use bellhop_codec::{
-    Decoder, Encoder, EncoderSettings, Layout, Picture, Rate, stay_on_this_thread,
-};
+use bellhop_codec::{Decoder, Encoder, EncoderSettings, Layout, Picture, Rate, start_threads};
 use std::sync::OnceLock;
 
 /// Width and height of the pictures of the stream that is right.
@@ -103,7 +101,7 @@ struct Right {
 fn right() -> &'static Right {
     static RIGHT: OnceLock<Right> = OnceLock::new();
     RIGHT.get_or_init(|| {
-        stay_on_this_thread();
+        start_threads(1).expect("Linux allows a thread");
         let settings = EncoderSettings {
             size: SIZE,
             bit_depth: 8,
@@ -111,6 +109,7 @@ fn right() -> &'static Right {
             rate: Rate::Quantizer(60),
             speed: 10,
             key_frame_interval: 0,
+            tiles: 1,
         };
         let mut encoder = Encoder::new(&settings).expect("the settings are right");
         let mut units = Vec::new();

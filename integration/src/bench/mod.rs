@@ -122,7 +122,17 @@ const fn scale(
     Stage { suites: &[Suite::Scale], part: Some(part), config, measure, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 19] = [
+/// A number of threads for a video session.
+const fn video(
+    part: &'static str,
+    config: &'static str,
+    measure: fn(&Setting, &[Suite], &mut Measured) -> anyhow::Result<()>,
+) -> Stage {
+    let processors = Processors::All;
+    Stage { suites: &[Suite::Video], part: Some(part), config, measure, processors, ..ONE_GUEST }
+}
+
+const STAGES: [Stage; 20] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -166,13 +176,8 @@ const STAGES: [Stage; 19] = [
         measure: kernel::run,
         ..ONE_GUEST
     },
-    Stage {
-        suites: &[Suite::Video],
-        config: video::CONFIG,
-        processors: Processors::All,
-        measure: video::run,
-        ..ONE_GUEST
-    },
+    video("on one thread", video::ONE_THREAD, video::on_one_thread),
+    video("on two threads", video::TWO_THREADS, video::on_two_threads),
     hostile(hostile::run, Workers::OwnVulkan),
     hostile(hostile::beside_workers, Workers::Hostile),
     hostile(hostile::beside_confined_workers, Workers::HostileAndConfined),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! AV1 that a guest has decoded and encoded, beside dav1d on the same stream.
+//! AV1 that a guest has decoded and encoded, on one thread and on two, beside dav1d on the same stream with as many.
 
 use super::setting::Setting;
 use anyhow::{Context, ensure};
@@ -14,18 +14,60 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// The configuration: sessions of both kinds, and time for pictures that an encoder without assembly takes.
-pub(super) const CONFIG: &str =
+pub(super) const ONE_THREAD: &str =
     "[adapter]\nvideo_decode_nodes = 1\nvideo_encode_nodes = 1\ntimeout = \"60s\"\n";
-/// The stream's pictures: their size, and their number. Larger ones take an encoder without assembly minutes.
-const SIZE: [usize; 2] = [320, 180];
-const PICTURES: usize = 60;
+/// The same, with two threads for a session.
+pub(super) const TWO_THREADS: &str = "[adapter]\nvideo_decode_nodes = 1\n\
+     video_encode_nodes = 1\nvideo_threads = 2\ntimeout = \"60s\"\n";
+/// The stream's pictures: their size, and their number. Larger ones take an encoder minutes.
+const SIZE: [usize; 2] = if bellhop_worker::HAS_ASSEMBLY { [640, 360] } else { [320, 180] };
+const PICTURES: usize = 30;
 /// Times that each decoder decodes the stream in a repetition; the fastest counts.
 const TIMES: usize = 2;
-const RATIO: &str = "video_decode_over_dav1d";
 
-pub(super) fn run(
+/// The names of figures for a number of threads.
+struct Names {
+    encode: &'static str,
+    decode: &'static str,
+    dav1d: &'static str,
+    ratio: &'static str,
+}
+
+pub(super) fn on_one_thread(
     setting: &Setting,
     suites: &[Suite],
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    measured
+        .figure("video_codecs_with_assembly", f64::from(u8::from(bellhop_worker::HAS_ASSEMBLY)));
+    measured.figure("video_rows_of_a_picture", SIZE[1] as f64);
+    let names = Names {
+        encode: "video_encode_pictures_per_second",
+        decode: "video_decode_pictures_per_second",
+        dav1d: "dav1d_pictures_per_second",
+        ratio: "video_decode_over_dav1d",
+    };
+    run(setting, suites, (1, &names), measured)
+}
+
+pub(super) fn on_two_threads(
+    setting: &Setting,
+    suites: &[Suite],
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    let names = Names {
+        encode: "video_encode_2_threads_pictures_per_second",
+        decode: "video_decode_2_threads_pictures_per_second",
+        dav1d: "dav1d_2_threads_pictures_per_second",
+        ratio: "video_decode_2_threads_over_dav1d",
+    };
+    run(setting, suites, (2, &names), measured)
+}
+
+fn run(
+    setting: &Setting,
+    suites: &[Suite],
+    (threads, names): (u32, &Names),
     measured: &mut Measured,
 ) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("cannot make a folder for a video")?;
@@ -37,9 +79,7 @@ pub(super) fn run(
     let (report, bytes) = video::encode(guest, placement, &job)?;
     let encoded = report.nanoseconds_of_each();
     std::fs::write(&stream, bytes).context("cannot write a video")?;
-    measured
-        .figure("video_codecs_with_assembly", f64::from(u8::from(bellhop_worker::HAS_ASSEMBLY)));
-    measured.figure("video_encode_pictures_per_second", per_second(&encoded[1..]));
+    measured.figure(names.encode, per_second(&encoded[1..]));
     for _ in 0..setting.options(suites).repetitions {
         let mut decoded = 0.0_f64;
         for _ in 0..TIMES {
@@ -50,13 +90,15 @@ pub(super) fn run(
             // A session's process starts with its first picture.
             decoded = decoded.max(per_second(&times[1..]));
         }
-        measured.figure("video_decode_pictures_per_second", decoded);
-        match dav1d(&stream)? {
+        measured.figure(names.decode, decoded);
+        match dav1d(&stream, threads)? {
             Some(beside) => {
-                measured.figure("dav1d_pictures_per_second", beside);
-                measured.ratio(RATIO, decoded, beside);
+                measured.figure(names.dav1d, beside);
+                measured.ratio(names.ratio, decoded, beside);
             }
-            None => measured.absent(RATIO, "there is no program dav1d; install Debian's dav1d"),
+            None => {
+                measured.absent(names.ratio, "there is no program dav1d; install Debian's dav1d");
+            }
         }
     }
     Ok(())
@@ -67,12 +109,13 @@ fn per_second(nanoseconds: &[u64]) -> f64 {
     nanoseconds.len() as f64 * 1e9 / nanoseconds.iter().sum::<u64>().max(1) as f64
 }
 
-/// The rate at which dav1d decodes the stream on one thread, as a session does, without its first picture and what comes
-/// before that. `None` if this machine has no dav1d.
-fn dav1d(stream: &Path) -> anyhow::Result<Option<f64>> {
+/// The rate at which dav1d decodes the stream on so many threads, without its first picture and what comes before that.
+/// `None` if this machine has no dav1d.
+fn dav1d(stream: &Path, threads: u32) -> anyhow::Result<Option<f64>> {
     let mut fastest = 0.0_f64;
     for _ in 0..TIMES {
-        let (Some(all), Some(first)) = (seconds(stream, PICTURES)?, seconds(stream, 1)?) else {
+        let seconds = |pictures| seconds(stream, threads, pictures);
+        let (Some(all), Some(first)) = (seconds(PICTURES)?, seconds(1)?) else {
             return Ok(None);
         };
         fastest = fastest.max((PICTURES - 1) as f64 / (all - first).max(f64::EPSILON));
@@ -80,11 +123,13 @@ fn dav1d(stream: &Path) -> anyhow::Result<Option<f64>> {
     Ok(Some(fastest))
 }
 
-/// How long dav1d takes for the first pictures of the stream.
-fn seconds(stream: &Path, pictures: usize) -> anyhow::Result<Option<f64>> {
+/// How long dav1d takes for the first pictures of the stream. As a session, it has given a picture out before it takes the data
+/// of the next.
+fn seconds(stream: &Path, threads: u32, pictures: usize) -> anyhow::Result<Option<f64>> {
     let start = Instant::now();
     let status = Command::new("dav1d")
-        .args(["--quiet", "--threads", "1", "--muxer", "null", "--output", "/dev/null"])
+        .args(["--quiet", "--threads", &threads.to_string(), "--framedelay", "1"])
+        .args(["--muxer", "null", "--output", "/dev/null"])
         .args(["--limit", &pictures.to_string(), "--input"])
         .arg(stream)
         .stdin(Stdio::null())

@@ -56,7 +56,14 @@ fn worker() -> Option<Worker> {
 }
 
 fn options() -> Options {
-    Options { role: Role::Kernels, window: WINDOW, memory: 1 << 30, device: 0, threads: 2 }
+    Options {
+        role: Role::Kernels,
+        window: WINDOW,
+        memory: 1 << 30,
+        device: 0,
+        threads: 2,
+        samples: 0,
+    }
 }
 
 /// A dispatch of a kernel without descriptors.

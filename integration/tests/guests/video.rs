@@ -17,20 +17,53 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use bellhop_vm::{Sources, fetch_av1_samples};
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
+use std::{fs, thread};
 
 const SIZE: [u32; 2] = [64, 48];
 const FORMAT: VideoFormat = VideoFormat::I420;
+/// One thread, and several for a session.
+const THREADS: [u32; 2] = [1, 3];
+
+/// An adapter that decodes and encodes on so many threads.
+fn with_threads(threads: u32) -> String {
+    format!("{VIDEO}video_threads = {threads}\n")
+}
 
 #[test]
 fn every_behaviour_of_video_is_seen() {
-    let daemon = Daemon::start_with(1, VIDEO);
-    let before = daemon.resources();
-    let seen = daemon.selftest(&["video."]);
-    assert_every_behaviour_is_seen(&seen, &[]);
-    assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
-    daemon.await_log("front end disconnected");
-    daemon.await_resources(before);
+    for threads in THREADS {
+        let daemon = Daemon::start_with(1, &with_threads(threads));
+        let before = daemon.resources();
+        let seen = daemon.selftest(&["video."]);
+        assert_every_behaviour_is_seen(&seen, &[]);
+        assert_eq!(outcomes(&seen, "passed").count(), seen["checks"].as_array().unwrap().len());
+        daemon.await_log("front end disconnected");
+        daemon.await_resources(before);
+    }
+}
+
+/// What is decoded does not depend on the threads that decode it, nor on another session beside.
+#[test]
+fn sessions_with_threads_give_the_pictures_of_those_without() {
+    let [alone, together] = THREADS.map(|threads| Daemon::start_with(4, &with_threads(threads)));
+    // Of one tile, and of several.
+    let streams = [stream(&alone, 0), stream(&together, 0)];
+    let decode = |mut guest: Decodes| {
+        streams.each_ref().map(|units| {
+            guest.decoder.flush().unwrap();
+            let units = units.iter().map(|unit| guest.decoder.decode(&unit.data, unit.time));
+            units.map(|picture| picture.unwrap().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    let expected = decode(Decodes::new(&alone, 1));
+    assert_eq!(expected.each_ref().map(Vec::len), [4, 4]);
+    let both = [1, 2].map(|number| Decodes::new(&together, number));
+    thread::scope(|scope| {
+        let both = both.map(|guest| scope.spawn(|| decode(guest)));
+        for decoded in both {
+            assert!(decoded.join().unwrap() == expected);
+        }
+    });
 }
 
 #[test]
@@ -193,7 +226,11 @@ fn stream(daemon: &Daemon, number: usize) -> Vec<TemporalUnit> {
 /// As a codec that does not end would be. The engine is not reset: it can take the queue away at any time.
 #[test]
 fn a_session_whose_process_stands_still_is_ended_by_the_time_out() {
-    let daemon = Daemon::start_with(3, &format!("{VIDEO}timeout = \"300ms\"\n"));
+    THREADS.into_iter().for_each(stand_still);
+}
+
+fn stand_still(threads: u32) {
+    let daemon = Daemon::start_with(3, &format!("{}timeout = \"300ms\"\n", with_threads(threads)));
     let units = stream(&daemon, 0);
     let (mut first, mut second) = (Decodes::new(&daemon, 1), Decodes::new(&daemon, 2));
     assert!(first.decoder.decode(&units[0].data, 0).unwrap().is_some());
@@ -220,7 +257,8 @@ fn a_session_whose_process_stands_still_is_ended_by_the_time_out() {
 #[test]
 fn a_stream_with_a_wrong_byte_costs_its_session_at_most() {
     let many = "[guest]\nworker_starts_per_second = 1000\nworker_start_burst = 1000\n";
-    let daemon = Daemon::start_with(3, &format!("{VIDEO}{many}"));
+    // A thread of a decoder that panics ends its process as well.
+    let daemon = Daemon::start_with(3, &format!("{}{many}", with_threads(2)));
     let units = stream(&daemon, 0);
     let mut neighbour = Decodes::new(&daemon, 1);
     let right = neighbour.decoder.decode(&units[0].data, 0).unwrap().unwrap();
@@ -254,7 +292,11 @@ fn workers(daemon: &Daemon) -> Vec<(u64, u32)> {
 
 #[test]
 fn a_session_whose_process_is_killed_is_lost_alone() {
-    let daemon = Daemon::start_with(3, VIDEO);
+    THREADS.into_iter().for_each(kill);
+}
+
+fn kill(threads: u32) {
+    let daemon = Daemon::start_with(3, &with_threads(threads));
     let units = stream(&daemon, 0);
     assert_eq!(units.len(), 4);
     let (mut first, mut second) = (Decodes::new(&daemon, 1), Decodes::new(&daemon, 2));

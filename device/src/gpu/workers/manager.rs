@@ -23,7 +23,7 @@ use super::kernels::module::Module;
 use super::mailboxes::{Failure, Mailboxes, Order, Request};
 use super::roster::{Listed, Roster, Task};
 use super::tenant_worker::TenantWorker;
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
 use bellhop_worker::owner::{Event, Options, Role, Worker, WorkerError};
 use compiling::Compiling;
 use executing::Executing;
@@ -308,12 +308,15 @@ impl Manager {
         let Some(config) = self.config.of(role).filter(|_| starting.trouble().is_none()) else {
             return Err(duty);
         };
+        // A session that has ended meanwhile needs no worker any more.
+        let session = duty.session().and_then(|(space, of)| self.mailboxes.session(space, of));
         let options = Options {
             role,
             window: self.mailboxes.window.clone(),
             memory: config.memory,
             device: config.device,
             threads: config.threads,
+            samples: session.map_or(0, |session| session.samples_to_decode()),
         };
         match Worker::spawn(config.worker.command(), &options) {
             Ok(worker) => {
@@ -497,6 +500,13 @@ impl Duty {
             Self::Spare | Self::Compiler { .. } => Role::Kernels,
             Self::Executor(request, _) => request.tenant.id.role,
         }
+    }
+
+    /// The video session of a worker that has it.
+    fn session(&self) -> Option<(AddressSpaceId, u32)> {
+        let Self::Executor(Request { tenant, .. }, _) = self else { return None };
+        let number = u32::try_from(tenant.id.number).ok()?;
+        (tenant.id.role == Role::Video).then_some((tenant.space, number))
     }
 }
 

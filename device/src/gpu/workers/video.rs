@@ -39,6 +39,12 @@ impl VideoSession {
             speed: self.settings.speed,
         }
     }
+
+    /// Most samples of luma of a picture that it decodes; 0 if it encodes.
+    pub fn samples_to_decode(&self) -> u32 {
+        let [width, height] = self.settings.size;
+        if self.settings.encodes { 0 } else { width.saturating_mul(height) }
+    }
 }
 
 /// Sessions by address space and number.

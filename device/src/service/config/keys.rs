@@ -126,6 +126,9 @@ section! {
         video_sessions: Count<1, 256> = at(16);
         /// Memory of such a process's own, for the pictures that its codec keeps.
         video_memory: Mib<64, 65_536> = at(1024);
+        /// Threads of such a process that decode or encode a picture together, and processors that it may use. A picture is
+        /// encoded in as many tiles.
+        video_threads: Count<1, 16> = at(1);
         /// Security nodes: protected allocations, sealing, opening and attestation. The last node is the security node's.
         security_nodes: Count<0, 1> = at(0);
         /// Path of a file of 32 random bytes, which nobody but the daemon's user may read: the root of the security

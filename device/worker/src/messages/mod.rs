@@ -16,7 +16,7 @@ pub use task::{Task, TaskWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Incremented when a structure changes: owner and worker come from one build, but may be two files.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest name of an entry point, in bytes.
 pub const MAX_NAME: usize = 64;
 /// Most specialisation constants of a kernel.
@@ -164,6 +164,10 @@ messages! {
             first_processor: u32,
             /// The number of its [`Role`].
             role: u32,
+            /// For video, most samples of luma of a picture of a session that decodes; 0 if it encodes.
+            samples: u32,
+            /// Zero.
+            reserved: u32,
         }
         /// Compiles a kernel. The packet's descriptor is a file with the SPIR-V.
         0x02 Load {

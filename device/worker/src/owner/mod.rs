@@ -168,6 +168,8 @@ pub struct Options {
     pub device: u32,
     /// Most processors that it uses at once; 0 for all.
     pub threads: u32,
+    /// For video, most samples of luma of a picture of a session that decodes; 0 if it encodes, and for other roles.
+    pub samples: u32,
 }
 
 /// The processors that workers were given so far: the next worker uses the next ones.
@@ -180,7 +182,7 @@ impl Worker {
     /// # Errors
     /// When it cannot be started.
     pub fn spawn(mut command: Command, options: &Options) -> Result<Self, WorkerError> {
-        let Options { role, ref window, memory, device, threads } = *options;
+        let Options { role, ref window, memory, device, threads, samples } = *options;
         let (socket, theirs) = pair()?;
         let (for_memory, theirs_for_memory) = pair()?;
         let said = Said::new()?;
@@ -211,6 +213,8 @@ impl Worker {
             processors: threads,
             first_processor: PROCESSORS.fetch_add(threads, Ordering::Relaxed),
             role: role.number(),
+            samples,
+            reserved: 0,
         };
         // If the worker has ended, `next` reports it.
         let _ = send(worker.socket(), start, Some(theirs_for_memory.as_fd()));

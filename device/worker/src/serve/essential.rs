@@ -4,7 +4,7 @@
 
 use super::faults::end;
 use std::io::{self, Write};
-use std::thread;
+use std::{panic, thread};
 
 /// Ends the process when it is dropped, however its thread ends.
 struct Guard;
@@ -34,6 +34,15 @@ pub fn spawn(
     started.map(drop)
 }
 
+/// From now on, a panic of any thread ends the process, also of one that a library has started.
+pub fn make_all_essential() {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |panicked| {
+        tell(panicked);
+        end();
+    }));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,13 +56,38 @@ mod tests {
     fn a_thread_that_panics_ends_its_process_at_once() {
         if env::var_os(INSIDE).is_some() {
             spawn("essential", || panic!("as the test wants")).unwrap();
-            loop {
-                thread::park();
-            }
+            rest();
         }
-        let this = "serve::essential::tests::a_thread_that_panics_ends_its_process_at_once";
+        assert_this_ends("a_thread_that_panics_ends_its_process_at_once");
+    }
+
+    #[test]
+    fn a_thread_of_a_library_that_panics_ends_its_process_once_all_are_essential() {
+        if env::var_os(INSIDE).is_some() {
+            make_all_essential();
+            thread::spawn(|| panic!("as the test wants"));
+            rest();
+        }
+        assert_this_ends(
+            "a_thread_of_a_library_that_panics_ends_its_process_once_all_are_essential",
+        );
+    }
+
+    fn rest() -> ! {
+        loop {
+            thread::park();
+        }
+    }
+
+    /// Runs a test of these in a process of its own, which ends with an error.
+    #[track_caller]
+    fn assert_this_ends(test: &str) {
+        let this = format!("serve::essential::tests::{test}");
         let mut command = Command::new(env::current_exe().unwrap());
-        let output = command.args(["--exact", this]).env(INSIDE, "1").output().unwrap();
+        let output =
+            command.args(["--nocapture", "--exact", &this]).env(INSIDE, "1").output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("as the test wants"), "{output:?}");
     }
 }

@@ -73,7 +73,8 @@ struct Worker {
 impl Worker {
     /// Prepares window, device and sandbox. The other thread begins when it is told to go.
     fn prepare(role: Role, loader: &OsStr, start: &Start) -> anyhow::Result<(Self, Sender<()>)> {
-        let Start { start, length, memory, device, processors, first_processor, .. } = *start;
+        let Start { start, length, memory, device, processors, first_processor, samples, .. } =
+            *start;
         // Reserved first, before libraries and threads can occupy these addresses.
         let mut window = Window::reserve(start, length)?;
         // Threads inherit this.
@@ -86,7 +87,12 @@ impl Worker {
         let theirs = Arc::clone(&shared);
         essential::spawn(role.name(), move || match role {
             Role::Kernels => executor::run(&loader, device, range, &theirs, &sender, &told),
-            Role::Video => tasks::run(roles::video::prepare, range, &theirs, &sender, &told),
+            Role::Video => {
+                // A codec waits for its threads without end.
+                essential::make_all_essential();
+                let prepare = || roles::video::prepare(processors, samples);
+                tasks::run(prepare, range, &theirs, &sender, &told)
+            }
         })?;
         let abilities = ready.recv().context("the driver ended the thread")??;
         faults::watch(start, start + length).context("cannot watch for faults")?;

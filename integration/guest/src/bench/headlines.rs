@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 62] = {
+pub const HEADLINES: [Headline; 63] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -91,6 +91,7 @@ pub const HEADLINES: [Headline; 62] = {
         headline("kernel_bandwidth_untouched_over_native", AtLeast(0.9), Suite::Kernel),
         headline("kernel_shares_off_weights_fraction", AtMost(0.05), Suite::Kernel),
         headline("video_decode_over_dav1d", AtLeast(0.7), Suite::Video),
+        headline("video_decode_2_threads_over_dav1d", AtLeast(0.7), Suite::Video),
         headline("doorbell_rtt_1024_idle_over_1", AtMost(1.2), Suite::Doorbells),
         headline("lost_submissions_10000_queues", AtMost(0.0), Suite::Queues),
         headline("idle_daemon_cpu_fraction", AtMost(0.001), Suite::Idle),

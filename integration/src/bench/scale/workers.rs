@@ -17,6 +17,9 @@ const COUNTS: [usize; 5] = [1, 2, 4, 8, 16];
 pub(in crate::bench) const CONFIG: &str = "[adapter]\nkernel_workers = 17\nkernel_workers_per_guest = 17\n\
      [guest]\nworker_starts_per_second = 1000\nworker_start_burst = 1000\n";
 const SUBJECT: &str = "workers";
+/// Processes that are replaced one after another: the daemon keeps one worker ready, which makes the first of them quick
+/// after a pause, and no other.
+const REPLACED: usize = 8;
 /// A dispatch takes as long as hundreds of submissions.
 const SHARE: u64 = 20;
 
@@ -40,13 +43,16 @@ fn once(setting: &Setting, guest: &Adapter, measured: &mut Measured) -> anyhow::
     let before = memory(setting.daemon)?;
     for count in counts(setting, &COUNTS) {
         let mut put = |cost: &str, value: f64| measured.at_scale(SUBJECT, count, cost, value);
-        let mut starting = Vec::new();
         while workers.len() < count {
-            let (worker, time) = nanoseconds(|| Dispatcher::start(guest.open_process()?))?;
-            workers.push(worker);
-            starting.push(time);
+            workers.push(Dispatcher::start(guest.open_process()?)?);
         }
-        put("start_ns", Latency::of_all(starting)?.p50 as f64);
+        let replaced: anyhow::Result<Vec<_>> = (0..REPLACED)
+            .map(|_| {
+                let ((), time) = nanoseconds(|| replace_one(guest, &mut workers))?;
+                Ok(time)
+            })
+            .collect();
+        put("replace_ns", Latency::of_all(replaced?)?.p50 as f64);
         put("memory_bytes", (memory(setting.daemon)? as f64 - before as f64) / count as f64);
         let times = round_trips(setting).div_ceil(SHARE);
         let rounds = times.div_ceil(count as u64);
@@ -57,6 +63,13 @@ fn once(setting: &Setting, guest: &Adapter, measured: &mut Measured) -> anyhow::
             measured.times_at_scale(SUBJECT, count, "dispatch_ns", &times);
         }
     }
+    Ok(())
+}
+
+/// Ends a process that has a worker, and has another one run a kernel.
+fn replace_one(guest: &Adapter, workers: &mut Vec<Dispatcher>) -> anyhow::Result<()> {
+    workers.pop();
+    workers.push(Dispatcher::start(guest.open_process()?)?);
     Ok(())
 }
 

@@ -27,7 +27,7 @@ pub mod video {
     ///
     /// # Errors
     /// This build has no codecs.
-    pub fn prepare() -> anyhow::Result<Video> {
+    pub fn prepare(_threads: u32, _samples: u32) -> anyhow::Result<Video> {
         bail!("this bellhop-worker was built without codecs")
     }
 }

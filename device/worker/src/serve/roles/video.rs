@@ -15,7 +15,7 @@ use crate::serve::memory::Memory;
 use crate::serve::tasks::Tasks;
 use anyhow::{Context, ensure};
 use bellhop_codec::{
-    DecodeError, Decoder, Encoded, Encoder, EncoderSettings, Layout, Picture, Rate,
+    DecodeError, Decoder, Encoded, Encoder, EncoderSettings, Layout, Picture, Rate, start_threads,
 };
 use layout::{from_memory, to_memory};
 use std::collections::VecDeque;
@@ -28,8 +28,13 @@ const MOST: u64 = 1 << 28;
 const WAITING: usize = 32;
 
 /// A worker's session, once its first task has begun it.
-#[derive(Default)]
-pub struct Video(Option<Begun>);
+pub struct Video {
+    /// Threads to encode with.
+    threads: u32,
+    /// The decoder of a session that decodes, until that begins: its threads could not start in the sandbox.
+    decoder: Option<Decoder>,
+    begun: Option<Begun>,
+}
 
 /// A session.
 struct Begun {
@@ -45,23 +50,29 @@ enum State {
     Refused,
 }
 
-/// Prepares for a video session.
+/// Prepares for a video session with so many threads, and starts them; 0 are one, too. It decodes pictures of at most so many
+/// samples, or encodes if that is 0.
 ///
 /// # Errors
-/// None: builds without codecs have one.
-pub fn prepare() -> anyhow::Result<Video> {
-    bellhop_codec::stay_on_this_thread();
-    Ok(Video::default())
+/// When there is no memory, or Linux refuses a thread.
+pub fn prepare(threads: u32, samples: u32) -> anyhow::Result<Video> {
+    let decoder = if samples == 0 {
+        start_threads(threads).context("cannot start threads")?;
+        None
+    } else {
+        Some(Decoder::with_threads(samples, threads)?)
+    };
+    Ok(Video { threads, decoder, begun: None })
 }
 
 impl Tasks for Video {
     fn task(&mut self, task: &[u8], memory: &Memory) -> anyhow::Result<Vec<u8>> {
         let task = VideoTask::read(task)?;
         ensure!(task.picture_size <= MOST && task.bitstream_size <= MOST, "too many bytes");
-        let Self(begun) = self;
+        let Self { threads, decoder, begun } = self;
         let session = match begun.take() {
             Some(session) => begun.insert(session),
-            None => begun.insert(Begun::new(task.session)?),
+            None => begun.insert(Begun::new(task.session, decoder.take(), *threads)?),
         };
         ensure!(session.what == task.session, "this is another session's worker");
         let answer = session.task(&task, memory)?;
@@ -75,12 +86,11 @@ fn only(result: u32) -> VideoAnswer {
 }
 
 impl Begun {
-    fn new(what: Session) -> anyhow::Result<Self> {
+    fn new(what: Session, decoder: Option<Decoder>, threads: u32) -> anyhow::Result<Self> {
         let format = Format::of_number(what.format).context("an unknown format")?;
-        let [width, height] = what.size;
-        let samples = width.checked_mul(height).context("too large a picture")?;
         let state = if what.encodes == 0 {
-            State::Decodes(Decoder::new(samples)?, VecDeque::new())
+            let decoder = decoder.context("a worker that was started to encode")?;
+            State::Decodes(decoder, VecDeque::new())
         } else {
             let settings = EncoderSettings {
                 size: what.size,
@@ -93,6 +103,7 @@ impl Begun {
                 },
                 speed: u8::try_from(what.speed).unwrap_or(u8::MAX),
                 key_frame_interval: what.key_frame_interval,
+                tiles: threads,
             };
             match Encoder::new(&settings) {
                 Ok(encoder) => State::Encodes(Box::new(encoder), VecDeque::new()),

@@ -88,7 +88,7 @@ pub(super) const SUBJECTS: [Subject; 5] = [
         name: "workers",
         title: "kernels' workers",
         costs: &[
-            same("start_ns", "start one"),
+            same("replace_ns", "end one, start one"),
             same("memory_bytes", "memory of each"),
             same("dispatch_ns_p50", "dispatch: median"),
             same("dispatch_ns_p99", "dispatch: 99 %"),

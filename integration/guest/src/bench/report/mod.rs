@@ -384,7 +384,7 @@ mod tests {
                 measured.at_scale("queues", count, "destroy_ns", count_or_time * noise);
             }
         }
-        measured.absent("scale_workers_1_start_ns", "no Vulkan");
+        measured.absent("scale_workers_1_replace_ns", "no Vulkan");
         let report = measured.report(configuration(&["scale"]), Disturbances::default());
         let json: Value = serde_json::to_value(&report).unwrap();
         let table = &json["scale"][0];

@@ -6,9 +6,7 @@ use super::{Video, WAITING};
 use crate::messages::video::{DRAIN, Session, VideoAnswer, VideoTask, result};
 use crate::serve::memory::Memory;
 use crate::serve::tasks::Tasks;
-use bellhop_codec::{
-    Encoded, Encoder, EncoderSettings, Layout, Picture, Rate, stay_on_this_thread,
-};
+use bellhop_codec::{Encoded, Encoder, EncoderSettings, Layout, Picture, Rate, start_threads};
 
 const SIZE: [u32; 2] = [64, 48];
 /// Bytes of a picture, and for a bitstream behind it.
@@ -39,7 +37,8 @@ impl Desk {
             speed: 10,
         };
         let memory = Memory::new(start..start + bytes.len() as u64);
-        Self { video: super::prepare().unwrap(), session, memory, bytes }
+        let samples = if encodes { 0 } else { SIZE[0] * SIZE[1] };
+        Self { video: super::prepare(1, samples).unwrap(), session, memory, bytes }
     }
 
     fn task(&mut self, flags: u32, [picture, bitstream]: [u64; 2], time: u64) -> VideoAnswer {
@@ -86,7 +85,7 @@ impl Desk {
 
 /// A stream of grey pictures that begins with its only key frame.
 fn stream(count: i64) -> Vec<Encoded> {
-    stay_on_this_thread();
+    start_threads(1).unwrap();
     let settings = EncoderSettings {
         size: SIZE,
         bit_depth: 8,
@@ -94,6 +93,7 @@ fn stream(count: i64) -> Vec<Encoded> {
         rate: Rate::Quantizer(60),
         speed: 10,
         key_frame_interval: 0,
+        tiles: 1,
     };
     let mut encoder = Encoder::new(&settings).unwrap();
     let mut units = Vec::new();
