@@ -5,6 +5,7 @@
 
 mod adapters;
 mod broken_devices;
+mod connections;
 mod displays;
 mod doorbell_models;
 mod endings;
