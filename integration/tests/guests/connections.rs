@@ -4,7 +4,7 @@
 
 use crate::support::{self, Daemon, adapter_of, await_that, bellhop, refusal, text};
 use bellhop_guest::client::{Client, Shape};
-use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU};
+use bellhop_guest::fake_guest::{CLOUD_HYPERVISOR, FakeGuest, GuestOptions};
 use bellhop_guest_umd::Error;
 use bellhop_protocol::snapshot::Guest;
 use bellhop_protocol::status::Status;
@@ -225,8 +225,11 @@ fn a_guest_that_uses_up_its_part_takes_nothing_from_the_others_of_its_socket() {
 #[test]
 fn guests_of_one_socket_go_on_with_another_daemon_in_places_of_their_own() {
     let mut daemon = start(1, 2);
-    let options =
-        || GuestOptions { profile: &QEMU, awaits_device: true, ..GuestOptions::default() };
+    let options = || GuestOptions {
+        profile: &CLOUD_HYPERVISOR,
+        awaits_device: true,
+        ..GuestOptions::default()
+    };
     let guests = [0; 2].map(|_| support::guest_with(&daemon, 0, options()));
     for guest in &guests {
         let mut client = support::client_of(guest, Shape::default());

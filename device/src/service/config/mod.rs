@@ -228,7 +228,7 @@ impl Config {
 
     /// A guest's part of memory that its socket has: whole MiB.
     fn part_of_memory(&self, of_socket: u64) -> u64 {
-        (of_socket >> 20) / u64::from(self.guest.connections.get()) << 20
+        ((of_socket >> 20) / u64::from(self.guest.connections.get())) << 20
     }
 
     /// Maximum number of bytes of memory that a guest's front end may announce.
