@@ -32,7 +32,8 @@ pub struct OperatorRequest {
     pub operate: OperatorAction,
 }
 
-/// What an operator wants. `guest` is a guest's id, or its socket: the path or the file name.
+/// What an operator wants. `guest` is a guest's id; or its socket, by path or file name; or one connection of a socket that
+/// has several, as `SOCKET#NUMBER`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OperatorAction {
@@ -202,26 +203,31 @@ pub enum OperatorReply {
 pub struct Guests {
     /// Whether no further guest is let in.
     pub draining: bool,
-    /// The sockets, in the order in which the daemon serves them.
+    /// The sockets, in the order in which the daemon serves them; one with several connections once for each.
     pub sockets: Vec<ServedSocket>,
 }
 
-/// A socket, its guest, and what the operator has changed of it.
+/// A connection of a socket with its guest, or a socket that nobody is connected to; and what the operator has changed of
+/// the socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServedSocket {
-    /// Its path; empty for a socket that has none.
+    /// The socket's path; empty for a socket that has none.
     pub socket: String,
     /// The adapter's number.
     pub adapter: u32,
+    /// How many front ends may be connected to the socket at once.
+    pub connections: u32,
+    /// The connection's number, from 0 on, if the socket may have more than one.
+    pub connection: Option<u32>,
     /// The guest's id, while there is one.
     pub guest: Option<u64>,
     /// Whether a front end is connected.
     pub connected: bool,
     /// The process that connected.
     pub pid: Option<u32>,
-    /// Whether nothing of its guests executes.
+    /// Whether nothing of the guest executes, or of the socket's guests.
     pub suspended: bool,
-    /// What was changed, the newest of each kind.
+    /// What was changed of the socket, the newest of each kind.
     pub changes: Vec<Change>,
 }

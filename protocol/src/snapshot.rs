@@ -188,6 +188,9 @@ pub struct Guest {
     pub id: u64,
     /// The path of the socket that the guest connected to, if there is one. No guest is told.
     pub socket: Option<String>,
+    /// The number of its connection among those of the socket, from 0 on, if the socket has more than one at a time. No
+    /// guest is told.
+    pub connection: Option<u32>,
     /// The process id of the guest's front end, unless that process is in another PID namespace. No guest is told.
     pub pid: Option<u32>,
     /// The name that the front-end process has chosen, if the daemon may read it. No guest is told.
@@ -198,7 +201,7 @@ pub struct Guest {
     pub bar_mapped: bool,
     /// The names of the features that the guest took.
     pub features: String,
-    /// The guest's weight: its share of engine time relative to other guests.
+    /// The weight of the guest's socket: the share of engine time of the socket's guests together, relative to others.
     pub weight: u32,
     /// Whether the host's operator has suspended the guest.
     pub suspended: bool,

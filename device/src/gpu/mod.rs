@@ -50,17 +50,18 @@ pub use memory::bar::Page;
 pub use memory::cross_memory::CrossAdapterMemory;
 pub use security::config::SecurityConfig;
 use security::manager::Security;
+pub use shared::account::Account;
 pub use shared::chain::ChainPlace;
 use shared::chain::{Chain, Member};
 use shared::chip::{Chip, EnginePort, attention};
 pub use shared::config::GpuConfig;
-pub use shared::debts::Debts;
 pub use shared::event::Event as EventFd;
 use shared::interrupt::Interrupts;
 pub use shared::nudge::{GuestEvents, Nudge};
-pub use shared::partition::DEFAULT_WEIGHT;
 use shared::partition::Partition;
+pub use shared::partition::{DEFAULT_WEIGHT, Stay};
 pub use shared::rotation::{Move, Moved, Rotation, SETTLING};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -98,7 +99,7 @@ const INTERRUPTS: usize = 1024;
 /// The next guest id. All GPUs of this process draw from it, so that ids are unique in the host.
 static GUESTS: AtomicU64 = AtomicU64::new(1);
 
-/// A guest can have 1/4 of the page-table pages.
+/// The guests of a socket can have 1/4 of the page-table pages.
 const PAGE_TABLE_SHARE: u32 = 4;
 
 /// An engine's use of its processor.
@@ -110,7 +111,7 @@ pub struct EngineHabits {
     pub yields: u64,
 }
 
-/// A place reserved for a guest.
+/// A place reserved for the guests of a socket.
 #[derive(Debug)]
 pub struct GuestPlace(Arc<Gpu>);
 
@@ -130,7 +131,7 @@ pub struct Gpu {
     remaps_doorbells: bool,
     /// The memory that it shares with other GPUs.
     cross_adapter: Arc<CrossAdapterMemory>,
-    /// Number of guests that may be attached at once.
+    /// Number of sockets whose guests may be attached at once.
     places: AtomicU32,
     /// Touches guests' memory for the control plane.
     hand: Hand,
@@ -266,7 +267,8 @@ impl Gpu {
         let member = |config: &GpuConfig| {
             let pages = config.page_table_pages;
             let engines = u32::try_from(nodes_of(config)?.len()).map_err(io::Error::other)?;
-            Ok(Member { engines, page_table_pages: (pages, pages / PAGE_TABLE_SHARE) })
+            let share = pages / PAGE_TABLE_SHARE / config.guests_per_socket.max(1);
+            Ok(Member { engines, page_table_pages: (pages, share) })
         };
         Chain::of(&configs.iter().map(member).collect::<io::Result<Vec<_>>>()?)
     }
@@ -458,17 +460,18 @@ impl Gpu {
         self.chip.quiesce();
     }
 
-    /// Sets a guest's weight, which determines its share of engine time; not 0. The default is [`DEFAULT_WEIGHT`].
+    /// Sets the weight of a guest's socket, which determines the share of engine time of the socket's guests together; not
+    /// 0. The default is [`DEFAULT_WEIGHT`].
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
         }
     }
 
-    /// Sets what a guest owes engines, as the guests of its socket before it. Once.
-    pub fn set_guest_debts(&self, guest: GuestId, debts: &Arc<Debts>) {
+    /// Sets what a guest is charged to, with the other guests of its socket. Once.
+    pub fn set_guest_account(&self, guest: GuestId, account: &Arc<Account>) {
         if let Some(partition) = self.registry().guests.get(&guest) {
-            partition.set_debts(debts);
+            partition.set_account(account);
         }
     }
 
@@ -479,8 +482,8 @@ impl Gpu {
         }
     }
 
-    /// Sets the number of physical doorbells that no other guest takes from a guest. The default, 0, stands for an
-    /// equal share.
+    /// Sets the number of physical doorbells that no guest of another socket takes from the guests of a guest's socket. The
+    /// default, 0, stands for an equal share.
     pub fn set_doorbell_share(&self, guest: GuestId, share: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_doorbell_share(share);
@@ -498,18 +501,28 @@ impl Gpu {
         }
     }
 
-    /// Reserves room for one more guest while the returned place exists: equal shares count it.
+    /// Reserves room for the guests of one more socket while the returned place exists: equal shares count it.
     #[must_use]
     pub fn add_place(self: &Arc<Self>) -> GuestPlace {
         self.places.fetch_add(1, Ordering::Relaxed);
         GuestPlace(Arc::clone(self))
     }
 
-    /// The share of the physical doorbells of a guest without a configured share: at least one.
+    /// The share of the physical doorbells of a socket without a configured share: at least one.
     fn equal_doorbell_share(&self) -> u32 {
-        let attached = u32::try_from(self.registry().guests.len()).unwrap_or(u32::MAX);
-        let guests = self.places.load(Ordering::Relaxed).max(attached);
-        (self.physical_doorbells / guests.max(1)).max(1)
+        let accounts = |guest: &Arc<Partition>| guest.account().id();
+        let attached: BTreeSet<_> = self.registry().guests.values().map(accounts).collect();
+        let attached = u32::try_from(attached.len()).unwrap_or(u32::MAX);
+        let sockets = self.places.load(Ordering::Relaxed).max(attached);
+        (self.physical_doorbells / sockets.max(1)).max(1)
+    }
+
+    /// Before a guest runs: sets what it keeps as long as anything of it is there: its memory, or a process that works for
+    /// it.
+    pub fn set_guest_stay(&self, guest: GuestId, stay: Stay) {
+        if let Some(partition) = self.registry().guests.get(&guest) {
+            partition.set_stay(stay);
+        }
     }
 
     /// Makes a guest's kicks of its event queue wake the engines that watch its doorbells; set once. The

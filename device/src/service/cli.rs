@@ -27,8 +27,8 @@ fn version() -> String {
 
 /// Serves virtual GPUs to VMs and containers over vhost-user.
 ///
-/// Each socket serves one guest at a time, and the next one when that guest has gone; name several sockets to
-/// serve several guests at once. The daemon stays in the foreground, logs to standard error and ends at
+/// Each socket serves one guest at a time, and the next one when that guest has gone. To serve several guests at once,
+/// name several sockets, or let a socket have several connections (guest.connections). The daemon stays in the foreground, logs to standard error and ends at
 /// SIGTERM, SIGINT or SIGHUP. It takes over the sockets of a systemd socket unit (LISTEN_FDS) and tells
 /// systemd when it is ready (NOTIFY_SOCKET). It exits with 78 when the configuration cannot be used.
 #[derive(Debug, Parser)]

@@ -125,11 +125,13 @@ impl Tasks {
                 standing: Arc::new(Standing::new(
                     config.guest.weight.get(),
                     config.guest.physical_doorbells_reserved.get(),
+                    config.guest.connections.get(),
                 )),
                 span: Span::none(),
                 calls: Arc::clone(&calls),
                 memory_limit: config.memory_limit(),
                 maps_bar: config.guest.bar,
+                connections: config.guest.connections.get(),
                 remaps_doorbells: adapter.remaps_doorbells(),
             });
         }
@@ -165,7 +167,8 @@ impl Tasks {
         let host = host.context("there is no adapter for the socket")?;
         let (weight, sharing) = (self.config.weight(address), self.config.sharing(address));
         let reserved = self.config.guest.physical_doorbells_reserved.get();
-        let standing = Arc::new(Standing::new(weight, reserved));
+        let connections = self.config.guest.connections.get();
+        let standing = Arc::new(Standing::new(weight, reserved, connections));
         let span = socket_span(address);
         let identity = address.map(super::security::identity);
         let host = Host { standing, sharing, identity, span: span.clone(), ..host.clone() };

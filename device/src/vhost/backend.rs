@@ -6,12 +6,13 @@ use super::calls::Calls;
 use super::channel::Channel;
 use super::event::FrontEndEvent;
 use super::pages::BarPages;
+use super::place::Place;
 use super::port::{KernelPort, QueuePort};
 use super::ring::{Memory, Ring};
 use super::standing::Standing;
 use super::takeover::Takeover;
 use crate::control_plane::KernelHandle;
-use crate::gpu::{EventFd, Gpu};
+use crate::gpu::{EventFd, Gpu, Stay};
 use crate::log::guest_span;
 use bellhop_host_kmd::hardware::{FrontEnd, GuestId, SegmentSizes};
 use bellhop_host_kmd::port::{GuestResources, SharingGroups};
@@ -35,7 +36,7 @@ use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 use zerocopy::IntoBytes;
 
-/// What every guest of a socket is attached to and offered.
+/// What each guest of a socket is attached to and offered.
 #[derive(Clone)]
 pub struct Host {
     /// The GPU that executes its work.
@@ -62,6 +63,8 @@ pub struct Host {
     pub memory_limit: u64,
     /// Whether VMMs are asked to map the BAR.
     pub maps_bar: bool,
+    /// How many guests the socket has at once.
+    pub connections: u32,
     /// Whether VMMs map the BAR in pieces, so that doorbells' pages can be moved.
     pub remaps_doorbells: bool,
 }
@@ -103,6 +106,8 @@ pub struct GuestBackend {
 struct Shared {
     host: Host,
     front_end: FrontEnd,
+    /// Its place at the socket.
+    place: Arc<Place>,
     memory: Memory,
     rings: [Arc<Ring>; QUEUE_COUNT as usize],
     /// Wakes the guest's thread when there are replies or events to hand out.
@@ -150,20 +155,24 @@ enum Session {
 }
 
 impl GuestBackend {
-    /// A back end for a new connection of this front end; without a connection, its caller stands for the front end.
+    /// A back end for a new connection of this front end, which has this place at its socket; without a connection, its caller
+    /// stands for the front end.
     ///
     /// # Errors
     /// If the process is out of file descriptors.
     pub fn new(
         host: Host,
         front_end: FrontEnd,
+        place: Place,
         connection: Option<Arc<UnixStream>>,
     ) -> io::Result<Self> {
         let memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
         let ring = || Ring::new(memory.clone(), Arc::clone(&host.calls)).map(Arc::new);
         let rings = [ring().map_err(io::Error::other)?, ring().map_err(io::Error::other)?];
         let (wake, state) = (Arc::new(EventFd::new()?), Mutex::default());
-        let shared = Shared { host, front_end, memory, rings, wake, connection, state };
+        let place = Arc::new(place);
+        host.standing.enter(place.number());
+        let shared = Shared { host, front_end, place, memory, rings, wake, connection, state };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -185,6 +194,7 @@ impl GuestBackend {
             channel.shut_down();
         }
         self.shared.stop(Session::Closed);
+        self.shared.host.standing.leave(self.shared.place.number());
         // Unmapped by this thread, which is the guest's own: it waits if the VMM punches a hole there meanwhile.
         let memory = self.shared.memory.lock();
         memory.unwrap_or_else(PoisonError::into_inner).replace(GuestMemoryMmap::new());
@@ -371,6 +381,7 @@ impl Shared {
         let Host { gpu, bar, segments, .. } = &self.host;
         let memory = self.memory.memory().into_inner();
         let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
+        self.host.gpu.set_guest_stay(guest, Arc::clone(&self.place) as Stay);
         let span = guest_span(&self.host.span, guest);
         let _span = span.enter();
         if let Some(identity) = self.host.identity.or_else(nameless) {
@@ -450,8 +461,8 @@ impl Shared {
         bar_mapped: bool,
     ) {
         let front_end = self.front_end.clone();
-        let FrontEnd { pid, command, .. } = &front_end;
-        info!(pid, command, bar_mapped, "guest attached");
+        let FrontEnd { connection, pid, command, .. } = &front_end;
+        info!(connection, pid, command, bar_mapped, "guest attached");
         self.host.gpu.set_front_end(guest, front_end);
         let resources = GuestResources {
             bar: self.host.bar,
@@ -461,7 +472,7 @@ impl Shared {
             sharing: self.host.sharing,
         };
         let Host { gpu, kernel, standing, .. } = &self.host;
-        standing.attach(gpu, kernel, guest, || {
+        standing.attach(gpu, kernel, (self.place.number(), guest), || {
             kernel.attach(guest, resources, Box::new(KernelPort(Arc::clone(&port))));
         });
         port.take_requests(guest, &self.host.kernel);
@@ -498,7 +509,7 @@ impl Shared {
                 // The front end is about to drop its mappings, and QEMU does not survive a request for one
                 // afterwards. The front end waits until this returns, so nothing here may wait for the front
                 // end.
-                self.host.standing.detach();
+                self.host.standing.detach(self.place.number());
                 self.host.gpu.stop_rotation(guest);
                 self.host.kernel.detach_blocking(guest);
                 self.host.gpu.detach_guest(guest);

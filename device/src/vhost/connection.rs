@@ -12,9 +12,10 @@ use super::channel::{self, Channel, ChannelError};
 use super::event::FrontEndEvent;
 use super::lost_memory;
 use super::messages::Messages;
+use super::place::Place;
 use bellhop_host_kmd::hardware::{FrontEnd, GuestId};
 use bellhop_protocol::config::QUEUE_COUNT;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::{Errno, ioctl_fionread, retry_on_intr};
 use rustix::net::{RecvFlags, recv};
 use std::io;
@@ -30,6 +31,8 @@ use vhost::vhost_user::{BackendReqHandler, Error as MessageError};
 
 /// Niceness of this thread: a third of an engine's share while both want a processor.
 const NICENESS: i32 = 5;
+/// Linux gives a thread so many times the share of one that is nicer by one.
+const SHARE_OF_NICENESS: f64 = 1.25;
 /// Longest time from the first byte of a message to its last.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Length of a message's header. Its last four bytes hold the length of the body.
@@ -85,12 +88,20 @@ impl From<Errno> for ConnectionError {
     }
 }
 
+/// How nice the thread of each guest is of a socket that has so many: all together want no more of a processor than one alone.
+fn niceness(connections: u32) -> i32 {
+    let nicer = f64::from(connections.max(1)).log(SHARE_OF_NICENESS).ceil();
+    NICENESS.saturating_add(nicer as i32)
+}
+
 /// A connection that another thread can end, before and while it is served.
 pub struct Connection {
     socket: Arc<UnixStream>,
     backend: GuestBackend,
     span: Span,
     memory_limit: u64,
+    front_end: FrontEnd,
+    niceness: i32,
 }
 
 /// Ends the connection when dropped, also after a panic, so that the guest leaves nothing behind that affects
@@ -116,16 +127,28 @@ enum Next {
 }
 
 impl Connection {
-    /// A connection that was just accepted from this front end.
+    /// A connection that was just accepted from this front end, which has this place at its socket.
     ///
     /// # Errors
     /// If the process is out of descriptors.
-    pub fn new(host: Host, socket: UnixStream, front_end: FrontEnd) -> io::Result<Self> {
+    pub fn new(
+        host: Host,
+        socket: UnixStream,
+        front_end: FrontEnd,
+        place: Place,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         let (span, memory_limit) = (host.span.clone(), host.memory_limit);
-        let socket = Arc::new(socket);
-        let backend = GuestBackend::new(host, front_end, Some(Arc::clone(&socket)))?;
-        Ok(Self { socket, backend, span, memory_limit })
+        let (socket, niceness) = (Arc::new(socket), niceness(host.connections));
+        let end = Some(Arc::clone(&socket));
+        let backend = GuestBackend::new(host, front_end.clone(), place, end)?;
+        Ok(Self { socket, backend, span, memory_limit, front_end, niceness })
+    }
+
+    /// The process at the other end.
+    #[must_use]
+    pub fn front_end(&self) -> &FrontEnd {
+        &self.front_end
     }
 
     /// The guest, while it runs.
@@ -142,13 +165,22 @@ impl Connection {
         let _span = self.span.enter();
         info!("front end connected");
         // If it shares a processor with the guest's engine, the engine does the work that the guest waits for.
-        if let Err(error) = rustix::process::nice(NICENESS) {
+        if let Err(error) = rustix::process::nice(self.niceness) {
             debug!(%error, "cannot lower the priority of the thread that takes kicks");
         }
         let _end = End(self);
         let mut conversation = self.converse()?;
         while conversation.round(None)? != Round::End {}
         Ok(())
+    }
+
+    /// Whether the front end has ended the connection, which may still be served for a moment.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "does not wait: it gives no time")]
+    pub fn has_hung_up(&self) -> bool {
+        let mut end = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let polled = retry_on_intr(|| poll(&mut end, Some(&Timespec::default())));
+        polled.is_ok_and(|ended| ended > 0)
     }
 
     /// Ends the connection.

@@ -11,7 +11,7 @@
 //! [`backend::GuestBackend`] attaches the guest to the GPU and to the kernel when the driver sends its first
 //! request, and detaches it when the rings stop. The queues ([`ring`]) only carry bytes: requests go to the
 //! kernel, and replies and events come back through the outbox of `port::QueuePort`. [`standing`] is what holds for the guests of a
-//! socket, whichever is attached.
+//! socket, whichever are attached, and [`place`] says how many may be.
 
 pub mod backend;
 pub mod calls;
@@ -24,6 +24,7 @@ pub mod lost_memory;
 pub mod memory;
 pub mod messages;
 mod pages;
+pub mod place;
 mod port;
 pub mod ring;
 pub mod standing;

@@ -2,7 +2,7 @@
 
 //! Doorbells: rings, the physical doorbells that watch them, and the status that a guest reads.
 
-use super::{GuestId, HwQueueId, PhysicalDoorbell, UnknownId};
+use super::{GuestId, HwQueueId, PhysicalDoorbell, SocketId, UnknownId};
 use bellhop_protocol::doorbell::ConnectionStatus;
 
 /// Where the ring of a HW queue for user-mode submission is.
@@ -47,11 +47,18 @@ pub enum RotationOutcome {
 
 /// Doorbells of HW queues.
 pub trait Doorbells {
-    /// A guest's share of the physical doorbells, which other guests do not take from it.
+    /// The share of the physical doorbells that the guests of a guest's socket have together, which guests of other
+    /// sockets do not take from them.
     ///
     /// # Errors
     /// Fails for a guest that does not exist.
     fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId>;
+
+    /// The socket that a guest came by.
+    ///
+    /// # Errors
+    /// Fails for a guest that does not exist.
+    fn socket(&self, guest: GuestId) -> Result<SocketId, UnknownId>;
 
     /// When the queue's doorbell was last used, by [`Self::watch`] or by a ring that an engine saw: a greater number
     /// is later. The order of rings that two engines saw is known only if a call of [`Self::watch`] came between

@@ -51,7 +51,7 @@ pub use fence::{
     fence_storage_size,
 };
 pub use gpu::{GpuOrdinal, GpuSet, MAX_GPUS};
-pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, Ticket};
+pub use id::{AddressSpaceId, GuestId, HwContextId, HwQueueId, PhysicalDoorbell, SocketId, Ticket};
 pub use interrupt::{Fault, Interrupt, Interrupts};
 pub use kernel::{KernelNumber, KernelOutcome, KernelRefusal, KernelSource, Kernels};
 pub use memory::{Memory, SegmentSizes};

@@ -27,6 +27,8 @@ pub struct HostClocks {
 pub struct FrontEnd {
     /// The path of the socket on which it connected.
     pub socket: String,
+    /// The number of its connection among those of the socket, from 0 on; `None` where the socket has one at a time.
+    pub connection: Option<u32>,
     /// Its process when it connected; `None` if that is in another PID namespace.
     pub pid: Option<u32>,
     /// That process's name, which the process chooses. `None` if the host hides it from this process.

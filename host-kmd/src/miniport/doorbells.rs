@@ -2,14 +2,15 @@
 
 //! Dedicated doorbells: which queue has which physical doorbell, and which queue loses one next.
 //!
-//! Each guest has a share that no other guest takes from it. A guest below its share that needs another doorbell
-//! takes one from a guest above its share; a guest at its share gives up one of its own. The victim is the guest's
-//! doorbell that was connected or rung least recently.
+//! The guests of each socket have a share that no guest of another socket takes from them. A guest whose socket is below
+//! its share and that needs another doorbell takes one from a socket above its share; one whose socket is at its share
+//! makes room within that. Of the guests of a socket, one that has most gives up a doorbell: so one that connects many
+//! queues takes none from one that has few. The victim is the guest's doorbell that was connected or rung least recently.
 //!
 //! Source: user-mode work submission, "Dedicated doorbells" and "Victimizing doorbell pseudocode in KMD". This is
 //! state only: the caller applies the results to the hardware.
 
-use crate::hardware::{GuestId, HwQueueId, PhysicalDoorbell};
+use crate::hardware::{GuestId, HwQueueId, PhysicalDoorbell, SocketId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What the hardware and the host's configuration tell about doorbells.
@@ -17,8 +18,11 @@ pub trait Uses {
     /// When the queue's doorbell was last used: a greater number is later.
     fn last_use(&self, queue: HwQueueId) -> u64;
 
-    /// A guest's share of the doorbells: at least one, as long as there are enough.
+    /// The share of the guests of a guest's socket: at least one doorbell, as long as there are enough.
     fn share(&self, guest: GuestId) -> u32;
+
+    /// A guest's socket.
+    fn socket(&self, guest: GuestId) -> SocketId;
 }
 
 /// A physical doorbell in use.
@@ -92,24 +96,39 @@ impl PhysicalDoorbells {
         self.assigned.len() as u32
     }
 
-    fn count(&self, guest: GuestId) -> usize {
-        self.guests.get(&guest).map_or(0, BTreeSet::len)
+    /// How many doorbells the guests of each socket have, with a guest of each.
+    fn sockets(&self, uses: &impl Uses) -> BTreeMap<SocketId, (usize, GuestId)> {
+        let mut sockets = BTreeMap::new();
+        for (guest, queues) in &self.guests {
+            let (count, _) = sockets.entry(uses.socket(*guest)).or_insert((0, *guest));
+            *count += queues.len();
+        }
+        sockets
     }
 
-    /// The queue to take a doorbell from for a queue of `guest`: one of the guest's own if it has its share,
-    /// otherwise one of a guest that has more than its share. If no guest has more than its share, again one of its
-    /// own, or of any guest if it has none.
+    /// The guests of a socket that have most doorbells, where one more is for `asking`.
+    fn greediest(&self, socket: SocketId, asking: GuestId, uses: &impl Uses) -> Vec<GuestId> {
+        let of_socket = || self.guests.iter().filter(|(guest, _)| uses.socket(**guest) == socket);
+        let count =
+            |(guest, queues): (&GuestId, &ByLastUse)| queues.len() + usize::from(*guest == asking);
+        let most = of_socket().map(count).max();
+        of_socket().filter(|of| Some(count(*of)) == most).map(|(guest, _)| *guest).collect()
+    }
+
+    /// The queue to take a doorbell from for a queue of `guest`: one of a guest of the same socket if those have their
+    /// share, otherwise one of a socket that has more than its share. If none has more than its share, again one of the
+    /// same socket, or of any guest if that has none.
     pub fn victim(&mut self, guest: GuestId, uses: &impl Uses) -> Option<HwQueueId> {
-        let own = self.count(guest);
-        let has_more = |(id, queues): (&GuestId, &ByLastUse)| {
-            (queues.len() > uses.share(*id) as usize).then_some(*id)
-        };
+        let (socket, sockets) = (uses.socket(guest), self.sockets(uses));
+        let own = sockets.get(&socket).map_or(0, |(count, _)| *count);
         let has_its_share = own > 0 && own >= uses.share(guest) as usize;
-        let others: Vec<GuestId> = self.guests.iter().filter_map(has_more).collect();
+        let others = sockets.iter().filter(|(_, (count, of))| *count > uses.share(*of) as usize);
+        let others: Vec<GuestId> =
+            others.flat_map(|(socket, _)| self.greediest(*socket, guest, uses)).collect();
         let candidates = if !has_its_share && !others.is_empty() {
             others
         } else if own > 0 {
-            vec![guest]
+            self.greediest(socket, guest, uses)
         } else {
             self.guests.keys().copied().collect()
         };
@@ -149,7 +168,9 @@ mod tests {
     #[derive(Debug, Default)]
     struct Told {
         uses: HashMap<HwQueueId, u64>,
+        /// Of each guest's socket. Without an entry in `sockets`, each guest has one of its own.
         shares: HashMap<GuestId, u32>,
+        sockets: HashMap<GuestId, SocketId>,
     }
 
     impl Told {
@@ -170,6 +191,10 @@ mod tests {
 
         fn share(&self, guest: GuestId) -> u32 {
             self.shares.get(&guest).copied().unwrap_or(0)
+        }
+
+        fn socket(&self, guest: GuestId) -> SocketId {
+            self.sockets.get(&guest).copied().unwrap_or(SocketId(guest.0))
         }
     }
 
@@ -251,6 +276,32 @@ mod tests {
         connect(&mut doorbells, &mut told, B, 1);
         assert_eq!(connect(&mut doorbells, &mut told, C, 2), Some(HwQueueId(0)));
         assert_eq!(connect(&mut doorbells, &mut told, A, 0), Some(HwQueueId(1)));
+    }
+
+    #[test]
+    fn guests_of_one_socket_have_its_share_together_and_the_greedy_one_makes_room() {
+        // A and B came by one socket, C by another.
+        let mut told = Told::with_shares([(A, 2), (B, 2), (C, 2)]);
+        told.sockets = [(A, SocketId(7)), (B, SocketId(7))].into();
+        let mut doorbells = PhysicalDoorbells::new(4);
+        for queue in [20, 21] {
+            assert_eq!(connect(&mut doorbells, &mut told, C, queue), None);
+        }
+        for queue in [0, 1] {
+            assert_eq!(connect(&mut doorbells, &mut told, A, queue), None);
+        }
+        // However many guests the socket has, they take from each other, and from the one that has most.
+        assert_eq!(connect(&mut doorbells, &mut told, B, 10), Some(HwQueueId(0)));
+        assert_eq!(connect(&mut doorbells, &mut told, A, 100), Some(HwQueueId(1)));
+        for queue in 101..200 {
+            let victim = connect(&mut doorbells, &mut told, A, queue);
+            assert_eq!(victim, Some(HwQueueId(queue - 1)), "it has as many as it may");
+        }
+        let kept = [10, 20, 21].map(|queue| doorbells.of(HwQueueId(queue)).is_some());
+        assert_eq!(kept, [true; 3]);
+        // Where the other socket has more than its share, both take from that.
+        told.shares = [(A, 3), (B, 3), (C, 1)].into();
+        assert_eq!(connect(&mut doorbells, &mut told, B, 11), Some(HwQueueId(20)));
     }
 
     #[derive(Debug, Clone)]

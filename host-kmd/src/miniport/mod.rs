@@ -24,7 +24,7 @@ use crate::hardware::{
     AddressSpaceId, DoorbellModel, DriverProtection, EngineProgress, FenceLogBuffer, FenceStorage,
     GlobalFence, Gpu, GpuOrdinal, GuestId, HardwareError, HwQueueDescription, HwQueueId,
     KernelSubmission, PhysicalDoorbell, Pte, Reported as _, RingBinding, SchedulingPriority,
-    SlotValue, SystemContext, UnknownId,
+    SlotValue, SocketId, SystemContext, UnknownId,
 };
 use bellhop_protocol::bar::FENCE_STRIDE;
 use bellhop_protocol::control::adapter::{
@@ -63,6 +63,9 @@ pub struct BellhopMiniport {
     native_fences: Option<NativeFenceOsCaps>,
 }
 
+/// The socket of a guest that the hardware does not know.
+const NO_SOCKET: SocketId = SocketId(u64::MAX);
+
 /// The hardware's information about doorbells.
 struct OfHardware<'a>(&'a dyn Gpu);
 
@@ -73,6 +76,10 @@ impl Uses for OfHardware<'_> {
 
     fn share(&self, guest: GuestId) -> u32 {
         self.0.doorbell_share(guest).reported()
+    }
+
+    fn socket(&self, guest: GuestId) -> SocketId {
+        self.0.socket(guest).reported_or(NO_SOCKET)
     }
 }
 

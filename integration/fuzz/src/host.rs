@@ -11,6 +11,7 @@ use bellhop_device::gpu::{DEFAULT_WEIGHT, GpuConfig};
 use bellhop_device::log::socket_span;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::calls::Calls;
+use bellhop_device::vhost::place::{Place, Places};
 use bellhop_device::vhost::standing::Standing;
 use bellhop_host_kmd::dxgkrnl::{Adapters, Kernel, Limits, OsFeatures};
 use bellhop_host_kmd::hardware::GuestId;
@@ -63,13 +64,19 @@ fn start() -> Host {
         features: Features::all(),
         identity: Some([7; 32]),
         sharing: SharingGroups::NONE,
-        standing: Arc::new(Standing::new(DEFAULT_WEIGHT, 0)),
+        standing: Arc::new(Standing::new(DEFAULT_WEIGHT, 0, 1)),
         span: socket_span(None),
         calls: Arc::new(Calls::new().unwrap()),
         memory_limit: u64::MAX,
         maps_bar: false,
+        connections: 1,
         remaps_doorbells: false,
     }
+}
+
+/// A guest's place at a socket of its own.
+pub fn place() -> Place {
+    Places::new(1).take().unwrap()
 }
 
 /// Takes a step of the control plane and of the engines.

@@ -3,7 +3,7 @@
 //! vhost-user messages against what serves a connection, descriptors included.
 
 use crate::bench::bytes;
-use crate::host::host;
+use crate::host::{host, place};
 use arbitrary::Arbitrary;
 use bellhop_device::vhost::backend::Host;
 use bellhop_device::vhost::connection::Connection;
@@ -260,7 +260,8 @@ impl Bench {
     /// A front end comes, does that, and goes. It may leave as soon as the device refuses it.
     fn connect(&self, actions: impl IntoIterator<Item = Action>) {
         let (theirs, ours) = UnixStream::pair().unwrap();
-        let connection = Connection::new(self.host.clone(), ours, Peer::default()).unwrap();
+        let connection =
+            Connection::new(self.host.clone(), ours, Peer::default(), place()).unwrap();
         let mut front_end = FrontEnd::over(theirs);
         // A front end may well be refused.
         let _ = connection.serve_in_steps(|hear| {
@@ -276,7 +277,8 @@ impl Bench {
     /// Checks that a well-behaved front end is answered.
     fn is_served(&self) {
         let (mut theirs, ours) = UnixStream::pair().unwrap();
-        let connection = Connection::new(self.host.clone(), ours, Peer::default()).unwrap();
+        let connection =
+            Connection::new(self.host.clone(), ours, Peer::default(), place()).unwrap();
         let served = connection.serve_in_steps(|hear| {
             send(&theirs, &message(request::GET_FEATURES, 0, &[]), &[]);
             assert!(hear(), "the next front end is served");

@@ -3,7 +3,7 @@
 //! Descriptors and rings of the virtqueues.
 
 use crate::bench::bytes;
-use crate::host::host;
+use crate::host::{host, place};
 use crate::rig::eventually;
 use arbitrary::Arbitrary;
 use bellhop_device::vhost::backend::{GuestBackend, Host};
@@ -168,7 +168,7 @@ fn requests() -> [Vec<u8>; REQUEST_KINDS] {
 impl Guest {
     fn new() -> Self {
         let host = host();
-        let backend = GuestBackend::new(host.clone(), FrontEnd::default(), None).unwrap();
+        let backend = GuestBackend::new(host.clone(), FrontEnd::default(), place(), None).unwrap();
         backend.take_features(backend.features());
         let memory = memory(&[LOW, HIGH]);
         let mut guest = Self { host, backend, memory, offered: [0; 2], writable: None };

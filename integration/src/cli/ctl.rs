@@ -26,7 +26,8 @@ Examples:
   bellhop ctl agent 3 topology extend          asks bellhop-guest agent in the guest
   bellhop ctl drain --stop                     before an update: ends when no guest is left
 
-GUEST is an id of `bellhop ctl guests`, or the guest's socket: its path or its file name.")]
+GUEST is an id of `bellhop ctl guests`, or the guest's socket: its path or its file name. Where a socket
+has several connections, vm0.sock means all its guests, and vm0.sock#2 the one of connection 2.")]
 pub(super) struct CtlArguments {
     /// The operator's socket of the bellhopd
     #[arg(long, value_name = "PATH", default_value = OPERATOR_SOCKET, global = true)]
@@ -102,7 +103,7 @@ enum CtlCommand {
 
 #[derive(Debug, Clone, Args)]
 struct Guest {
-    /// The guest: its id, or its socket's path or file name
+    /// The guest: its id, or its socket's path or file name, perhaps with #NUMBER for one of several connections
     #[arg(value_name = "GUEST")]
     guest: String,
 }
@@ -381,19 +382,24 @@ impl CtlCommand {
 
 fn table(guests: &Guests) -> String {
     let mut text = String::new();
-    for ServedSocket { socket, adapter, guest, connected, pid, suspended, changes } in
-        &guests.sockets
-    {
-        let guest = match (guest, connected) {
+    let mut sockets = guests.sockets.iter().peekable();
+    while let Some(of) = sockets.next() {
+        let guest = match (of.guest, of.connected) {
             (Some(guest), _) => format!("guest {guest}"),
             (None, true) => "connected".to_owned(),
             (None, false) => "no guest".to_owned(),
         };
-        let pid = pid.map_or_else(String::new, |pid| format!("  PID {pid}"));
-        let suspended = if *suspended { "  SUSPENDED" } else { "" };
+        let ServedSocket { socket, adapter, connection, .. } = of;
+        let connection = connection.map_or_else(String::new, |number| format!("#{number}"));
+        let pid = of.pid.map_or_else(String::new, |pid| format!("  PID {pid}"));
+        let suspended = if of.suspended { "  SUSPENDED" } else { "" };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{guest}  {socket}  adapter {adapter}{pid}{suspended}");
-        for Change { what, now, uid, pid, command, .. } in changes {
+        let _ = writeln!(text, "{guest}  {socket}{connection}  adapter {adapter}{pid}{suspended}");
+        // Those of a socket stand under its last connection.
+        if sockets.peek().is_some_and(|next| next.socket == *socket && next.connection.is_some()) {
+            continue;
+        }
+        for Change { what, now, uid, pid, command, .. } in &of.changes {
             let _ = writeln!(text, "    {what}: {now}, by uid {uid} ({command}, PID {pid})");
         }
     }
@@ -421,6 +427,29 @@ mod tests {
         {
             assert!(of(wrong).unwrap_err().contains("1=1920x1080@60"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn each_connection_has_a_line_and_its_socket_s_changes_stand_once() {
+        let change = Change { what: "weight".into(), now: "7".into(), ..Change::default() };
+        let of = |connection: Option<u32>, guest| ServedSocket {
+            socket: "/run/a.sock".into(),
+            connections: 2,
+            connection,
+            guest,
+            connected: connection.is_some(),
+            changes: vec![change.clone()],
+            ..ServedSocket::default()
+        };
+        let sockets = vec![of(Some(0), Some(5)), of(Some(1), None), ServedSocket::default()];
+        let text = table(&Guests { draining: false, sockets });
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[0].starts_with("guest 5  /run/a.sock#0  adapter 0"), "{text}");
+        assert!(lines[1].starts_with("connected  /run/a.sock#1"), "{text}");
+        assert!(lines[2].trim_start().starts_with("weight: 7"), "{text}");
+        let alone = table(&Guests { draining: false, sockets: vec![of(None, None)] });
+        assert!(alone.starts_with("no guest  /run/a.sock  adapter 0\n"), "{alone}");
     }
 
     #[test]

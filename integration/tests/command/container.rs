@@ -268,6 +268,24 @@ fn a_killed_container_is_an_error_and_leaves_the_daemon_whole() {
 }
 
 #[test]
+fn two_containers_at_one_socket_work_at_the_same_time_and_one_is_killed() {
+    let Some(container) = containers() else { return };
+    let daemon = open_to_all(Daemon::start_with(1, "[guest]\nconnections = 2\n"));
+    let job = Endless::start(container().arg("--socket-path").arg(daemon.socket(0)), 1_000_009);
+    let other = || {
+        let mut other = container();
+        other.arg("--socket-path").arg(daemon.socket(0)).args(["--", "run", "--samples", "10"]);
+        run(&mut other)
+    };
+    assert!(other().contains("verified"));
+    assert!(job.is_running(), "its sibling goes on");
+    kill_process(job.guest, Signal::KILL).unwrap();
+    let (code, errors) = job.ended();
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(other().contains("verified"));
+}
+
+#[test]
 fn a_memory_limit_below_what_the_guest_maps_is_an_error_that_says_so() {
     let Some(container) = containers() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -204,6 +204,152 @@ fn a_gpu_of_a_chain_that_is_taken_away_costs_its_own_work_alone_and_comes_back_w
 }
 
 #[test]
+fn one_of_several_guests_of_a_socket_is_named_by_its_connection() {
+    let daemon = Daemon::start_with(2, "[guest]\nconnections = 2\n");
+    let guests = [0, 0, 1].map(|socket| guest(&daemon, socket));
+    let mut clients = guests.each_ref().map(|guest| client_of(guest, Shape::default()));
+    clients.iter_mut().for_each(submit_once);
+    let report: Value = serde_json::from_str(&ctl(&daemon, &["guests", "--json"])).unwrap();
+    let rows = report["sockets"].as_array().unwrap();
+    let place = |row: &Value| {
+        let socket = row["socket"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        (socket, row["connection"].as_u64(), row["connections"].as_u64())
+    };
+    let expected = [("gpu0.sock", 0), ("gpu0.sock", 1), ("gpu1.sock", 0)];
+    let expected = expected.map(|(socket, number)| (socket.to_owned(), Some(number), Some(2)));
+    assert_eq!(rows.iter().map(place).collect::<Vec<_>>(), expected);
+    let ids: Vec<_> = rows.iter().map(|row| row["guest"].as_u64().unwrap()).collect();
+    let own = u64::from(std::process::id());
+    assert!(rows.iter().all(|row| row["pid"] == own && row["connected"] == true), "{report}");
+    let table = ctl(&daemon, &["guests"]);
+    assert!(table.contains("gpu0.sock#0") && table.contains("gpu0.sock#1"), "{table}");
+
+    // What concerns one guest needs the name of one.
+    let why = refused(&daemon, &["fail", "gpu0.sock"]);
+    for word in ["several guests", "gpu0.sock#0", "gpu0.sock#1", &ids[0].to_string()] {
+        assert!(why.contains(word), "{why:?} lacks {word}");
+    }
+    for (name, expected) in [
+        ("gpu0.sock#2", "has 2 connections"),
+        ("gpu1.sock#1", "no guest is attached to"),
+        ("gpu0.sock#x", "name one of these"),
+        ("4711", "name one of these"),
+    ] {
+        let why = refused(&daemon, &["fail", name]);
+        assert!(why.contains(expected), "{name}: {why}");
+    }
+    ctl(&daemon, &["fail", "gpu0.sock#1"]);
+    clients[1].commands.nop().unwrap();
+    let lost = clients[1].submit().and_then(|value| clients[1].finish(value));
+    assert_eq!(fault(lost).reason, FaultReason::FAILED_BY_OPERATOR);
+    submit_once(&mut clients[0]);
+    submit_once(&mut clients[2]);
+    // The socket of one guest may name it.
+    ctl(&daemon, &["fail", "gpu1.sock"]);
+}
+
+#[test]
+fn a_guest_is_suspended_until_it_goes_and_a_socket_until_it_is_resumed() {
+    let daemon = Daemon::start_with(1, "[guest]\nconnections = 2\n");
+    let (first, second) = (guest(&daemon, 0), guest(&daemon, 0));
+    let mut clients = [&first, &second].map(|guest| client_of(guest, Shape::default()));
+    clients.iter_mut().for_each(submit_once);
+    let suspended = || {
+        let mut seen = daemon.snapshot().guests;
+        seen.sort_by_key(|guest| guest.connection);
+        seen.iter().map(|guest| guest.suspended).collect::<Vec<_>>()
+    };
+    let said = ctl(&daemon, &["suspend", "gpu0.sock#1"]);
+    assert!(said.contains("until it disconnects"), "{said}");
+    assert_eq!(suspended(), [false, true]);
+    clients[1].commands.nop().unwrap();
+    let value = clients[1].submit().unwrap();
+    (0..100).for_each(|_| submit_once(&mut clients[0]));
+    assert_eq!(clients[1].queue.progress_fence().current_value().unwrap() + 1, value);
+    // A reset of its device does not end it.
+    let [one, two] = clients;
+    std::mem::forget(two);
+    second.reset().unwrap();
+    let two = client_of(&second, Shape::default());
+    assert_eq!(suspended(), [false, true]);
+
+    ctl(&daemon, &["suspend", "gpu0.sock"]);
+    assert_eq!(suspended(), [true, true]);
+    let said = ctl(&daemon, &["resume", "gpu0.sock#1"]);
+    assert!(said.contains("stays suspended"), "{said}");
+    assert_eq!(suspended(), [true, true]);
+    // Who connects anew is suspended too.
+    std::mem::forget(two);
+    second.kill();
+    drop(second);
+    daemon.await_log("front end disconnected");
+    let third = guest(&daemon, 0);
+    let mut third = client_of(&third, Shape::default());
+    assert_eq!(suspended(), [true, true]);
+    ctl(&daemon, &["resume", "gpu0.sock"]);
+    assert_eq!(suspended(), [false, false]);
+    submit_once(&mut third);
+    let mut one = one;
+    submit_once(&mut one);
+}
+
+#[test]
+fn what_is_set_is_the_sockets_and_its_guests_have_it_together() {
+    let daemon = Daemon::start_with(1, "[guest]\nconnections = 2\n");
+    let guests = [0, 0].map(|socket| guest(&daemon, socket));
+    let mut clients = guests.each_ref().map(|guest| client_of(guest, Shape::default()));
+    clients.iter_mut().for_each(submit_once);
+    ctl(&daemon, &["set", "gpu0.sock", "hw_queues=4", "weight=300"]);
+    let limits = || {
+        let quota = |guest: &Guest| {
+            let mut quotas = guest.quotas.iter();
+            quotas.find(|quota| quota.what == "hardware queues").map(|quota| quota.limit)
+        };
+        let seen = daemon.snapshot().guests;
+        seen.iter().map(|guest| (quota(guest), guest.weight)).collect::<Vec<_>>()
+    };
+    assert_eq!(limits(), [(Some(2), 300); 2]);
+    // The name of one guest is one of its socket's.
+    ctl(&daemon, &["set", "gpu0.sock#1", "hw_queues=6"]);
+    assert_eq!(limits(), [(Some(3), 300); 2]);
+    let report: Value = serde_json::from_str(&ctl(&daemon, &["guests", "--json"])).unwrap();
+    let whats = |row: &Value| row["changes"].as_array().unwrap().len();
+    assert_eq!(report["sockets"].as_array().unwrap().iter().map(whats).collect::<Vec<_>>(), [2, 2]);
+}
+
+#[test]
+fn connections_end_one_by_one_or_all_together_when_the_operator_says_so() {
+    let mut daemon = Daemon::start_with(1, "[guest]\nconnections = 3\n");
+    let guests = [0; 3].map(|socket| guest(&daemon, socket));
+    let clients = guests.each_ref().map(|guest| client_of(guest, Shape::default()));
+    let said = ctl(&daemon, &["disconnect", "gpu0.sock#1"]);
+    assert!(said.contains("gpu0.sock#1 is ended"), "{said}");
+    daemon.await_log("guest detached");
+    await_that("it is gone", || daemon.snapshot().guests.len() == 2);
+    let why = refused(&daemon, &["disconnect", "gpu0.sock#1"]);
+    assert!(why.contains("nobody is connected to"), "{why}");
+    let said = ctl(&daemon, &["disconnect", "gpu0.sock"]);
+    assert!(said.contains("the 2 connections"), "{said}");
+    await_that("they are gone", || daemon.snapshot().guests.is_empty());
+    drop((clients, guests));
+    // The daemon drains while a socket has several guests.
+    let guests = [0; 2].map(|socket| guest(&daemon, socket));
+    let mut clients = guests.each_ref().map(|guest| client_of(guest, Shape::default()));
+    let mut draining = daemon.operate(&["ctl", "drain", "--stop"]).spawn().unwrap();
+    daemon.await_log("the operator has a change: draining");
+    let [first, second] = guests;
+    clients.iter_mut().for_each(submit_once);
+    let [of_first, mut of_second] = clients;
+    drop((of_first, first));
+    daemon.await_log("front end disconnected");
+    submit_once(&mut of_second);
+    assert!(draining.try_wait().unwrap().is_none());
+    drop((of_second, second));
+    assert!(draining.wait().unwrap().success());
+    assert!(daemon.wait().success());
+}
+
+#[test]
 fn weights_and_limits_change_while_a_guest_runs_and_others_are_refused() {
     let daemon = Daemon::start(1);
     let guest = guest(&daemon, 0);

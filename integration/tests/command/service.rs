@@ -126,6 +126,22 @@ fn a_guest_that_comes_before_the_daemon_is_served_by_it() {
 }
 
 #[test]
+fn a_socket_of_the_manager_serves_several_guests_at_once() {
+    let manager = Manager::listen(1);
+    let config = manager.folder.path().join("bellhop.toml");
+    fs::write(&config, "[guest]\nconnections = 3\n").unwrap();
+    // They come before the daemon, which takes them all.
+    let guests: Vec<_> = (0..3).map(|_| guest(&manager.socket(0))).collect();
+    manager.await_guest(0);
+    let daemon = manager.service(&["--config", config.to_str().unwrap()]).spawn().unwrap();
+    assert!(manager.heard().contains("READY=1"));
+    for mut guest in guests {
+        assert!(guest.wait().unwrap().success());
+    }
+    assert!(terminate(daemon).success());
+}
+
+#[test]
 fn sockets_of_the_manager_stay_when_the_daemon_goes() {
     let manager = Manager::listen(1);
     let daemon = manager.service(&[]).spawn().unwrap();

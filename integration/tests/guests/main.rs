@@ -6,6 +6,7 @@
 mod adapters;
 mod broken_devices;
 mod broker;
+mod connections;
 mod displays;
 mod doorbell_models;
 mod endings;

@@ -4,6 +4,7 @@
 //! results.
 
 mod bad_workers;
+mod connections;
 mod everything;
 mod evicted;
 mod front_ends;

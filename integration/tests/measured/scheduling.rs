@@ -185,6 +185,62 @@ fn guests_that_page_without_end_take_no_more_than_their_share() {
 }
 
 #[test]
+fn a_socket_with_more_guests_has_no_more_of_an_engine() {
+    const CONNECTIONS: usize = 4;
+    let _alone = alone();
+    let configuration = CONFIGURATION.replace(
+        "[guest]\nlocal_memory = \"8MiB\"",
+        "[guest]\nconnections = 4\nlocal_memory = \"32MiB\"",
+    );
+    assert_ne!(configuration, CONFIGURATION);
+    let daemon = Daemon::start_with(3, &configuration);
+    // The socket of weight 100 has four guests, and the others one each.
+    let sockets = [0, 0, 0, 0, 1, 2];
+    let guests = sockets.map(|socket| Guest::new(&daemon, socket));
+    let stop = AtomicBool::new(false);
+    let times = thread::scope(|threads| {
+        for guest in &guests {
+            let (queue, commands, stop) = (guest.queue(Mode::User), guest.long_commands(), &stop);
+            threads.spawn(move || saturate(queue, commands, stop));
+        }
+        let times = || guests.each_ref().map(Guest::engine_time);
+        let of_sockets = |before: [u64; 6]| {
+            let now = times();
+            let mut sums = [0; 3];
+            for (guest, socket) in sockets.into_iter().enumerate() {
+                sums[socket] += now[guest] - before[guest];
+            }
+            sums
+        };
+        let begun = times();
+        support::await_that("all have begun", || {
+            times().iter().zip(begun).all(|(now, before)| now - before >= 20_000_000)
+        });
+        let before = times();
+        support::await_that("each socket has had its time", || {
+            of_sockets(before).iter().all(|time| *time >= SEVENTH.as_nanos() as u64)
+        });
+        let result = (of_sockets(before), times().map(|now| now));
+        stop.store(true, Ordering::Relaxed);
+        let each: Vec<u64> =
+            result.1.iter().zip(before).map(|(now, before)| now - before).collect();
+        (result.0, each)
+    });
+    let (sums, each) = times;
+    println!("sockets {sums:?} ns; guests {each:?} ns");
+    let total: u64 = sums.iter().sum();
+    for (share, weight) in sums.into_iter().zip(WEIGHTS) {
+        let wanted = total as f64 * weight as f64 / WEIGHTS.iter().sum::<u64>() as f64;
+        assert!((share as f64 / wanted - 1.0).abs() <= 0.05, "weight {weight}: {share} of {total}");
+    }
+    // Those of one socket share alike.
+    let of_one = each[..CONNECTIONS].iter().sum::<u64>() as f64 / CONNECTIONS as f64;
+    for time in &each[..CONNECTIONS] {
+        assert!((*time as f64 / of_one - 1.0).abs() <= 0.2, "{each:?}");
+    }
+}
+
+#[test]
 fn a_guest_alone_has_the_engine_whatever_its_weight() {
     let _alone = alone();
     let daemon = Daemon::start_with(3, CONFIGURATION);

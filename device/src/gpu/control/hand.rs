@@ -9,9 +9,9 @@
 //!
 //! A guest whose memory is kept from the host loses its connection, and the control plane touches its memory no more. The
 //! thread that stands is left to itself; it ends when the hole is complete. Holes that are short add up: the guests
-//! of a socket have one stall budget ([`Debts`](crate::gpu::shared::debts)).
+//! of a socket have one stall budget ([`Account`](crate::gpu::shared::account)).
 
-use crate::gpu::shared::debts::STALL_BUDGET;
+use crate::gpu::shared::account::STALL_BUDGET;
 use crate::gpu::shared::partition::Partition;
 use crate::gpu::shared::thread::HostThread;
 use crate::gpu::shared::thread::standstill::Standstill;
@@ -176,15 +176,15 @@ impl Hand {
                 }
             },
         };
-        let (own, debts) = (Arc::clone(partition), partition.debts());
-        let budget = debts.stall_budget();
+        let (own, account) = (Arc::clone(partition), partition.account());
+        let budget = account.stall_budget();
         let touched = ready.touch(move || touch(&own), stands, budget);
         if touched.is_some() {
             *helper = Some(ready);
         }
         let stood = touched.as_ref().map_or(STALL_BUDGET, |(_, stood)| *stood);
         if !stood.is_zero() {
-            debts.charge_stall(stood);
+            account.charge_stall(stood);
         }
         if stood > budget || touched.is_none() {
             partition.withhold();

@@ -380,7 +380,7 @@ impl Engine {
             // An engine that stood for a queue that was alone has others wait as well.
             charge = (is_charged || time.stood > 0).then(|| Duration::from_nanos(time.own));
             if time.stood > 0 {
-                entry.queue.partition.debts().owe(self.core.index, time.stood);
+                entry.queue.partition.account().owe(self.core.index, time.stood);
             }
         }
         // The host's packets in the system context do not count as the guest's.

@@ -7,7 +7,6 @@ pub mod doorbells;
 pub mod executor;
 pub mod fetch;
 pub mod guest_lines;
-pub mod guest_order;
 pub mod hints;
 pub mod idleness;
 pub mod index_queue;

@@ -182,8 +182,9 @@ impl RunList {
         };
         *self.entries.get_mut(index as usize)? = entry;
         let partition = &queue.partition;
-        if self.schedule.add(index, partition.id(), queue.context()) {
-            let left = partition.debts().left(self.engine);
+        let account = partition.account();
+        if self.schedule.add(index, (partition.id(), account.id()), queue.context()) {
+            let left = account.left(self.engine);
             self.schedule.charge_aside(partition.id(), left, partition.weight());
         }
         queue.set_run_list_index(index);

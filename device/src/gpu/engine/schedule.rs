@@ -2,18 +2,21 @@
 
 //! Which queue gets an engine's next turn.
 //!
-//! *Guests* share the engine's time by weight: see [`guest_order`](super::guest_order). Within a guest, contexts
+//! *Sockets* share the engine's time by weight, and the guests of each alike: see [`guest_order`]. Within a guest, contexts
 //! are served by priority: see [`guest_lines`](super::guest_lines). Contexts of equal priority take turns of one
 //! *quantum* of engine time each, however many queues they have. The queues of a context rotate within its quantum.
 //!
 //! Only adding and removing a queue may allocate. A pick is O(log n) in the guests that have work, and O(1) in
 //! contexts and queues.
 
+mod fair_order;
+mod guest_order;
+
 use super::guest_lines::GuestLines;
-use super::guest_order::GuestOrder;
 use super::index_queue::{End, IndexQueue, Links, NONE};
 use crate::gpu::shared::rank::Rank;
-use bellhop_host_kmd::hardware::{GuestId, HwContextId};
+use bellhop_host_kmd::hardware::{GuestId, HwContextId, SocketId};
+use guest_order::GuestOrder;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -31,7 +34,7 @@ pub struct Pick {
 pub struct Ended {
     /// The turn's engine time, if it was measured.
     pub time: Duration,
-    /// The weight of the queue's guest; not 0.
+    /// The weight of the queue's socket; not 0.
     pub weight: u32,
     /// The queue's rank, if it wants another turn.
     pub again: Option<Rank>,
@@ -125,10 +128,14 @@ impl Schedule {
     }
 
     /// Adds a queue to one of the guest's contexts, or to its system context if `context` is `None`. The queue's
-    /// index is not in use. Returns whether it is the guest's only queue.
-    pub fn add(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) -> bool {
-        let guest = self.guest_place(guest);
-        let is_only = self.guests[guest as usize].members == 0;
+    /// index is not in use. Returns whether it is the only queue of the guest's socket.
+    pub fn add(
+        &mut self,
+        queue: u32,
+        (guest, socket): (GuestId, SocketId),
+        context: Option<HwContextId>,
+    ) -> bool {
+        let (guest, is_only) = self.guest_place(guest, socket);
         let place = self.context_place((self.guests[guest as usize].id, context), guest);
         self.guests[guest as usize].members += 1;
         self.contexts[place as usize].members += 1;
@@ -140,10 +147,10 @@ impl Schedule {
         is_only
     }
 
-    /// The index of a guest, which is added if it is new.
-    fn guest_place(&mut self, id: GuestId) -> u32 {
+    /// The index of a guest, which is added if it is new, and whether its socket had no queue.
+    fn guest_place(&mut self, id: GuestId, socket: SocketId) -> (u32, bool) {
         if let Some(place) = self.guest_places.get(&id) {
-            return *place;
+            return (*place, false);
         }
         let Self { guests, free_guests, order, .. } = self;
         let place = match free_guests.iter().rposition(|place| !order.has_place(*place)) {
@@ -154,9 +161,9 @@ impl Schedule {
             Some(lines) => *lines = GuestLines::new(id),
             None => guests.push(GuestLines::new(id)),
         }
-        order.add(place);
+        let is_only = order.add(place, socket);
         self.guest_places.insert(id, place);
-        place
+        (place, is_only)
     }
 
     /// The index of a context, which is added if it is new.
@@ -273,10 +280,8 @@ impl Schedule {
         let Some(context) = self.contexts.get_mut(place as usize) else { return };
         let guest = context.guest;
         let mut end = End::Front;
-        if !time.is_zero() {
-            context.used += time;
-            self.order.charge(guest, time, weight);
-        }
+        context.used += time;
+        self.order.end_turn(guest, time, weight);
         if context.used >= self.quantum {
             // The next quantum is shorter by the excess of this one, so that long turns gain nothing. But a part is
             // left, so that the next context in line gets a turn.
@@ -306,7 +311,7 @@ impl Schedule {
         }
     }
 
-    /// Charges time that the engine spent for a guest between two turns. The guest's weight is not 0.
+    /// Charges time that the engine spent for a guest between two turns. The weight of its socket is not 0.
     pub fn charge_aside(&mut self, guest: GuestId, time: Duration, weight: u32) {
         if let Some(place) = self.guest_places.get(&guest) {
             self.order.charge_aside(*place, time, weight);
@@ -353,6 +358,7 @@ impl Schedule {
         }
         if lines.members == 0 {
             self.guest_places.remove(&lines.id);
+            self.order.remove(context.guest);
             self.free_guests.push(context.guest);
         }
     }

@@ -43,8 +43,10 @@ pub struct GpuConfig {
     pub bursts: bool,
     /// Whether interrupts for logged signals name the HW queue instead of the fences.
     pub optimized_fence_interrupt: bool,
-    /// Page-table pages of 4 KiB, which all guests share. One guest can have up to a quarter of them.
+    /// Page-table pages of 4 KiB, which all guests share. The guests of a socket can have up to a quarter of them.
     pub page_table_pages: u32,
+    /// How many guests a socket can have at once. Each has an equal part of what is the socket's.
+    pub guests_per_socket: u32,
     /// What runs guests' own kernels; without it, guests have none.
     pub kernels: Option<KernelsConfig>,
     /// Video decode engines: at most 4.
@@ -77,6 +79,7 @@ impl Default for GpuConfig {
             bursts: true,
             optimized_fence_interrupt: false,
             page_table_pages: 1 << 15,
+            guests_per_socket: 1,
             kernels: None,
             video_decode_engines: 0,
             video_encode_engines: 0,

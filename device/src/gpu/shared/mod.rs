@@ -2,11 +2,11 @@
 
 //! What the engines and the control plane share.
 
+pub mod account;
 pub mod busy;
 pub mod chain;
 pub mod chip;
 pub mod config;
-pub mod debts;
 pub mod event;
 pub mod fence;
 pub mod hw_queue;

@@ -2,7 +2,7 @@
 
 //! A guest from the GPU's point of view.
 
-use super::debts::Debts;
+use super::account::Account;
 use super::fence::logs::FenceLogs;
 use super::fence::table::{Fence, FenceTable, Kind, Place, Places};
 use super::interrupt::Interrupts;
@@ -25,6 +25,7 @@ use bellhop_host_kmd::hardware::{
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::handoff::tlb::Flushes;
+use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -54,11 +55,11 @@ pub struct Partition {
     /// The front end that attached the guest.
     pub front_end: OnceLock<FrontEnd>,
     weight: AtomicU32,
-    /// Its share of the physical doorbells; 0 stands for an equal share.
+    /// Its socket's share of the physical doorbells; 0 stands for an equal share.
     doorbell_share: AtomicU32,
     /// SHA-256 of what it is known by, of which its keys are derived.
     identity: OnceLock<[u8; 32]>,
-    debts: OnceLock<Arc<Debts>>,
+    account: OnceLock<Arc<Account>>,
     /// Becomes readable when the guest kicks its event queue, if engines wait on that.
     kick: OnceLock<OwnedFd>,
     /// An engine's direct way to reach the guest, if there is one.
@@ -69,7 +70,13 @@ pub struct Partition {
     is_withheld: AtomicBool,
     /// The rotation of its doorbell pages, if its VMM moves them.
     rotation: OnceLock<Arc<Rotation>>,
+    /// What ends when nothing of the guest is left.
+    stay: OnceLock<Stay>,
 }
+
+/// What a guest keeps as long as anything of it is there: its memory, or a process that works for it. Others learn from its
+/// end that the guest has gone wholly.
+pub type Stay = Arc<dyn Any + Send + Sync>;
 
 impl Partition {
     /// A guest with an empty BAR.
@@ -108,12 +115,13 @@ impl Partition {
             weight: AtomicU32::new(DEFAULT_WEIGHT),
             doorbell_share: AtomicU32::new(0),
             identity: OnceLock::new(),
-            debts: OnceLock::new(),
+            account: OnceLock::new(),
             kick: OnceLock::new(),
             nudge: OnceLock::new(),
             events: OnceLock::new(),
             is_withheld: AtomicBool::new(false),
             rotation: OnceLock::new(),
+            stay: OnceLock::new(),
         })
     }
 
@@ -328,16 +336,27 @@ impl Partition {
         offset.is_some_and(|offset| logs.set(log.log_type, region, offset))
     }
 
-    /// Sets what the guests of its socket owe; once.
-    pub fn set_debts(&self, debts: &Arc<Debts>) {
-        if self.debts.set(Arc::clone(debts)).is_err() {
-            tracing::error!(guest = self.id.0, "a guest's debts were set twice");
+    /// Before the guest runs: sets what it keeps as long as anything of it is there.
+    pub fn set_stay(&self, stay: Stay) {
+        // A guest keeps one while it is attached.
+        let _ = self.stay.set(stay);
+    }
+
+    /// What it keeps as long as anything of it is there.
+    pub fn stay(&self) -> Option<&Stay> {
+        self.stay.get()
+    }
+
+    /// Sets the account of its socket; once.
+    pub fn set_account(&self, account: &Arc<Account>) {
+        if self.account.set(Arc::clone(account)).is_err() {
+            tracing::error!(guest = self.id.0, "a guest's account was set twice");
         }
     }
 
-    /// What it and the guests before it owe engines.
-    pub fn debts(&self) -> &Debts {
-        self.debts.get_or_init(Arc::default)
+    /// What it is charged to, with the other guests of its socket. A guest that no socket brought has an account of its own.
+    pub fn account(&self) -> &Arc<Account> {
+        self.account.get_or_init(Arc::default)
     }
 
     /// Sets what the guest is known by; once.
@@ -356,24 +375,24 @@ impl Partition {
         })
     }
 
-    /// Control plane: sets its weight, which determines its share of engine time.
+    /// Control plane: sets its socket's weight, which determines the share of engine time of the socket's guests together.
     pub fn set_weight(&self, weight: u32) {
         // Relaxed: it hands nothing over, and an engine may see it late.
         self.weight.store(weight, Ordering::Relaxed);
     }
 
-    /// Its weight, which determines its share of engine time.
+    /// Its socket's weight.
     #[inline]
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Control plane: sets its share of the physical doorbells; 0 stands for an equal share.
+    /// Control plane: sets its socket's share of the physical doorbells; 0 stands for an equal share.
     pub fn set_doorbell_share(&self, share: u32) {
         self.doorbell_share.store(share, Ordering::Relaxed);
     }
 
-    /// Its share of the physical doorbells, or `None` for an equal share.
+    /// Its socket's share of the physical doorbells, or `None` for an equal share.
     pub fn doorbell_share(&self) -> Option<u32> {
         let share = self.doorbell_share.load(Ordering::Relaxed);
         (share != 0).then_some(share)

@@ -22,14 +22,15 @@ use super::config::WorkersConfig;
 use super::kernels::module::Module;
 use super::mailboxes::{Failure, Mailboxes, Order, Request};
 use super::roster::{Listed, Roster, Task};
+use super::tenant::GuestWorkers;
 use super::tenant_worker::TenantWorker;
-use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
+use bellhop_host_kmd::hardware::AddressSpaceId;
 use bellhop_worker::owner::{Event, Options, Role, Worker, WorkerError};
 use compiling::Compiling;
 use executing::Executing;
 use groups::Groups;
 use pace::Pace;
-use reaper::Reaper;
+use reaper::{Condemned, Reaper};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use spent::Begun;
@@ -76,8 +77,8 @@ impl Process {
         let (state, guest, request) = match &self.duty {
             Duty::Spare => ("spare", None, None),
             Duty::Executor(request, _) => ("loading", Some(request.tenant.guest.id), Some(request)),
-            Duty::Compiler { guest, job: Some(_) } => ("compiling", Some(*guest), None),
-            Duty::Compiler { guest, job: None } => ("compiler", Some(*guest), None),
+            Duty::Compiler { guest, job: Some(_) } => ("compiling", Some(guest.id), None),
+            Duty::Compiler { guest, job: None } => ("compiler", Some(guest.id), None),
         };
         Listed {
             pid: worker.id(),
@@ -126,7 +127,7 @@ enum Duty {
     /// A request of an engine, with the number of modules that it has loaded.
     Executor(Request, usize),
     /// Compiling for a guest.
-    Compiler { guest: GuestId, job: Option<Job> },
+    Compiler { guest: Arc<GuestWorkers>, job: Option<Job> },
 }
 
 /// What a worker compiles aside.
@@ -280,11 +281,7 @@ impl Manager {
     /// A process of a guest's is in the guest's cgroup from now on.
     fn confine(&mut self, index: usize) {
         let Some(process) = self.processes.get_mut(index) else { return };
-        let guest = match &process.duty {
-            Duty::Executor(request, _) => &request.tenant.guest,
-            Duty::Compiler { job: Some(job), .. } => &job.compile.space.tenant.guest,
-            Duty::Spare | Duty::Compiler { job: None, .. } => return,
-        };
+        let Some(guest) = process.duty.guest() else { return };
         self.groups.admit(guest, process.worker.worker().id());
     }
 
@@ -344,8 +341,9 @@ impl Manager {
             Order::Compile(compile) => self.compiling.push(compile),
             Order::Prepare(request) => self.executing.ask(request),
             Order::Reap { engine, tenant, worker, exit } => {
-                self.executing.gone(engine, tenant);
-                self.reaper.kill(worker, tenant.role, Some((engine, exit)));
+                let _guest = self.executing.gone(engine, tenant);
+                let condemned = Condemned { worker, role: tenant.role, _guest };
+                self.reaper.kill(condemned, Some((engine, exit)));
             }
             Order::EndTenant(tenant) => {
                 self.compiling.forget(|compile| compile.space.tenant.id == tenant);
@@ -355,7 +353,7 @@ impl Manager {
             Order::EndGuest(guest) => {
                 self.compiling.forget_guest(guest);
                 let compilers = (0..self.processes.len()).rev().filter(|index| {
-                    matches!(self.processes[*index].duty, Duty::Compiler { guest: of, .. } if of == guest)
+                    matches!(&self.processes[*index].duty, Duty::Compiler { guest: of, .. } if of.id == guest)
                 });
                 for index in compilers.collect::<Vec<_>>() {
                     self.end(index, End::Unneeded);
@@ -473,7 +471,8 @@ impl Manager {
     fn end(&mut self, index: usize, end: End) {
         self.charge(index);
         let Process { worker, role, duty, .. } = self.processes.swap_remove(index);
-        self.reaper.kill(worker.into_worker(), role, None);
+        let _guest = duty.guest().cloned();
+        self.reaper.kill(Condemned { worker: worker.into_worker(), role, _guest }, None);
         if let End::NotStarted(why) = &end
             && self.starting.entry(role).or_default().failed(role, why)
         {
@@ -494,6 +493,15 @@ impl Manager {
 }
 
 impl Duty {
+    /// The guest that a worker with it works for.
+    fn guest(&self) -> Option<&Arc<GuestWorkers>> {
+        match self {
+            Self::Spare => None,
+            Self::Executor(request, _) => Some(&request.tenant.guest),
+            Self::Compiler { guest, .. } => Some(guest),
+        }
+    }
+
     /// The role of a worker that has it.
     fn role(&self) -> Role {
         match self {

@@ -48,7 +48,7 @@ impl Workers {
     /// What all workers of a guest share.
     pub fn guest(&self, partition: &Partition) -> Arc<GuestWorkers> {
         let id = partition.id();
-        let new = || Arc::new(GuestWorkers::new(id, self.allowances(partition)));
+        let new = || Arc::new(GuestWorkers::new(partition, self.allowances(partition)));
         let guest = Arc::clone(lock(&self.guests).entry(id).or_insert_with(new));
         guest.set_reach(partition.memory().bytes());
         guest

@@ -3,7 +3,8 @@
 //! Whose workers are.
 
 use crate::allowance::Allowance;
-use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId};
+use crate::gpu::shared::partition::{Partition, Stay};
+use bellhop_host_kmd::hardware::{AddressSpaceId, GuestId, SocketId};
 use bellhop_worker::owner::Role;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,18 +24,24 @@ pub struct TenantId {
 pub struct GuestWorkers {
     /// The guest.
     pub id: GuestId,
+    /// Its socket, whose guests have workers together.
+    pub socket: SocketId,
     /// The workers that may be started for it, and for the other guests of its socket.
     pub starts: Arc<Allowance>,
     /// The processor time that compiling may take for them.
     pub compiling: Arc<Allowance>,
     /// Bytes of the guest's memory that its workers may reach.
     reach: AtomicU64,
+    /// Held until the last process that worked for the guest has ended.
+    _stay: Option<Stay>,
 }
 
 impl GuestWorkers {
     /// A guest without workers.
-    pub fn new(id: GuestId, Allowances { starts, compiling }: Allowances) -> Self {
-        Self { id, starts, compiling, reach: AtomicU64::new(0) }
+    pub fn new(partition: &Partition, Allowances { starts, compiling }: Allowances) -> Self {
+        let (id, socket) = (partition.id(), partition.account().id());
+        let (reach, _stay) = (AtomicU64::new(0), partition.stay().cloned());
+        Self { id, socket, starts, compiling, reach, _stay }
     }
 
     /// Control plane: the guest has so much memory. Relaxed, as in [`Self::reach`]: it hands nothing over, and the order that

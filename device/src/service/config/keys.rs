@@ -30,7 +30,7 @@ section! {
         /// The adapter of a guest, as `"vm1.sock" = "NAME"`. A guest is named by the path of its socket or by
         /// that path's file name.
         attach: BTreeMap<String, String>;
-        /// What each guest gets of its adapter.
+        /// What each guest gets of its adapter; where a socket has several connections, what its guests get together.
         guest: GuestConfig;
         /// Weights of guests that differ from `guest.weight`, as `"vm1.sock" = 400`. Guests are named as in
         /// `[attach]`.
@@ -109,7 +109,7 @@ section! {
         /// 3D/compute engine. One more is kept ready. When guests want more, whoever has most
         /// beyond an equal share makes room.
         kernel_workers: Count<1, 256> = at(16);
-        /// Workers of one guest.
+        /// Workers of one guest; of several guests of a socket together.
         kernel_workers_per_guest: Count<1, 256> = at(4);
         /// Memory of a worker's own, for the driver, its compiler and the kernels that it compiled. It has 16 MiB more for
         /// each processor that it may use.
@@ -154,8 +154,11 @@ section! {
 }
 
 section! {
-    /// What each guest gets of its adapter.
+    /// What each guest gets of its adapter; where a socket has several connections, what its guests get together.
     pub struct GuestConfig {
+        /// Front ends that may be connected to one socket at once, each a guest of its own. The guests of a socket have
+        /// together what one guest has by the other keys: counts and sizes in equal parts, rates and the weight in common.
+        connections: Count<1, 16> = at(1);
         /// Doorbells, one for each HW queue for user-mode submission.
         doorbells: Count<1, 16_384> = at(1024);
         /// Native fences, those of HW queues included. Each process takes whole pages of 64.
@@ -206,11 +209,12 @@ section! {
         log_lines_per_second: Count<1, 1_000_000> = at(10);
         /// Lines of log that a guest can cause at once.
         log_burst: Count<1, 1_000_000> = at(100);
-        /// The guest's weight. Engines share their time by weight among the guests that have work.
+        /// The weight of a socket's guests together. Engines share their time by weight among the sockets whose guests have
+        /// work, and the guests of one socket share its part alike.
         weight: Weight = at(DEFAULT_WEIGHT.into());
-        /// Physical doorbells that no other guest takes from this one. 0 is an equal part of the adapter's for each
-        /// socket, at least 1. A guest has more while others leave some free. When the sum of all exceeds
-        /// `adapter.physical_doorbells`, not every guest has its own.
+        /// Physical doorbells that no guest of another socket takes from those of this one. 0 is an equal part of the
+        /// adapter's for each socket, at least 1. A guest has more while others leave some free. When the sum of all
+        /// exceeds `adapter.physical_doorbells`, not every guest has its own.
         physical_doorbells_reserved: Count<0, 65_536> = at(0);
         /// Whether a guest may have HW queues that `adapter.timeout` does not concern. Such a queue may execute
         /// without progress for any time, within its share of an engine.

@@ -151,6 +151,7 @@ impl Config {
             optimized_fence_interrupt: adapter.optimized_fence_interrupt,
             quantum: adapter.quantum.get(),
             page_table_pages: (adapter.page_table_memory.get() / PAGE_SIZE) as u32,
+            guests_per_socket: self.guest.connections.get(),
             kernels: Some(kernels),
             video_decode_engines: adapter.video_decode_nodes.get(),
             video_encode_engines: adapter.video_encode_nodes.get(),
@@ -187,36 +188,53 @@ impl Config {
         sockets.saturating_mul(self.guest.cross_adapter_fences.get())
     }
 
-    /// The weight of the guests of this socket.
+    /// The weight of the guests of this socket together.
     #[must_use]
     pub fn weight(&self, socket: Option<&Path>) -> u32 {
         named(&self.weights, socket).unwrap_or(&self.guest.weight).get()
     }
 
-    /// The limits on the host's resources for a guest.
+    /// The limits on the host's resources for a guest: its part of what its socket has. Workers bound video sessions, for the
+    /// guests of a socket together.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let objects = self.guest.objects.get();
+        let usual = Limits::default();
+        let GuestConfig { allocations, hw_queues, waits, cross_adapter_fences, kernels, .. } =
+            &self.guest;
+        let objects = self.part(self.guest.objects.get());
         Limits {
+            processes: self.part(usual.processes),
             handles: objects,
-            allocations: self.guest.allocations.get(),
-            hw_queues: self.guest.hw_queues.get(),
-            waits: self.guest.waits.get(),
+            allocations: self.part(allocations.get()),
+            hw_queues: self.part(hw_queues.get()),
+            waits: self.part(waits.get()),
             mappings: objects,
+            mapped_bytes: usual.mapped_bytes / u64::from(self.guest.connections.get()),
             // Few objects have many extents, and an extent takes a hundredth of an object's memory.
             extents: objects.saturating_mul(16),
+            submissions: self.part(usual.submissions),
             listed_allocations: objects,
-            cross_adapter_fences: self.guest.cross_adapter_fences.get(),
-            kernels: self.guest.kernels.get(),
+            cross_adapter_fences: self.part(cross_adapter_fences.get()),
+            held: self.part(usual.held),
+            kernels: self.part(kernels.get()),
             video_sessions: self.guest.video_sessions.get(),
-            ..Limits::default()
         }
+    }
+
+    /// A guest's part of what its socket has.
+    fn part(&self, of_socket: u32) -> u32 {
+        of_socket / self.guest.connections.get()
+    }
+
+    /// A guest's part of memory that its socket has: whole MiB.
+    fn part_of_memory(&self, of_socket: u64) -> u64 {
+        ((of_socket >> 20) / u64::from(self.guest.connections.get())) << 20
     }
 
     /// Maximum number of bytes of memory that a guest's front end may announce.
     #[must_use]
     pub fn memory_limit(&self) -> u64 {
-        self.guest.announced_memory.get()
+        self.part_of_memory(self.guest.announced_memory.get())
     }
 
     /// The limit on log lines per guest.
@@ -266,9 +284,9 @@ impl Config {
     #[must_use]
     pub fn segments(&self) -> SegmentSizes {
         SegmentSizes {
-            private: self.guest.private_memory.get(),
-            backing: self.guest.backing_memory.get(),
-            aperture: self.guest.aperture.get(),
+            private: self.part_of_memory(self.guest.private_memory.get()),
+            backing: self.part_of_memory(self.guest.backing_memory.get()),
+            aperture: self.part_of_memory(self.guest.aperture.get()),
         }
     }
 
@@ -276,9 +294,9 @@ impl Config {
     #[must_use]
     pub fn bar(&self) -> BarLayout {
         BarLayout {
-            doorbell_count: self.guest.doorbells.get(),
-            fence_count: self.guest.fences.get(),
-            local_memory: self.guest.local_memory.get(),
+            doorbell_count: self.part(self.guest.doorbells.get()),
+            fence_count: self.part(self.guest.fences.get()),
+            local_memory: self.part_of_memory(self.guest.local_memory.get()),
         }
     }
 }

@@ -44,6 +44,7 @@ impl Config {
     /// If values contradict each other, or the log filter cannot be parsed.
     pub fn validate(&self) -> Result<(), Fault> {
         self.check_counts()?;
+        self.check_connections()?;
         self.check_adapters()?;
         self.check_attachments()?;
         self.check_links()?;
@@ -139,6 +140,60 @@ impl Config {
         at_most("fence_sharing", self.fence_sharing.len(), MAX_GROUPS)
     }
 
+    /// Each guest of a socket must have a part of what the socket has.
+    fn check_connections(&self) -> Result<(), Fault> {
+        let guest = &self.guest;
+        let connections = guest.connections.get();
+        let key = |name| KeyPath::new(["guest", name]);
+        let fault = |name: &'static str, value: String, expected| {
+            let cause = Some(key("connections"));
+            Err(Fault { cause, ..Fault::new(key(name), value, expected) })
+        };
+        let counts = [
+            ("doorbells", guest.doorbells.get()),
+            ("fences", guest.fences.get()),
+            ("allocations", guest.allocations.get()),
+            ("hw_queues", guest.hw_queues.get()),
+            ("waits", guest.waits.get()),
+            ("cross_adapter_fences", guest.cross_adapter_fences.get()),
+            ("kernels", guest.kernels.get()),
+        ];
+        // Where nothing is a value, it is divided as well.
+        let is_too_small = |value: u64| (1..connections.into()).contains(&value);
+        if let Some((name, count)) = counts.into_iter().find(|(_, n)| is_too_small((*n).into())) {
+            let expected = format!("at least {connections}, one for each of guest.connections");
+            return fault(name, count.to_string(), expected);
+        }
+        let sizes = [
+            ("local_memory", guest.local_memory.get(), format!("{:?}", guest.local_memory)),
+            ("private_memory", guest.private_memory.get(), format!("{:?}", guest.private_memory)),
+            ("backing_memory", guest.backing_memory.get(), format!("{:?}", guest.backing_memory)),
+            ("aperture", guest.aperture.get(), format!("{:?}", guest.aperture)),
+            (
+                "announced_memory",
+                guest.announced_memory.get(),
+                format!("{:?}", guest.announced_memory),
+            ),
+        ];
+        if let Some((name, _, size)) = sizes.into_iter().find(|of| is_too_small(of.1 >> 20)) {
+            let expected = format!("at least {connections}MiB, 1MiB for each of guest.connections");
+            return fault(name, size, expected);
+        }
+        for (name, adapter) in self.adapters().filter(|_| connections > 1) {
+            let displays = adapter.displays.len();
+            if displays > 0 {
+                let key = KeyPath::of_adapter(name).child("displays");
+                let expected = format!(
+                    "left out while guest.connections is {connections}: which guest of a socket had the \
+                     monitors would depend on who connects first"
+                );
+                let fault = Fault::new(key, format!("{displays} displays"), expected);
+                return Err(Fault { cause: Some(KeyPath::new(["guest", "connections"])), ..fault });
+            }
+        }
+        Ok(())
+    }
+
     fn check_adapters(&self) -> Result<(), Fault> {
         for (name, adapter) in self.adapters() {
             let table = KeyPath::of_adapter(name);
@@ -207,6 +262,69 @@ mod tests {
             "adapters.b.engine_processors is \"6,0-1\"; it must be of processors that are there and \
              allowed: 0-3,7"
         );
+    }
+
+    #[test]
+    fn each_guest_of_a_socket_has_an_equal_part_of_what_the_socket_has() {
+        let config = |text: &str| toml::from_str::<Config>(text).unwrap();
+        let one = Config::default();
+        for connections in [1, 2, 3, 7, 8, 16_u32] {
+            let several = config(&format!("[guest]\nconnections = {connections}\n"));
+            several.validate().unwrap();
+            let (all, each, n) = (one.limits(), several.limits(), u64::from(connections));
+            let counts = |of: &bellhop_host_kmd::dxgkrnl::Limits| {
+                [
+                    of.processes,
+                    of.handles,
+                    of.allocations,
+                    of.hw_queues,
+                    of.waits,
+                    of.mappings,
+                    of.extents,
+                    of.submissions,
+                    of.listed_allocations,
+                    of.cross_adapter_fences,
+                    of.held,
+                    of.kernels,
+                ]
+            };
+            for (all, each) in counts(&all).into_iter().zip(counts(&each)) {
+                assert!(each > 0 && u64::from(each) * n <= all.into(), "{each} of {all}");
+            }
+            assert!(each.mapped_bytes * n <= all.mapped_bytes);
+            let bars = (one.bar(), several.bar());
+            assert!(u64::from(bars.1.doorbell_count) * n <= bars.0.doorbell_count.into());
+            assert!(u64::from(bars.1.fence_count) * n <= bars.0.fence_count.into());
+            let (all, each) = (one.segments(), several.segments());
+            for (all, each) in [
+                (bars.0.local_memory, bars.1.local_memory),
+                (all.private, each.private),
+                (all.backing, each.backing),
+                (all.aperture, each.aperture),
+                (one.memory_limit(), several.memory_limit()),
+            ] {
+                assert!(each > 0 && each % (1 << 20) == 0 && each * n <= all, "{each} of {all}");
+            }
+            assert_eq!(several.weight(None), one.weight(None), "the guests have it together");
+        }
+    }
+
+    #[test]
+    fn a_socket_has_no_more_connections_than_parts_and_no_displays_for_several() {
+        let fault = |text: &str| {
+            let config: Config = toml::from_str(text).unwrap();
+            config.validate().unwrap_err().to_string()
+        };
+        let few = fault("[guest]\nconnections = 8\nkernels = 7\n");
+        assert!(few.contains("guest.kernels is 7") && few.contains("at least 8"), "{few}");
+        let small = fault("[guest]\nconnections = 8\nlocal_memory = \"7MiB\"\n");
+        assert!(small.contains("guest.local_memory is 7MiB") && small.contains("8MiB"), "{small}");
+        let shown = fault("[guest]\nconnections = 2\n[[adapter.displays]]\n");
+        assert!(shown.contains("adapter.displays is 1 displays"), "{shown}");
+        let none = "[guest]\nconnections = 8\nkernels = 0\nprivate_memory = \"0MiB\"\n";
+        toml::from_str::<Config>(none).unwrap().validate().unwrap();
+        let (least, most) = ("[guest]\nconnections = 0\n", "[guest]\nconnections = 17\n");
+        assert!([least, most].iter().all(|text| toml::from_str::<Config>(text).is_err()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::peer::Peer;
 use super::setting::Setting;
 use super::{Operated, OperatedSocket};
 use crate::control_plane::end_of;
-use bellhop_host_kmd::hardware::{GpuOrdinal, GuestId, Observe as _};
+use bellhop_host_kmd::hardware::{FrontEnd, GpuOrdinal, GuestId, Observe as _};
 use bellhop_host_kmd::port::{AdapterId, Command};
 use bellhop_protocol::operator::{Guests, OperatorAction, OperatorReply, ServedSocket};
 use bellhop_protocol::screen::Connector;
@@ -22,11 +22,57 @@ pub(super) struct Operator {
     pub(super) peer: Peer,
 }
 
+/// What the operator means.
+struct Target {
+    /// The socket's place in the list.
+    socket: usize,
+    /// The connection's place at the socket; `None` for all of the socket's guests.
+    place: Option<u32>,
+}
+
 /// What is done; or why not, and what to do instead.
 pub(super) type Done = Result<OperatorReply, String>;
 
 fn done(text: impl Into<String>) -> Done {
     Ok(OperatorReply::Done(text.into()))
+}
+
+/// A socket's connections, or the socket if nobody is connected.
+fn describe(of: &OperatedSocket) -> Vec<ServedSocket> {
+    let info = of.host.standing.info();
+    let front_ends = of.served.front_ends();
+    let bare = ServedSocket {
+        socket: of.address.clone(),
+        adapter: of.adapter,
+        connections: of.host.connections,
+        suspended: info.is_suspended,
+        changes: info.changes,
+        ..ServedSocket::default()
+    };
+    if front_ends.is_empty() {
+        return vec![bare];
+    }
+    let connection = |(place, front_end): (u32, FrontEnd)| ServedSocket {
+        connection: front_end.connection,
+        guest: info.guests.get(&place).map(|guest| guest.0),
+        connected: true,
+        pid: front_end.pid,
+        suspended: info.is_suspended || info.suspended.contains(&place),
+        ..bare.clone()
+    };
+    front_ends.into_iter().map(connection).collect()
+}
+
+/// The guests that are attached to a socket, by their ids and with the names that mean them.
+fn names_of_guests(of: &OperatedSocket) -> Vec<String> {
+    let name = |(place, guest): (u32, GuestId)| {
+        if of.host.connections > 1 {
+            format!("{} ({}#{place})", guest.0, of.address)
+        } else {
+            format!("{} ({})", guest.0, of.address)
+        }
+    };
+    of.host.standing.info().guests.into_iter().map(name).collect()
 }
 
 impl Operator {
@@ -43,13 +89,17 @@ impl Operator {
                 done(format!("guest {} has lost its devices", guest.0))
             }
             OperatorAction::Disconnect { guest } => {
-                let place = self.find(&guest)?;
-                let of = &self.operated.sockets[place];
-                if !of.served.disconnect() {
-                    return Err(format!("nobody is connected to {}", of.address));
+                let target = self.find(&guest)?;
+                let (of, name) = (self.socket(&target), self.name(&target));
+                let ended = of.served.disconnect(target.place);
+                if ended == 0 {
+                    return Err(format!("nobody is connected to {name}"));
                 }
-                self.log("disconnected", &of.address);
-                done(format!("the connection to {} is ended", of.address))
+                self.log("disconnected", &name);
+                done(match ended {
+                    1 => format!("the connection to {name} is ended"),
+                    _ => format!("the {ended} connections to {name} are ended"),
+                })
             }
             OperatorAction::DevicePower { adapter, state } => {
                 let kernel = self.adapter(adapter)?;
@@ -113,57 +163,94 @@ impl Operator {
     }
 
     fn guests(&self) -> Guests {
-        let describe = |of: &OperatedSocket| {
-            let info = of.host.standing.info();
-            let front_end = info.guest.and_then(|guest| of.host.gpu.front_end(guest));
-            ServedSocket {
-                socket: of.address.clone(),
-                adapter: of.adapter,
-                guest: info.guest.map(|guest| guest.0),
-                connected: of.served.is_connected(),
-                pid: front_end.and_then(|front_end| front_end.pid),
-                suspended: info.is_suspended,
-                changes: info.changes,
-            }
-        };
         Guests {
             draining: self.operated.gate.is_closed(),
-            sockets: self.operated.sockets.iter().map(describe).collect(),
+            sockets: self.operated.sockets.iter().flat_map(describe).collect(),
         }
     }
 
-    /// The place of the socket that a name means: a guest's id, the socket's path, or its file name.
-    fn find(&self, name: &str) -> Result<usize, String> {
+    fn socket(&self, target: &Target) -> &OperatedSocket {
+        &self.operated.sockets[target.socket]
+    }
+
+    /// A target's name, for people.
+    fn name(&self, target: &Target) -> String {
+        let of = self.socket(target);
+        match target.place.filter(|_| of.host.connections > 1) {
+            Some(place) => format!("{}#{place}", of.address),
+            None => of.address.clone(),
+        }
+    }
+
+    /// What a name means: a guest's id; a socket's path or file name; or one of its connections, with its number.
+    fn find(&self, name: &str) -> Result<Target, String> {
         let sockets = &self.operated.sockets;
-        let is_it = |of: &OperatedSocket| match name.parse::<u64>() {
-            Ok(id) => of.host.standing.info().guest == Some(GuestId(id)),
-            Err(_) => of.address == name || of.address.rsplit('/').next() == Some(name),
+        if let Ok(id) = name.parse::<u64>() {
+            let found = sockets.iter().enumerate().find_map(|(socket, of)| {
+                let guests = of.host.standing.info().guests;
+                let (place, _) = guests.into_iter().find(|(_, guest)| guest.0 == id)?;
+                Some(Target { socket, place: Some(place) })
+            });
+            return found.ok_or_else(|| self.none_such(name));
+        }
+        let is_it = |of: &OperatedSocket, name: &str| {
+            of.address == name || of.address.rsplit('/').next() == Some(name)
         };
-        let mut found = (0..).zip(sockets).filter(|(_, of)| is_it(of)).map(|(place, _)| place);
+        let numbered = name.rsplit_once('#');
+        let numbered = numbered.and_then(|(name, number)| Some((name, number.parse().ok()?)));
+        // A socket's own name may look as if it had a number.
+        let (name_of_socket, place) = match numbered {
+            Some((name_of_socket, place)) if !sockets.iter().any(|of| is_it(of, name)) => {
+                (name_of_socket, Some(place))
+            }
+            _ => (name, None),
+        };
+        let mut found = (0..).zip(sockets).filter(|(_, of)| is_it(of, name_of_socket));
         match (found.next(), found.next()) {
-            (Some(place), None) => Ok(place),
+            (Some((socket, of)), None) => {
+                let most = of.host.connections;
+                if place.is_some_and(|place| place >= most) {
+                    return Err(format!(
+                        "{} has {most} connections (guest.connections), numbered from 0",
+                        of.address
+                    ));
+                }
+                Ok(Target { socket, place })
+            }
             (Some(_), Some(_)) => {
                 Err(format!("several sockets are named {name:?}; name one by its path"))
             }
-            (None, _) => {
-                let name_of = |of: &OperatedSocket| match of.host.standing.info().guest {
-                    Some(GuestId(id)) => format!("{id} ({})", of.address),
-                    None => of.address.clone(),
-                };
-                let names: Vec<_> = sockets.iter().map(name_of).collect();
-                Err(format!("there is no guest {name:?}; name one of these: {}", names.join(", ")))
-            }
+            (None, _) => Err(self.none_such(name)),
         }
+    }
+
+    fn none_such(&self, name: &str) -> String {
+        let names = self.operated.sockets.iter().flat_map(|of| {
+            let guests = names_of_guests(of);
+            if guests.is_empty() { vec![of.address.clone()] } else { guests }
+        });
+        let names: Vec<_> = names.collect();
+        format!("there is no guest {name:?}; name one of these: {}", names.join(", "))
     }
 
     /// The guest that a name means, which is attached.
     fn guest(&self, name: &str) -> Result<(&OperatedSocket, GuestId), String> {
-        let of = &self.operated.sockets[self.find(name)?];
-        let guest = of.host.standing.info().guest;
-        let nobody = || {
-            format!("no guest is attached to {}; a guest is when its driver has begun", of.address)
-        };
-        Ok((of, guest.ok_or_else(nobody)?))
+        let target = self.find(name)?;
+        let of = self.socket(&target);
+        let guests = of.host.standing.info().guests;
+        let mut meant = guests.iter().filter(|(at, _)| target.place.is_none_or(|of| of == **at));
+        match (meant.next(), meant.next()) {
+            (Some((_, guest)), None) => Ok((of, *guest)),
+            (None, _) => Err(format!(
+                "no guest is attached to {}; a guest is when its driver has begun",
+                self.name(&target)
+            )),
+            (Some(_), Some(_)) => Err(format!(
+                "several guests are attached to {}; name one of these: {}",
+                of.address,
+                names_of_guests(of).join(", ")
+            )),
+        }
     }
 
     fn adapter(&self, adapter: u32) -> Result<crate::control_plane::KernelHandle, String> {
@@ -179,25 +266,49 @@ impl Operator {
     }
 
     async fn set_suspended(&self, name: &str, suspended: bool) -> Done {
-        let of = &self.operated.sockets[self.find(name)?];
+        let target = self.find(name)?;
+        let (of, name) = (self.socket(&target), self.name(&target));
         let (standing, kernel) = (&of.host.standing, &of.host.kernel);
-        if let Some(command) = standing.set_suspended(kernel, suspended) {
+        let change = self.change(of, "suspended".into(), if suspended { "yes" } else { "no" });
+        let word = if suspended { "suspended" } else { "resumed" };
+        // Where a socket has one guest at a time, all of them are meant: whoever connects anew is no other.
+        let place = target.place.filter(|_| of.host.connections > 1);
+        let commands = match place {
+            None => standing.set_suspended(kernel, suspended),
+            Some(place) if of.served.front_ends().contains_key(&place) => {
+                standing.set_place_suspended(kernel, place, suspended).into_iter().collect()
+            }
+            Some(_) => return Err(format!("nobody is connected to {name}")),
+        };
+        for command in commands {
             // Fails only if the guest has just gone; the next one is suspended nevertheless.
             let _ = end_of(command).await;
         }
-        let now = if suspended { "yes" } else { "no" };
-        self.log(if suspended { "suspended" } else { "resumed" }, &of.address);
-        standing.note(kernel, self.change(of, "suspended".into(), now));
-        let state = if suspended { "suspended" } else { "resumed" };
-        done(match standing.info().guest {
-            Some(guest) => format!("guest {} is {state}", guest.0),
-            None => format!("guests of {} are {state}", of.address),
-        })
+        self.log(word, &name);
+        let guests = standing.info().guests;
+        let Some(place) = place else {
+            standing.note(kernel, change);
+            return done(match (guests.len(), guests.values().next()) {
+                (1, Some(guest)) => format!("guest {} is {word}", guest.0),
+                _ => format!("guests of {} are {word}", of.address),
+            });
+        };
+        if !suspended && standing.info().is_suspended {
+            return done(format!("{name} stays suspended: all guests of {} are", of.address));
+        }
+        match guests.get(&place) {
+            Some(guest) => {
+                kernel.note(Some(*guest), change);
+                done(format!("guest {} is {word}, until it disconnects", guest.0))
+            }
+            None => done(format!("{name} is {word}, until it disconnects")),
+        }
     }
 
     fn set(&self, name: &str, key: &str, value: &str) -> Done {
         let setting = Setting::parse(key, value)?;
-        let place = self.find(name)?;
+        // Where a socket has several guests, they have what is set together.
+        let Target { socket: place, .. } = self.find(name)?;
         let of = &self.operated.sockets[place];
         let (gpu, kernel, standing) = (&of.host.gpu, &of.host.kernel, &of.host.standing);
         let rates = &self.operated.rates;

@@ -59,7 +59,7 @@ pub(super) struct OperatedSocket {
     pub(super) physical_doorbells: u32,
     /// What its guests are attached to.
     pub(super) host: Host,
-    /// Its guest.
+    /// Its guests.
     pub(super) served: Served,
 }
 

@@ -8,7 +8,7 @@ use crate::gpu::shared::hw_queue::HwQueue;
 use crate::gpu::shared::partition::Partition;
 use bellhop_host_kmd::hardware::{
     DoorbellModel, DoorbellPages, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding,
-    RotationProgress, UnknownId,
+    RotationProgress, SocketId, UnknownId,
 };
 use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use bellhop_protocol::handoff::doorbell::DoorbellWords;
@@ -42,6 +42,10 @@ impl Doorbells for Gpu {
     fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId> {
         let own = self.guest(guest)?.doorbell_share();
         Ok(own.unwrap_or_else(|| self.equal_doorbell_share()))
+    }
+
+    fn socket(&self, guest: GuestId) -> Result<SocketId, UnknownId> {
+        Ok(self.guest(guest)?.account().id())
     }
 
     fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId> {

@@ -26,6 +26,13 @@ fn nanoseconds(time: u64) -> Duration {
     Duration::from_nanos(time)
 }
 
+impl Schedule {
+    /// Adds a queue of a guest that has a socket for itself.
+    fn add_alone(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) -> bool {
+        self.add(queue, (guest, SocketId(guest.0)), context)
+    }
+}
+
 /// Gives a turn to the next queue, which then wants another.
 fn turn(schedule: &mut Schedule, of: impl Fn(u32) -> (Rank, u64, u32)) -> u32 {
     let pick = schedule.next().unwrap();
@@ -43,7 +50,7 @@ fn end(schedule: &mut Schedule, queue: u32, time: u64) {
 #[test]
 fn one_alone_is_not_contested_and_gets_every_turn() {
     let mut schedule = Schedule::new(QUANTUM);
-    schedule.add(0, guest(1), context(1));
+    schedule.add_alone(0, guest(1), context(1));
     assert!(schedule.is_empty());
     assert_eq!(schedule.next(), None);
     for _ in 0..3 {
@@ -57,9 +64,9 @@ fn one_alone_is_not_contested_and_gets_every_turn() {
 #[test]
 fn a_system_queue_comes_before_its_own_guests_queues_and_its_guest_pays() {
     let mut schedule = Schedule::new(QUANTUM);
-    schedule.add(0, guest(1), context(1));
-    schedule.add(1, guest(2), context(1));
-    schedule.add(2, guest(2), None);
+    schedule.add_alone(0, guest(1), context(1));
+    schedule.add_alone(1, guest(2), context(1));
+    schedule.add_alone(2, guest(2), None);
     let ranks = [rank(7), rank(7), Rank::System];
     for queue in 0..3 {
         schedule.push(queue, |queue| ranks[queue as usize]);
@@ -74,8 +81,8 @@ fn a_system_queue_comes_before_its_own_guests_queues_and_its_guest_pays() {
 #[test]
 fn a_guest_that_slept_saves_nothing_up_and_loses_nothing() {
     let mut schedule = Schedule::new(QUANTUM);
-    schedule.add(0, guest(1), context(1));
-    schedule.add(1, guest(2), context(1));
+    schedule.add_alone(0, guest(1), context(1));
+    schedule.add_alone(1, guest(2), context(1));
     schedule.push(0, |_| rank(0));
     for _ in 0..1000 {
         assert_eq!(turn(&mut schedule, |_| (rank(0), 1000, 100)), 0);
@@ -90,7 +97,7 @@ fn a_guest_that_used_the_engine_between_turns_has_so_many_fewer_whether_it_waite
     for waits in [true, false] {
         let mut schedule = Schedule::new(QUANTUM);
         for queue in 0..2 {
-            schedule.add(queue, guest(queue.into()), context(1));
+            schedule.add_alone(queue, guest(queue.into()), context(1));
             schedule.push(queue, |_| rank(0));
         }
         if !waits {
@@ -111,7 +118,7 @@ fn a_guest_that_used_the_engine_between_turns_has_so_many_fewer_whether_it_waite
 fn a_context_gets_its_quantum_and_its_queues_share_it_in_turn() {
     let mut schedule = Schedule::new(nanoseconds(3000));
     for queue in 0..3 {
-        schedule.add(queue, guest(1), context(u64::from(queue.min(1))));
+        schedule.add_alone(queue, guest(1), context(u64::from(queue.min(1))));
         schedule.push(queue, |_| rank(0));
     }
     let turns: Vec<_> = (0..12).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 1))).collect();
@@ -131,7 +138,7 @@ fn forgotten_queues_leave_their_places_to_others() {
     for round in 0..100 {
         for queue in 0..4 {
             let number = round * 4 + u64::from(queue);
-            schedule.add(queue, guest(number), context(number));
+            schedule.add_alone(queue, guest(number), context(number));
             schedule.push(queue, |_| rank(0));
         }
         schedule.retain(|queue| queue == 3);
@@ -141,7 +148,80 @@ fn forgotten_queues_leave_their_places_to_others() {
         assert!(schedule.is_empty());
     }
     assert_eq!((schedule.guests.len(), schedule.guest_places.len()), (4, 0));
+    assert_eq!(schedule.order.known_sockets(), (4, 0));
     assert_eq!((schedule.contexts.len(), schedule.context_places.len()), (4, 0));
+}
+
+#[test]
+fn guests_of_a_socket_that_come_one_after_another_have_no_more_than_one_guest() {
+    const TURNS: usize = 900;
+    let mut schedule = Schedule::new(QUANTUM);
+    // Guest 0 has a socket for itself and always has work. The eight others have one together, and each has work only when
+    // the one before has had its turn.
+    schedule.add_alone(0, guest(0), context(0));
+    for queue in 1..=8 {
+        schedule.add(queue, (guest(queue.into()), SocketId(99)), context(0));
+    }
+    schedule.push(0, |_| rank(0));
+    let mut coming = 1;
+    schedule.push(coming, |_| rank(0));
+    let mut turns = 0;
+    for _ in 0..TURNS {
+        let queue = schedule.next().unwrap().queue;
+        let again = (queue == 0).then(|| rank(0));
+        schedule.end_turn(queue, Ended { time: nanoseconds(1000), weight: 100, again });
+        if queue != 0 {
+            turns += 1;
+            coming = coming % 8 + 1;
+            schedule.push(coming, |_| rank(0));
+        }
+    }
+    assert_eq!(turns, TURNS / 2);
+}
+
+#[test]
+fn what_a_guest_leaves_is_the_others_of_its_socket() {
+    let mut schedule = Schedule::new(QUANTUM);
+    let socket = |queue: u32| SocketId(u64::from(queue.min(1)));
+    for queue in 0..4 {
+        schedule.add(queue, (guest(queue.into()), socket(queue)), context(0));
+        schedule.push(queue, |_| rank(0));
+    }
+    let counts = |schedule: &mut Schedule| {
+        let mut counts = [0; 4];
+        for _ in 0..600 {
+            counts[turn(schedule, |_| (rank(0), 1000, 100)) as usize] += 1;
+        }
+        counts
+    };
+    assert_eq!(counts(&mut schedule), [300, 100, 100, 100]);
+    schedule.retain(|queue| queue != 2);
+    assert_eq!(counts(&mut schedule), [300, 150, 0, 150]);
+    schedule.remove(3);
+    assert_eq!(counts(&mut schedule), [300, 300, 0, 0]);
+    schedule.remove(1);
+    // The socket is known as long as one of its guests has a queue.
+    assert!(!schedule.add(1, (guest(1), socket(1)), context(0)));
+    schedule.remove(1);
+    schedule.remove(2);
+    assert!(schedule.add(1, (guest(7), socket(1)), context(0)));
+    schedule.push(1, |_| rank(0));
+    assert_eq!(counts(&mut schedule), [300, 300, 0, 0]);
+}
+
+#[test]
+fn time_beside_turns_is_the_sockets_whichever_guest_it_was_for() {
+    let mut schedule = Schedule::new(QUANTUM);
+    for queue in 0..3 {
+        let socket = SocketId(u64::from(queue.min(1)));
+        schedule.add(queue, (guest(queue.into()), socket), context(0));
+        schedule.push(queue, |_| rank(0));
+    }
+    schedule.charge_aside(guest(1), nanoseconds(10_000), 100);
+    let turns: Vec<_> = (0..30).map(|_| turn(&mut schedule, |_| (rank(0), 1000, 100))).collect();
+    let count = |queue| turns.iter().filter(|of| **of == queue).count();
+    assert_eq!(count(0), 20, "{turns:?}");
+    assert!(count(1) < count(2), "{turns:?}");
 }
 
 /// When a guest's queue is destroyed, nothing of it stays in the order, whichever way its guest comes back.
@@ -149,7 +229,7 @@ fn forgotten_queues_leave_their_places_to_others() {
 fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another() {
     let mut schedule = Schedule::new(QUANTUM);
     for queue in 0..3 {
-        schedule.add(queue, guest(queue.into()), context(0));
+        schedule.add_alone(queue, guest(queue.into()), context(0));
         schedule.push(queue, |_| rank(0));
     }
     schedule.remove(0);
@@ -159,12 +239,12 @@ fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another(
     assert!(schedule.is_empty());
     for queue in 0..3 {
         if queue < 2 {
-            schedule.add(queue, guest(queue.into()), context(0));
+            schedule.add_alone(queue, guest(queue.into()), context(0));
         }
         schedule.push(queue, |_| rank(0));
     }
     schedule.remove(1);
-    schedule.add(1, guest(1), context(0));
+    schedule.add_alone(1, guest(1), context(0));
     schedule.push(1, |_| rank(0));
     let mut turns: Vec<_> = (0..3).map(|_| schedule.next().unwrap().queue).collect();
     turns.sort_unstable();
@@ -180,7 +260,7 @@ proptest! {
         let mut schedules = [(); 2].map(|()| {
             let mut schedule = Schedule::new(QUANTUM);
             for queue in 0..6 {
-                schedule.add(queue, guest(u64::from(queue % 2)), context(u64::from(queue % 3)));
+                schedule.add_alone(queue, guest(u64::from(queue % 2)), context(u64::from(queue % 3)));
             }
             schedule
         });
@@ -228,7 +308,7 @@ proptest! {
         }
         for ((owner, rank), queue) in owners.iter().zip(0u32..) {
             let context = (*rank != Rank::System).then_some(HwContextId(u64::from(queue % 2)));
-            schedule.add(queue, guest(*owner as u64), context);
+            schedule.add_alone(queue, guest(*owner as u64), context);
             schedule.push(queue, |queue| owners[queue as usize].1);
         }
         let mut times = vec![0f64; guests.len()];
@@ -254,6 +334,55 @@ proptest! {
         }
     }
 
+    /// Sockets share by weight however many guests each has, and the guests of a socket share alike: of those that always
+    /// have work, none is ever off by more than two turns.
+    #[test]
+    fn shares_are_the_sockets_and_their_guests_share_alike(
+        sockets in proptest::collection::vec(
+            (1u32..1000, proptest::collection::vec(1u64..100_000, 1..5)),
+            2..5,
+        ),
+        turns in 1usize..2000,
+    ) {
+        let mut schedule = Schedule::new(QUANTUM);
+        let mut owners = Vec::new();
+        for (socket, (weight, guests)) in sockets.iter().enumerate() {
+            owners.extend(guests.iter().map(|length| (socket, *weight, *length)));
+        }
+        for ((socket, ..), queue) in owners.iter().zip(0u32..) {
+            let of = (guest(queue.into()), SocketId(*socket as u64));
+            schedule.add(queue, of, context(0));
+            schedule.push(queue, |_| rank(0));
+        }
+        let mut times = vec![0; owners.len()];
+        for _ in 0..turns {
+            let queue = turn(&mut schedule, |queue| {
+                let (_, weight, length) = owners[queue as usize];
+                (rank(0), length, weight)
+            });
+            times[queue as usize] += owners[queue as usize].2;
+        }
+        let of_socket = |socket: usize| {
+            let own = owners.iter().zip(&times).filter(move |((of, ..), _)| *of == socket);
+            own.map(|((_, weight, length), time)| (f64::from(*weight), *length as f64, *time as f64))
+        };
+        let by_weight = |socket| of_socket(socket).map(|(weight, _, time)| time / weight).sum::<f64>();
+        let longest = |socket| {
+            of_socket(socket).map(|(weight, length, _)| length / weight).fold(0.0, f64::max)
+        };
+        for one in 0..sockets.len() {
+            for other in 0..sockets.len() {
+                let difference = by_weight(one) - by_weight(other);
+                prop_assert!(difference <= longest(one) + longest(other) + 1.0);
+            }
+            for (_, length, time) in of_socket(one) {
+                for (_, others, of_other) in of_socket(one) {
+                    prop_assert!(time - of_other <= length + others + 1.0, "{times:?}");
+                }
+            }
+        }
+    }
+
     /// Contexts of one guest and of equal priority that always have work get equal time, however many queues they
     /// have and however long their turns are.
     #[test]
@@ -267,7 +396,7 @@ proptest! {
             owners.extend((0..*queues).map(|_| number));
         }
         for (number, queue) in owners.iter().zip(0..) {
-            schedule.add(queue, guest(1), context(*number as u64));
+            schedule.add_alone(queue, guest(1), context(*number as u64));
             schedule.push(queue, |_| rank(0));
         }
         let mut times = vec![0; contexts.len()];
@@ -290,9 +419,9 @@ proptest! {
         victim in -7i32..=7,
     ) {
         let mut schedule = Schedule::new(QUANTUM);
-        schedule.add(0, guest(1), context(0));
+        schedule.add_alone(0, guest(1), context(0));
         for queue in 1..=others.len() as u32 {
-            schedule.add(queue, guest(1), context(queue.into()));
+            schedule.add_alone(queue, guest(1), context(queue.into()));
         }
         let rank_of = |queue: u32| match queue.checked_sub(1) {
             Some(other) => rank(others[other as usize].0),
@@ -334,7 +463,7 @@ proptest! {
         let mut schedule = Schedule::new(QUANTUM);
         for queue in 0..12 {
             let (of_guest, of_context) = owner(queue);
-            schedule.add(queue, guest(of_guest.into()), context(of_context.into()));
+            schedule.add_alone(queue, guest(of_guest.into()), context(of_context.into()));
         }
         let mut model: Vec<u32> = Vec::new();
         for (queue, serve) in steps {

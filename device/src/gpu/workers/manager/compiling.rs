@@ -3,7 +3,7 @@
 //! Compiling kernels aside, before any engine executes them.
 
 use super::spent::Begun;
-use super::{Duty, End, Job, Manager};
+use super::{Duty, End, Job, Manager, Process};
 use crate::gpu::workers::kernels::remembered::Remembered;
 use crate::gpu::workers::mailboxes::{Compile, Outcome};
 use bellhop_host_kmd::hardware::{GuestId, KernelOutcome};
@@ -11,6 +11,7 @@ use bellhop_protocol::control::kernel::KernelResult;
 use bellhop_worker::owner::Role;
 use rustix::process::{Pid, getpriority_process, setpriority_pgrp};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most workers that compile. Each does so for one guest.
@@ -27,7 +28,7 @@ pub(super) struct Compiling {
     waiting: VecDeque<Compile>,
     /// What was compiled for each guest.
     remembered: HashMap<GuestId, Remembered>,
-    /// Guests whose workers were ended for another guest's sake: their next ones are not charged to them.
+    /// Guests whose workers were ended for another socket's sake: their next ones are not charged to them.
     evicted: HashSet<GuestId>,
 }
 
@@ -88,20 +89,27 @@ impl Manager {
             self.mailboxes.tell(Outcome { space: space.id(), number: *number, outcome });
             return None;
         }
+        // One at a time for the guests of each socket.
+        let is_busy = |process: &Process| match &process.duty {
+            Duty::Compiler { guest, job: Some(_) } => guest.socket == tenant.guest.socket,
+            _ => false,
+        };
+        if self.processes.iter().any(is_busy) {
+            return Some(compile);
+        }
         let mut compilers = 0;
-        let mut idle = None;
+        let (mut idle, mut of_sibling) = (None, None);
         for (index, process) in self.processes.iter_mut().enumerate() {
             let Duty::Compiler { guest: of, job } = &mut process.duty else { continue };
             compilers += 1;
-            if *of != guest {
+            if of.id != guest {
                 if job.is_none() && process.ready {
                     idle = Some(index);
                 }
+                if of.socket == tenant.guest.socket {
+                    of_sibling = Some(index);
+                }
                 continue;
-            }
-            // One at a time for each guest.
-            if job.is_some() {
-                return Some(compile);
             }
             if process.ready && !process.is_alive() {
                 self.end(index, End::Unneeded);
@@ -114,22 +122,27 @@ impl Manager {
             }
             return None;
         }
+        // One for the guests of each socket, and never the same one for two guests.
+        let idle = of_sibling.or(idle.filter(|_| compilers >= COMPILERS));
         if compilers >= COMPILERS && idle.is_none() {
             return Some(compile);
         }
         if !self.compiling.evicted.contains(&guest) && !self.pace.may_start(&tenant.guest) {
             return Some(compile);
         }
-        if compilers >= COMPILERS {
-            let Some(idle) = idle else { return Some(compile) };
-            if let Some(Duty::Compiler { guest, .. }) = self.processes.get(idle).map(|p| &p.duty) {
-                self.compiling.evicted.insert(*guest);
+        if let Some(idle) = idle {
+            if let Some(Duty::Compiler { guest: of, .. }) =
+                self.processes.get(idle).map(|p| &p.duty)
+                && of.socket != tenant.guest.socket
+            {
+                self.compiling.evicted.insert(of.id);
             }
             self.end(idle, End::Unneeded);
         }
         if !self.compiling.evicted.remove(&guest) {
             self.pace.started(&tenant.guest);
         }
+        let guest = Arc::clone(&tenant.guest);
         match self.employ(Duty::Compiler { guest, job: Some(Job { compile, module }) }) {
             Ok(index) => {
                 if self.processes.get(index).is_some_and(|process| process.ready) {

@@ -8,9 +8,9 @@ use super::starting::NotStarted;
 use super::{Body, Duty, End, Manager, Process};
 use crate::gpu::workers::mailboxes::{Mailboxes, Note, Request};
 use crate::gpu::workers::roster::{Listed, Task};
-use crate::gpu::workers::tenant::{Tenant, TenantId};
+use crate::gpu::workers::tenant::{GuestWorkers, Tenant, TenantId};
 use crate::gpu::workers::tenant_worker::{LastUse, TenantWorker};
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::SocketId;
 use bellhop_worker::owner::Role;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Grant {
     since: Instant,
     /// When the engine was asked to give it up.
     recalled: Option<Instant>,
-    /// Whether it was asked for another guest's sake.
+    /// Whether it was asked for another socket's sake.
     for_another: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Executing {
     /// Oldest first.
     requests: VecDeque<Request>,
     grants: Vec<Grant>,
-    /// Whose workers were ended for another guest's sake: their next ones are not charged to their guests.
+    /// Whose workers were ended for another socket's sake: their next ones are not charged to their guests.
     evicted: HashSet<(u32, TenantId)>,
 }
 
@@ -66,12 +66,13 @@ impl Executing {
         self.requests.push_back(request);
     }
 
-    /// An engine has a worker no longer.
-    pub(super) fn gone(&mut self, engine: u32, tenant: TenantId) {
-        let grant = self.take(engine, tenant);
-        if grant.is_some_and(|grant| grant.for_another && !grant.tenant.has_ended()) {
+    /// An engine has a worker no longer. Returns whose it was.
+    pub(super) fn gone(&mut self, engine: u32, tenant: TenantId) -> Option<Arc<GuestWorkers>> {
+        let grant = self.take(engine, tenant)?;
+        if grant.for_another && !grant.tenant.has_ended() {
             self.evicted.insert((engine, tenant));
         }
+        Some(Arc::clone(&grant.tenant.guest))
     }
 
     fn take(&mut self, engine: u32, tenant: TenantId) -> Option<Grant> {
@@ -127,17 +128,17 @@ impl Grant {
 /// A look at the requests for places of a role.
 #[derive(Default)]
 struct Look {
-    /// The guests that have places, or want some.
-    guests: HashSet<GuestId>,
+    /// The sockets whose guests have places, or want some.
+    sockets: HashSet<SocketId>,
     /// Those whose next request has to wait.
-    blocked: HashSet<GuestId>,
+    blocked: HashSet<SocketId>,
     /// How many places are being given up for those.
     awaited: usize,
 }
 
 impl Manager {
-    /// Serves the requests that can be served now. The others wait until engines give up workers. Guests below their
-    /// shares come first.
+    /// Serves the requests that can be served now. The others wait until engines give up workers. Those of
+    /// sockets below their shares come first.
     pub(super) fn serve_requests(&mut self) {
         let mut looks: HashMap<Role, Look> = HashMap::new();
         let prepared = self.processes.iter().filter_map(|process| match &process.duty {
@@ -147,7 +148,7 @@ impl Manager {
         let Executing { requests, grants, .. } = &self.executing;
         let asked = requests.iter().map(|request| &request.tenant);
         for tenant in prepared.chain(asked).chain(grants.iter().map(|grant| &grant.tenant)) {
-            looks.entry(tenant.id.role).or_default().guests.insert(tenant.guest.id);
+            looks.entry(tenant.id.role).or_default().sockets.insert(tenant.guest.socket);
         }
         for only_below in [true, false] {
             let mut requests = std::mem::take(&mut self.executing.requests);
@@ -162,7 +163,7 @@ impl Manager {
         }
     }
 
-    /// Serves a request, or gives it back if it has to wait. Those of guests with their shares wait if `only_below`.
+    /// Serves a request, or gives it back if it has to wait. Those of sockets with their shares wait if `only_below`.
     fn try_to_serve(
         &mut self,
         mut request: Request,
@@ -180,9 +181,9 @@ impl Manager {
                 return None;
             }
             if let Some(held) = request.held.take() {
-                self.reaper.kill(held.worker, role, None);
+                self.reaper.kill(held.into(), None);
             }
-            if !may_load || look.blocked.contains(&guest.id) {
+            if !may_load || look.blocked.contains(&guest.socket) {
                 return Some(request);
             }
             // Nobody makes room for a guest that then starts nothing.
@@ -192,11 +193,11 @@ impl Manager {
             // A role that is not configured has no workers: starting one fails.
             if let Some(limits) = self.limits(role) {
                 let (places, grants) = self.places(role);
-                let guests = look.guests.len();
-                if only_below && !limits.is_below(&places, guests, guest.id) {
+                let sockets = look.sockets.len();
+                if only_below && !limits.is_below(&places, sockets, guest.socket) {
                     return Some(request);
                 }
-                match limits.rule(&places, guests, look.awaited, guest.id) {
+                match limits.rule(&places, sockets, look.awaited, guest.socket) {
                     Ruling::Takes => {}
                     _ if role.remembers() => {
                         let why = "there are as many workers as there may be";
@@ -204,7 +205,7 @@ impl Manager {
                         return None;
                     }
                     ruling => {
-                        look.blocked.insert(guest.id);
+                        look.blocked.insert(guest.socket);
                         let given_up = match ruling {
                             Ruling::GivenUp(place) => grants.get(place).copied(),
                             _ => None,
@@ -213,7 +214,7 @@ impl Manager {
                         if let Some(grant) = given_up
                             && let Some(grant) = self.executing.grants.get_mut(grant)
                         {
-                            let for_another = grant.tenant.guest.id != guest.id;
+                            let for_another = grant.tenant.guest.socket != guest.socket;
                             grant.recall(&self.mailboxes, for_another);
                         }
                         return Some(request);
@@ -240,12 +241,12 @@ impl Manager {
         let granted = self.executing.grants.iter().enumerate();
         let granted = granted.filter(|(_, grant)| grant.tenant.id.role == role);
         let place = |(index, grant): (usize, &Grant)| {
-            (Place { guest: grant.tenant.guest.id, state: grant.state(now) }, index)
+            (Place { socket: grant.tenant.guest.socket, state: grant.state(now) }, index)
         };
         let (mut places, grants): (Vec<_>, Vec<_>) = granted.map(place).unzip();
         places.extend(self.processes.iter().filter_map(|process| match &process.duty {
             Duty::Executor(request, _) if request.tenant.id.role == role => {
-                Some(Place { guest: request.tenant.guest.id, state: State::Prepared })
+                Some(Place { socket: request.tenant.guest.socket, state: State::Prepared })
             }
             _ => None,
         }));
@@ -256,7 +257,7 @@ impl Manager {
         let held = request.held.take();
         if request.tenant.has_ended() {
             if let Some(held) = held {
-                self.reaper.kill(held.worker, request.tenant.id.role, None);
+                self.reaper.kill(held.into(), None);
             }
             return self.not_prepared(&request, &End::Unneeded);
         }
@@ -335,7 +336,7 @@ impl Manager {
     fn hand_over(&mut self, request: &Request, held: Box<TenantWorker>) {
         let Request { engine, tenant, .. } = request;
         if tenant.has_ended() {
-            self.reaper.kill(held.worker, tenant.id.role, None);
+            self.reaper.kill(held.into(), None);
             return self.not_prepared(request, &End::Unneeded);
         }
         self.executing.grants.push(Grant {

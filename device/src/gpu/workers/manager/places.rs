@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which guest has a worker, where there are fewer places for workers than guests want.
+//! Which socket's guests have a worker, where there are fewer places for workers than guests want.
 //!
-//! Each guest that has or wants a place has a *share*: an equal part of all places, at least one. A guest below its share
-//! is given a place at the expense of the guest that has most beyond its own. A guest that has its share gets more only
-//! while places are free; else one of its own makes room. So no guest within its share loses a place to one beyond it.
+//! The guests of a socket count as one: whoever connects more of them to it has no more workers. Each socket whose guests
+//! have or want a place has a *share*: an equal part of all places, at least one. A socket below its share is given a place
+//! at the expense of the one that has most beyond its own. A socket that has its share gets more only while places are free;
+//! else one of its own makes room. So no socket within its share loses a place to one beyond it.
 //!
 //! A worker that executes something is given up when it has done that: what it has accepted is nowhere else. Where that
 //! takes long, since its guest is suspended, or has its own kernels wait behind others, the place counts no longer
-//! against guests below their shares: the worker is one more, beside all places. A guest never has more than its own
+//! against sockets below their shares: the worker is one more, beside all places. A socket never has more than its own
 //! limit.
 //!
-//! Where there are more guests than places, a share is one place, and guests take turns: a worker is given up to a guest
+//! Where there are more sockets than places, a share is one place, and they take turns: a worker is given up to a socket
 //! without any once it has been there for a while, the one that was not used for longest first.
 
-use bellhop_host_kmd::hardware::GuestId;
+use bellhop_host_kmd::hardware::SocketId;
 use std::collections::HashMap;
 
 /// How many places there are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// For all guests.
+    /// For the guests of all sockets.
     pub(super) all: usize,
-    /// For each guest.
+    /// For the guests of each socket.
     pub(super) each: usize,
 }
 
@@ -35,7 +36,7 @@ pub(super) enum State {
     Held {
         /// When it was used last; workers that execute something are last.
         used: u64,
-        /// Whether the guest has had it for so long that another's turn may come.
+        /// Whether the socket has had it for so long that another's turn may come.
         is_settled: bool,
     },
     /// The engine was asked to give it up.
@@ -44,11 +45,11 @@ pub(super) enum State {
     Overdue,
 }
 
-/// A place that a guest has.
+/// A place that a guest of a socket has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    /// The guest.
-    pub(super) guest: GuestId,
+    /// The socket whose guest has it.
+    pub(super) socket: SocketId,
     /// What becomes of it.
     pub(super) state: State,
 }
@@ -67,31 +68,31 @@ pub(super) enum Ruling {
 }
 
 impl Limits {
-    /// How many places each of so many guests may have while all want some.
-    pub(super) fn share(self, guests: usize) -> usize {
-        (self.all / guests.max(1)).max(1)
+    /// How many places each of so many sockets may have while all want some.
+    pub(super) fn share(self, sockets: usize) -> usize {
+        (self.all / sockets.max(1)).max(1)
     }
 
-    /// Whether a guest has fewer places than its share.
-    pub(super) fn is_below(self, places: &[Place], guests: usize, guest: GuestId) -> bool {
-        count(places, |place| place.guest == guest) < self.share(guests)
+    /// Whether a socket has fewer places than its share.
+    pub(super) fn is_below(self, places: &[Place], sockets: usize, socket: SocketId) -> bool {
+        count(places, |place| place.socket == socket) < self.share(sockets)
     }
 
-    /// What comes of a guest's request, where so many guests have places or want some, and `awaited` of the places that
+    /// What comes of a guest's request, where the guests of so many sockets have places or want some, and `awaited` of the places that
     /// are being given up are for others.
     pub(super) fn rule(
         self,
         places: &[Place],
-        guests: usize,
+        sockets: usize,
         awaited: usize,
-        guest: GuestId,
+        socket: SocketId,
     ) -> Ruling {
-        let is_own = |place: &Place| place.guest == guest;
+        let is_own = |place: &Place| place.socket == socket;
         let is_full = count(places, is_own) >= self.each;
         if !is_full && places.len() < self.all {
             return Ruling::Takes;
         }
-        if is_full || !self.is_below(places, guests, guest) {
+        if is_full || !self.is_below(places, sockets, socket) {
             // Whoever has its share makes room itself.
             if places.iter().any(|place| is_own(place) && place.state == State::Leaving) {
                 return Ruling::Awaits;
@@ -106,16 +107,16 @@ impl Limits {
         if count(places, |place| place.state == State::Leaving) > awaited {
             return Ruling::Awaits;
         }
-        let share = self.share(guests);
-        let mut kept: HashMap<GuestId, usize> = HashMap::new();
+        let share = self.share(sockets);
+        let mut kept: HashMap<SocketId, usize> = HashMap::new();
         for place in places.iter().filter(|place| !place.state.is_given_up()) {
-            *kept.entry(place.guest).or_default() += 1;
+            *kept.entry(place.socket).or_default() += 1;
         }
         let most = kept.values().copied().max().unwrap_or(0);
         if most > share {
-            return give_up(oldest(places, |place| kept.get(&place.guest) == Some(&most)));
+            return give_up(oldest(places, |place| kept.get(&place.socket) == Some(&most)));
         }
-        if guests <= self.all {
+        if sockets <= self.all {
             // Others were asked for as many as are missing.
             return Ruling::Waits;
         }
@@ -160,7 +161,7 @@ mod tests {
         let place = |word: &str| {
             let (guest, state) = word.split_at(1);
             let (state, is_settled) = state.strip_suffix('n').map_or((state, true), |s| (s, false));
-            let guest = GuestId(guest.bytes().next().unwrap().into());
+            let guest = SocketId(guest.bytes().next().unwrap().into());
             let state = match state {
                 "p" => State::Prepared,
                 "l" => State::Leaving,
@@ -168,7 +169,7 @@ mod tests {
                 "x" => State::Held { used: EXECUTING, is_settled },
                 used => State::Held { used: used.parse().unwrap(), is_settled },
             };
-            Place { guest, state }
+            Place { socket: guest, state }
         };
         words.split_whitespace().map(place).collect()
     }
@@ -177,8 +178,8 @@ mod tests {
     fn rule((all, each): (usize, usize), held: &str, others: &str, asks: char) -> Ruling {
         let places = places(held);
         let named = others.bytes().chain([asks as u8]).map(u64::from);
-        let guests: BTreeSet<_> = places.iter().map(|place| place.guest.0).chain(named).collect();
-        Limits { all, each }.rule(&places, guests.len(), 0, GuestId(asks as u64))
+        let guests: BTreeSet<_> = places.iter().map(|place| place.socket.0).chain(named).collect();
+        Limits { all, each }.rule(&places, guests.len(), 0, SocketId(asks as u64))
     }
 
     #[test]
@@ -230,7 +231,7 @@ mod tests {
     fn a_place_that_is_on_its_way_to_one_is_not_another_one_s() {
         let places = places("al a2 a3 a4");
         let limits = Limits { all: 4, each: 4 };
-        let of = |awaited| limits.rule(&places, 3, awaited, GuestId(u64::from(b'c')));
+        let of = |awaited| limits.rule(&places, 3, awaited, SocketId(u64::from(b'c')));
         assert_eq!([of(0), of(1)], [Ruling::Awaits, Ruling::GivenUp(1)]);
     }
 
@@ -253,17 +254,17 @@ mod tests {
             let mut held: Vec<Place> = Vec::new();
             for step in 0..200_u64 {
                 let guest = below(guests);
-                let asks = GuestId(guest as u64);
-                let had = count(&held, |place| place.guest == asks);
+                let asks = SocketId(guest as u64);
+                let had = count(&held, |place| place.socket == asks);
                 match limits.rule(&held, guests, 0, asks) {
                     Ruling::Takes => {
                         let used = if guest == stubborn { EXECUTING } else { step };
                         let state = State::Held { used, is_settled: true };
-                        held.push(Place { guest: asks, state });
+                        held.push(Place { socket: asks, state });
                     }
                     Ruling::GivenUp(index) => {
-                        let loser = held[index].guest;
-                        let its = count(&held, |place| place.guest == loser);
+                        let loser = held[index].socket;
+                        let its = count(&held, |place| place.socket == loser);
                         let share = limits.share(guests);
                         assert!(loser == asks || (its > share && had < share), "{held:?}");
                         if loser.0 as usize == stubborn {
@@ -278,7 +279,7 @@ mod tests {
                         assert!(is_stuck, "{asks:?} of {guests} waits: {limits:?} {held:?}");
                     }
                 }
-                assert!(count(&held, |place| place.guest == asks) <= limits.each);
+                assert!(count(&held, |place| place.socket == asks) <= limits.each);
             }
         }
     }

@@ -170,12 +170,16 @@ impl View<'_> {
         };
         // A guest must not learn what only the host knows about it.
         let front_end = self.identity.and_then(|_| self.platform.front_end(id));
-        let (socket, pid, command) = front_end
-            .map(|FrontEnd { socket, pid, command }| (Some(socket), pid, command))
+        let (socket, connection, pid, command) = front_end
+            .map(|front_end| {
+                let FrontEnd { socket, connection, pid, command } = front_end;
+                (Some(socket), connection, pid, command)
+            })
             .unwrap_or_default();
         snapshot::Guest {
             id: id.0,
             socket,
+            connection,
             pid,
             command,
             state: state.into(),
@@ -426,6 +430,7 @@ mod tests {
                 id: words,
                 // A guest does not get these, and the host's operator has more room.
                 socket: None,
+                connection: None,
                 pid: None,
                 command: None,
                 state: long(),

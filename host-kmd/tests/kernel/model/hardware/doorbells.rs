@@ -5,7 +5,7 @@
 use crate::model::{Call, Model};
 use bellhop_host_kmd::hardware::{
     DoorbellModel, DoorbellPages, Doorbells, GuestId, HwQueueId, PhysicalDoorbell, RingBinding,
-    RotationProgress, UnknownId,
+    RotationProgress, SocketId, UnknownId,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -18,6 +18,11 @@ impl Doorbells for Model {
     fn doorbell_share(&self, guest: GuestId) -> Result<u32, UnknownId> {
         self.known(UnknownId::Guest(guest))?;
         Ok(self.state().doorbell_shares.get(&guest).copied().unwrap_or(0))
+    }
+
+    fn socket(&self, guest: GuestId) -> Result<SocketId, UnknownId> {
+        self.known(UnknownId::Guest(guest))?;
+        Ok(SocketId(guest.0))
     }
 
     fn last_use(&self, queue: HwQueueId) -> Result<u64, UnknownId> {

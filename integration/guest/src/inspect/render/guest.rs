@@ -53,7 +53,8 @@ pub(super) fn agent(agent: &Agent) -> Option<Branch> {
 
 /// The program that connected the guest, if it is known.
 pub(super) fn front_end(guest: &Guest) -> Option<Branch> {
-    let socket = guest.socket.as_ref().map(|socket| format!("socket {socket}"));
+    let connection = guest.connection.map_or_else(String::new, |number| format!("#{number}"));
+    let socket = guest.socket.as_ref().map(|socket| format!("socket {socket}{connection}"));
     let process = guest.pid.map(|pid| match &guest.command {
         Some(command) => format!("{command} (PID {pid})"),
         None => format!("PID {pid}"),

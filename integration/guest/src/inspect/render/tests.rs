@@ -121,6 +121,7 @@ fn example() -> Snapshot {
         guests: vec![Guest {
             id: 1,
             socket: Some("/run/vm0.sock".into()),
+            connection: Some(2),
             pid: Some(4711),
             command: Some("qemu-system-x86".into()),
             state: "open".into(),
@@ -219,7 +220,7 @@ run list  of node 0 (3D)
 └─ hw queue  0x31  guest 1  process 1  context 0x100000002  idle at 12
 
 guest  1  open  BAR mapped  weight 100
-├─ front end  qemu-system-x86 (PID 4711)  socket /run/vm0.sock
+├─ front end  qemu-system-x86 (PID 4711)  socket /run/vm0.sock#2
 ├─ cgroup  /sys/fs/cgroup/bellhopd.service/workers-0  61 MiB of 2 GiB
 │       35 of 256 threads  weight 100  2 KILLED
 ├─ features  USER_MODE_SUBMISSION

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the guests of a socket owe engines that stood in their memory, and the control plane that waited for it.
+//! What the guests of a socket have together: who they are to engines, and what they owe engines that stood in their
+//! memory, and the control plane that waited for it.
 //!
 //! An engine that stands serves nobody. The time is charged to the guest in whose turn it stood, so that others have their
 //! turns first. A guest that has its device reset, connects anew, or destroys its last queue begins without that charge: what it
 //! has not made up for by then is charged again. The debt belongs to the socket and gets less as time passes, as it would
 //! beside one other guest that always has work.
 
+use bellhop_host_kmd::hardware::SocketId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,9 +21,13 @@ const PARTS: u32 = 10;
 /// Most engines of a chain.
 const ENGINES: usize = u64::BITS as usize;
 
-/// When the guests of a socket have made up for the time of each engine.
+/// The next number of a socket. All GPUs of this process draw from it.
+static SOCKETS: AtomicU64 = AtomicU64::new(1);
+
+/// The account that the guests of a socket are charged to, at the same time and one after another.
 #[derive(Debug)]
-pub struct Debts {
+pub struct Account {
+    id: SocketId,
     epoch: Instant,
     /// In nanoseconds after the epoch. Only the engine of that number stores and loads one, so nothing is handed over.
     until: [AtomicU64; ENGINES],
@@ -30,9 +36,11 @@ pub struct Debts {
     stalls_until: AtomicU64,
 }
 
-impl Default for Debts {
+impl Default for Account {
     fn default() -> Self {
         Self {
+            // Relaxed: only the uniqueness of the number matters.
+            id: SocketId(SOCKETS.fetch_add(1, Ordering::Relaxed)),
             epoch: Instant::now(),
             until: [const { AtomicU64::new(0) }; ENGINES],
             stalls_until: AtomicU64::new(0),
@@ -40,7 +48,12 @@ impl Default for Debts {
     }
 }
 
-impl Debts {
+impl Account {
+    /// The socket's number, which no other account has.
+    pub fn id(&self) -> SocketId {
+        self.id
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -89,38 +102,38 @@ mod tests {
 
     #[test]
     fn a_stall_budget_is_used_up_and_comes_back_in_ten_times_as_long() {
-        let debts = Debts::default();
-        assert_eq!(debts.stall_budget(), STALL_BUDGET);
+        let account = Account::default();
+        assert_eq!(account.stall_budget(), STALL_BUDGET);
         let begun = Instant::now();
         // However long it waited, the budget is there again in bounded time.
         for _ in 0..3 {
-            debts.charge_stall(STALL_BUDGET);
+            account.charge_stall(STALL_BUDGET);
         }
-        assert!(debts.stall_budget() <= begun.elapsed() / PARTS);
-        while debts.stall_budget() < STALL_BUDGET / 10 {}
+        assert!(account.stall_budget() <= begun.elapsed() / PARTS);
+        while account.stall_budget() < STALL_BUDGET / 10 {}
         assert!(begun.elapsed() >= STALL_BUDGET * PARTS / 10);
-        debts.charge_stall(STALL_BUDGET / 20);
-        assert!(debts.stall_budget() < STALL_BUDGET);
+        account.charge_stall(STALL_BUDGET / 20);
+        assert!(account.stall_budget() < STALL_BUDGET);
     }
 
     #[test]
     fn a_debt_is_of_one_engine_grows_with_each_turn_and_gets_less_as_time_passes() {
-        let debts = Debts::default();
-        assert_eq!([0, 63, 64].map(|engine| debts.left(engine)), [Duration::ZERO; 3]);
+        let account = Account::default();
+        assert_eq!([0, 63, 64].map(|engine| account.left(engine)), [Duration::ZERO; 3]);
         let hour = Duration::from_secs(3600);
         for _ in 0..2 {
-            debts.owe(1, hour.as_nanos() as u64);
+            account.owe(1, hour.as_nanos() as u64);
         }
-        let left = debts.left(1);
+        let left = account.left(1);
         assert!(left <= 2 * hour && left > hour, "{left:?}");
-        assert!(debts.left(1) <= left);
-        assert_eq!(debts.left(0), Duration::ZERO);
-        debts.owe(64, 1);
+        assert!(account.left(1) <= left);
+        assert_eq!(account.left(0), Duration::ZERO);
+        account.owe(64, 1);
         // What is over is over.
-        debts.owe(2, 1);
+        account.owe(2, 1);
         std::thread::yield_now();
-        while !debts.left(2).is_zero() {}
-        debts.owe(2, hour.as_nanos() as u64);
-        assert!(debts.left(2) <= hour);
+        while !account.left(2).is_zero() {}
+        account.owe(2, hour.as_nanos() as u64);
+        assert!(account.left(2) <= hour);
     }
 }
