@@ -22,13 +22,12 @@ fn a_crate_outside_the_workspace_runs_in_a_vm() {
 const SHARED: &str = "#!/bin/sh
 chmod 755 /tmp
 mkdir -p /etc
-/files/bellhop-guest broker --listen /tmp/broker.sock --mode 666 2>/tmp/said &
+/files/bellhop-guest broker --mode 666 2>/tmp/said &
 broker=$!
 until grep -q 'may connect' /tmp/said; do
     kill -0 $broker || { cat /tmp/said; exit 1; }
     sleep 0.1
 done
-export BELLHOP_BROKER=/tmp/broker.sock
 programs=
 for user in 1001 1002 1003; do
     echo user$user:x:$user:$user::/:/bin/sh >>/etc/passwd

@@ -214,3 +214,97 @@ impl ProcessBars {
         bar.words(bar.layout.fence(*index), 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::bar::Bar;
+    use super::super::cross_memory::CrossAdapterMemory;
+    use super::super::host_memory::HostMemory;
+    use super::*;
+    use bellhop_host_kmd::hardware::SegmentSizes;
+    use bellhop_protocol::bar::{BarHeader, doorbell_word_offset};
+    use std::sync::atomic::Ordering;
+    use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+    use zerocopy::FromBytes;
+
+    const LAYOUT: BarLayout =
+        BarLayout { doorbell_count: 100, fence_count: 100, local_memory: 1 << 16 };
+    /// A header, two pages of doorbells, and a page for each other area.
+    const OWN: BarLayout = BarLayout { doorbell_count: 2, fence_count: 3, local_memory: 0 };
+    const ID: ProcessBarId = ProcessBarId(7);
+    /// Where its pages are, in pieces: the header and the first doorbell, then the rest.
+    const PIECES: [Extent; 2] = [
+        Extent { address: 0xc000, length: 2 * PAGE_SIZE },
+        Extent { address: 0x8000, length: 4 * PAGE_SIZE },
+    ];
+
+    fn guest() -> (Bar, GuestMemoryMmap, AddressMap) {
+        let bar = Bar::new(LAYOUT, 0).unwrap();
+        let guest = GuestMemoryMmap::from_ranges(&[(GuestAddress(0x8000), 0x10000)]).unwrap();
+        let host = HostMemory::new(SegmentSizes::default(), 4).unwrap();
+        let shared = CrossAdapterMemory::new(0).unwrap().mapping();
+        let map = AddressMap::new(host.mappings(bar.local_memory(), shared), &guest);
+        (bar, guest, map)
+    }
+
+    const fn place(index: u32) -> Option<ProcessBarPlace> {
+        Some(ProcessBarPlace { bar: ID, index })
+    }
+
+    #[test]
+    fn a_bar_begins_with_its_header_and_needs_memory_of_the_guest() {
+        let (bar, guest, map) = guest();
+        let outside = [Extent { address: 0x17000, length: OWN.end() }];
+        assert!(!bar.processes().add(ID, OWN, &map, &outside));
+        assert!(!bar.processes().place_fence(0, place(0)));
+        assert!(bar.processes().add(ID, OWN, &map, &PIECES));
+        let mut header = [0; size_of::<BarHeader>()];
+        guest.read_slice(&mut header, GuestAddress(0xc000)).unwrap();
+        assert_eq!(BarHeader::read_from_bytes(&header).unwrap(), OWN.header());
+    }
+
+    #[test]
+    fn what_is_placed_in_it_is_in_the_guests_memory_and_what_is_taken_back_in_the_guests_bar() {
+        let (bar, guest, map) = guest();
+        assert!(bar.processes().add(ID, OWN, &map, &PIECES));
+        // Of the guest's slots, 70 is the first in the process's BAR, and 71 stays.
+        assert!(bar.processes().place_doorbell(70, place(0)));
+        assert!(bar.processes().place_fence(80, place(2)));
+        bar.doorbell_word(70).unwrap().store(1, Ordering::Relaxed);
+        bar.doorbell_line(70).unwrap().get()[7].store(2, Ordering::Relaxed);
+        bar.last_queued(70).unwrap().store(3, Ordering::Relaxed);
+        bar.doorbell_to_watch(70).unwrap().1.first().store(4, Ordering::Relaxed);
+        bar.fence(80).unwrap().store(5, Ordering::Relaxed);
+        let word = |address| guest.load::<u64>(GuestAddress(address), Ordering::Relaxed).unwrap();
+        let doorbell = 0xd000 + doorbell_word_offset(0);
+        // Behind the second doorbell's page: last-queued values, statuses, fences.
+        let seen = [doorbell, doorbell + 56, 0x9000, 0xa000, 0xb000 + 2 * 64].map(word);
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
+        for slot in [71, 70] {
+            assert_eq!(bar.processes().doorbell_line(slot).is_some(), slot == 70);
+        }
+        assert!(bar.processes().place_doorbell(70, None) && bar.processes().place_fence(80, None));
+        let words = [bar.doorbell_word(70), bar.last_queued(70), bar.fence(80)];
+        assert_eq!(words.map(|word| word.unwrap().load(Ordering::Relaxed)), [0; 3]);
+    }
+
+    #[test]
+    fn places_that_do_not_exist_are_refused_and_words_outlive_their_bar() {
+        let (bar, guest, map) = guest();
+        assert!(bar.processes().add(ID, OWN, &map, &PIECES));
+        assert!(!bar.processes().place_doorbell(100, place(0)));
+        assert!(
+            !bar.processes()
+                .place_doorbell(0, Some(ProcessBarPlace { bar: ProcessBarId(8), index: 0 }))
+        );
+        assert!(bar.processes().place_fence(0, place(0)));
+        let kept = bar.fence(0).unwrap();
+        bar.processes().place_fence(0, None);
+        bar.processes().remove(ID);
+        drop(map);
+        // An engine that looked it up before still has it.
+        kept.store(9, Ordering::Relaxed);
+        assert_eq!(guest.load::<u64>(GuestAddress(0xb000), Ordering::Relaxed).unwrap(), 9);
+        assert!(!bar.processes().place_fence(0, place(0)));
+    }
+}

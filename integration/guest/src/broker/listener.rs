@@ -63,6 +63,9 @@ impl Listener {
     /// Listens at a path. A socket that a broker left there is replaced, one that another broker serves is not.
     pub(super) fn bind(path: &Path, mode: u32) -> anyhow::Result<Self> {
         let cannot = || format!("cannot listen at {}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(cannot)?;
+        }
         let address = SocketAddrUnix::new(path).with_context(cannot)?;
         let is_served = connect(socket()?, &address).is_ok();
         if is_served {

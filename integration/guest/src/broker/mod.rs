@@ -83,12 +83,17 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
     });
     let events = events.context("cannot start the thread of events")?;
     crate::output::note(format_args!("programs may connect to {}", options.socket.display()));
+    let mut refused = 0u64;
     while let Some(connection) = listener.accept()? {
         let place = match shared.places.take(connection.peer()) {
             Ok(place) => place,
             Err(full) => {
-                // The program hears that the connection ends.
-                crate::output::note(format_args!("{}: {full}", connection.peer()));
+                // The program hears that the connection ends. Who tries on and on fills no log.
+                refused += 1;
+                if refused.is_power_of_two() {
+                    let peer = connection.peer();
+                    crate::output::note(format_args!("{peer}: {full} (refused so far: {refused})"));
+                }
                 continue;
             }
         };

@@ -10,6 +10,7 @@ use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::vhost_user::{self, VhostUser};
 use bellhop_guest_umd::transport::virtio_pci::{self, Options, PciAddress, VirtioPci};
 use bellhop_guest_umd::{PlacementPolicy, Placements};
+use bellhop_protocol::broker::USUAL_SOCKET;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
@@ -22,7 +23,7 @@ pub(super) struct DeviceArguments {
     /// The socket of a bellhopd; this program then stands for a VMM and its guest
     #[arg(long, value_name = "PATH", env = "BELLHOP_SOCKET")]
     socket_path: Option<PathBuf>,
-    /// The socket of this guest's broker, where programs share its device
+    /// The socket of this guest's broker, where programs share its device; the usual one if it is there
     #[arg(long, value_name = "PATH", env = "BELLHOP_BROKER", conflicts_with = "socket_path")]
     broker: Option<PathBuf>,
     /// The VM's PCI device, such as 0000:01:00.0; the first Bellhop GPU by default
@@ -112,7 +113,10 @@ impl DeviceArguments {
 
     pub(super) fn guests(&self) -> anyhow::Result<Vec<Arc<dyn Guest>>> {
         self.end_with_parent()?;
-        if let Some(path) = &self.broker {
+        let usual = Path::new(USUAL_SOCKET);
+        let usual =
+            (self.pci.is_none() && self.socket_path.is_none() && usual.exists()).then_some(usual);
+        if let Some(path) = self.broker.as_deref().or(usual) {
             let program = Broker::connect(path);
             let broker = program.with_context(|| format!("no broker at {}", path.display()))?;
             return Ok(vec![broker]);
