@@ -33,8 +33,14 @@ impl Arena {
         let size = bar.checked_add(memory).filter(|size| Some(*size) == length);
         let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(wrong)?;
         let is_paged = [bar, memory].iter().all(|bytes| bytes.is_multiple_of(PAGE_SIZE));
-        // Mapping checks that the file is as long.
-        let region = MmapRegion::from_file(FileOffset::new(File::from(file), 0), size);
+        let file = File::from(file);
+        // Whoever touches a mapping beyond the end of its file is ended.
+        let length =
+            file.metadata().map_err(|error| TransportError::Io("the broker's memory", error))?;
+        if length.len() != size as u64 {
+            return Err(wrong());
+        }
+        let region = MmapRegion::from_file(FileOffset::new(file, 0), size);
         let region = region.map_err(|error| {
             TransportError::Io("cannot map the broker's memory", std::io::Error::other(error))
         })?;

@@ -404,7 +404,7 @@ mod tests {
         assert!((exponent - 1.0).abs() < 0.01, "{exponent}");
         let text = report.to_string();
         assert!(text.contains("  create one") && text.contains("! destroy one"), "{text}");
-        assert!(text.contains("scale workers 1 start: no Vulkan"), "{text}");
+        assert!(text.contains("scale workers 1 replace: no Vulkan"), "{text}");
         assert!(text.contains("! scale costs above their work"), "{text}");
         // Only the tables have their values.
         assert_eq!(text.matches("destroy").count(), 1, "{text}");
