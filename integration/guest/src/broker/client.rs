@@ -47,14 +47,19 @@ pub(super) struct Client {
     _place: Place,
 }
 
-/// Why a program is refused something.
-struct Refusal(Status, u64);
+/// Why a program does not get what it asked for.
+enum Refusal {
+    /// It is refused, with this status and this detail.
+    With(Status, u64),
+    /// The device is gone, and so is the program's connection.
+    Gone,
+}
 
 impl From<DeviceError> for Refusal {
     fn from(error: DeviceError) -> Self {
         match error {
-            DeviceError::Refused(status, detail) => Self(status, detail),
-            DeviceError::Transport(_) | DeviceError::BadReply => Self(Status::IO_DEVICE_ERROR, 0),
+            DeviceError::Refused(status, detail) => Self::With(status, detail),
+            DeviceError::Transport(_) | DeviceError::BadReply => Self::Gone,
         }
     }
 }
@@ -158,14 +163,10 @@ impl Client {
             };
             let Ok((header, bytes)) = MessageHeader::read_from_prefix(bytes) else { break };
             let is_served = match header.kind {
-                MessageKind::REQUEST => {
-                    let reply = self.reply(bytes);
-                    send(socket, &reply, SendFlags::NOSIGNAL).is_ok()
-                }
-                MessageKind::POST => {
-                    self.reply(bytes);
-                    true
-                }
+                MessageKind::REQUEST => self
+                    .reply(bytes)
+                    .is_some_and(|reply| send(socket, &reply, SendFlags::NOSIGNAL).is_ok()),
+                MessageKind::POST => self.reply(bytes).is_some(),
                 MessageKind::KICK => self.shared.device.kick().is_ok(),
                 _ => false,
             };
@@ -176,23 +177,27 @@ impl Client {
         self.sockets.end();
     }
 
-    /// The reply to a request.
-    fn reply(&self, bytes: &[u8]) -> Vec<u8> {
-        self.answer(bytes).unwrap_or_else(|Refusal(status, detail)| {
-            let length = size_of::<ReplyHeader>() as u32;
-            ReplyHeader { status, length, detail }.as_bytes().to_vec()
-        })
+    /// The reply to a request; `None` if the device is gone.
+    fn reply(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        match self.answer(bytes) {
+            Ok(reply) => Some(reply),
+            Err(Refusal::With(status, detail)) => {
+                let length = size_of::<ReplyHeader>() as u32;
+                Some(ReplyHeader { status, length, detail }.as_bytes().to_vec())
+            }
+            Err(Refusal::Gone) => None,
+        }
     }
 
     fn answer(&self, bytes: &[u8]) -> Answer {
-        let wrong_size = Refusal(Status::INVALID_BUFFER_SIZE, bytes.len() as u64);
+        let wrong_size = Refusal::With(Status::INVALID_BUFFER_SIZE, bytes.len() as u64);
         let Ok((header, body)) = RequestHeader::read_from_prefix(bytes) else {
             return Err(wrong_size);
         };
         if header.length as usize != bytes.len() {
             return Err(wrong_size);
         }
-        let unknown = Refusal(Status::INVALID_DEVICE_REQUEST, header.code.0.into());
+        let unknown = Refusal::With(Status::INVALID_DEVICE_REQUEST, header.code.0.into());
         match access::of(header.code).ok_or(unknown)? {
             Access::Open => self.open(body),
             Access::Adapter => self.pass_on(bytes),
@@ -220,7 +225,7 @@ impl Client {
                 self.check_process(header)?;
                 self.pass_on(bytes)
             }
-            Access::Guest | Access::Nobody => Err(Refusal(Status::NOT_SUPPORTED, 0)),
+            Access::Guest | Access::Nobody => Err(Refusal::With(Status::NOT_SUPPORTED, 0)),
         }
     }
 
@@ -239,17 +244,17 @@ impl Client {
     fn open(&self, body: &[u8]) -> Answer {
         let request = OpenAdapter::read_from_bytes(body);
         let OpenAdapter { version, features, .. } =
-            request.map_err(|_| Refusal(Status::INVALID_BUFFER_SIZE, 0))?;
+            request.map_err(|_| Refusal::With(Status::INVALID_BUFFER_SIZE, 0))?;
         let own = Version::CURRENT;
         if !version.is_compatible_with(own) {
             let detail = u64::from(own.major) | u64::from(own.minor) << 16;
-            return Err(Refusal(Status::REVISION_MISMATCH, detail));
+            return Err(Refusal::With(Status::REVISION_MISMATCH, detail));
         }
         let offered = self.shared.device.features_of_programs();
         let wanted = Features::from_bits(features).filter(|wanted| offered.contains(*wanted));
         match wanted {
             Some(wanted) => Ok(success(&self.shared.device.info_for(wanted))),
-            None => Err(Refusal(Status::REVISION_MISMATCH, offered.bits())),
+            None => Err(Refusal::With(Status::REVISION_MISMATCH, offered.bits())),
         }
     }
 
@@ -258,7 +263,7 @@ impl Client {
         if self.processes().contains(&header.process) {
             return Ok(());
         }
-        Err(Refusal(Status::INVALID_HANDLE, header.process.into()))
+        Err(Refusal::With(Status::INVALID_HANDLE, header.process.into()))
     }
 
     /// Refuses memory that is not the program's.
@@ -271,7 +276,7 @@ impl Client {
                 own.address <= address && end.is_some_and(|end| end <= own.address + own.length)
             };
             if !self.extents().iter().any(holds) {
-                return Err(Refusal(Status::INVALID_PARAMETER, address));
+                return Err(Refusal::With(Status::INVALID_PARAMETER, address));
             }
         }
         Ok(())
@@ -285,14 +290,14 @@ impl Client {
     fn create_process(&self, header: RequestHeader, body: &[u8]) -> Answer {
         let request = CreateProcess::read_from_bytes(body);
         let CreateProcess { reserved } =
-            request.map_err(|_| Refusal(Status::INVALID_BUFFER_SIZE, 0))?;
+            request.map_err(|_| Refusal::With(Status::INVALID_BUFFER_SIZE, 0))?;
         if header.process != 0 || reserved != 0 {
-            return Err(Refusal(Status::INVALID_PARAMETER, header.process.into()));
+            return Err(Refusal::With(Status::INVALID_PARAMETER, header.process.into()));
         }
         // Locked meanwhile: the program's other channel may create one, too.
         let mut processes = self.processes();
         if processes.len() >= self.shared.places.limits().processes {
-            return Err(Refusal(Status::QUOTA_EXCEEDED, processes.len() as u64));
+            return Err(Refusal::With(Status::QUOTA_EXCEEDED, processes.len() as u64));
         }
         let made = match processes.first() {
             Some(beside) => {
