@@ -80,7 +80,7 @@ const KINDS: [(&str, Kind); 19] = [
     ("integration/processes", Kind::Harness),
     ("integration/vm", Kind::Harness),
     ("integration", Kind::Commands),
-    ("guest-umd/doc", Kind::Commands),
+    ("guest-umd/examples", Kind::Commands),
 ];
 
 /// Lines of each kind that there is.
