@@ -179,10 +179,10 @@ fn seeds() -> Vec<Case> {
         ),
         seed(
             "packet-with-more",
-            then(vec![Dispatch(0), Send(Header(5, 3, vec![1, 0, 0, 0, 0]))]),
+            then(vec![Dispatch(0), Send(Header(5, 4, vec![1, 0, 0, 0, 0]))]),
             &[0x81],
         ),
-        seed("packet-of-an-owner", then(vec![Send(Header(11, 3, vec![0; 16]))]), &[0x81]),
+        seed("packet-of-an-owner", then(vec![Send(Header(11, 4, vec![0; 16]))]), &[0x81]),
         seed(
             "task-that-faults-and-is-answered",
             then(vec![Task(9), fault(2), Answer(0, PAGES), Send(Said::Answer(40, 1))]),
