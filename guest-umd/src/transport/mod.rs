@@ -9,6 +9,7 @@
 #[cfg(feature = "broker")]
 pub mod broker;
 pub mod control_queue;
+pub mod device_queues;
 mod dma;
 mod donations;
 pub mod event_queue;

@@ -16,6 +16,7 @@ use crate::hosted::Outcome;
 use anyhow::{Context, bail};
 use bellhop_guest::cli::CarriedFile;
 use bellhop_guest::output::put_line;
+use bellhop_guest_umd::transport::find::SOCKET_VARIABLE;
 use bellhop_processes::daemon::{self, Daemon};
 use bellhop_processes::process::{Signals, block_on};
 use engine::Engine;
@@ -31,8 +32,6 @@ pub const SOCKET_OF_SERVICE: &str = "/run/bellhop/gpu.sock";
 
 /// Where a container finds its device.
 const SOCKET_IN_CONTAINER: &str = "/run/bellhop/gpu.sock";
-/// The variable that names that path to `bellhop-guest`.
-const SOCKET_VARIABLE: &str = "BELLHOP_SOCKET";
 
 /// The options of a run in a container.
 #[derive(Debug)]

@@ -98,7 +98,7 @@ fn two_programs_hand_a_fence_to_each_other() {
 }
 
 #[test]
-fn each_program_has_the_first_doorbell_of_its_own_and_only_its_own_engine_work() {
+fn the_fence_of_each_program_counts_its_own_submissions_alone() {
     let daemon = Daemon::start(1);
     let brokered = Brokered::start(&daemon, 0, &[]);
     let [mut one, mut two] = [client(&brokered), client(&brokered)];

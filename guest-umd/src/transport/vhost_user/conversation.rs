@@ -10,7 +10,7 @@ use super::ram::GuestRam;
 use super::requests::RequestServer;
 use super::window::Window;
 use crate::transport::TransportError;
-use crate::transport::virtqueue::QueueAddresses;
+use crate::transport::device_queues::DeviceQueue;
 use bellhop_protocol::config::{ConfigSpace, QUEUE_COUNT};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -34,14 +34,6 @@ const PROTOCOL_FEATURES: VhostUserProtocolFeatures = VhostUserProtocolFeatures::
     .union(VhostUserProtocolFeatures::BACKEND_REQ)
     .union(VhostUserProtocolFeatures::BACKEND_SEND_FD)
     .union(VhostUserProtocolFeatures::SHMEM);
-
-/// A queue to start.
-pub(super) struct Queue<'a> {
-    pub(super) index: u16,
-    pub(super) size: u16,
-    pub(super) addresses: QueueAddresses,
-    pub(super) notifications: &'a EventFds,
-}
 
 /// A front end that has learned what its device is.
 pub(super) struct Conversation {
@@ -129,12 +121,12 @@ impl Conversation {
     pub(super) fn start(
         &mut self,
         ram: &GuestRam,
-        queues: &[Queue<'_>],
+        queues: &[DeviceQueue<'_, EventFds>],
     ) -> Result<(), TransportError> {
         let front_end = &mut self.front_end;
         during("SET_FEATURES", front_end.set_features(VIRTIO_FEATURES))?;
         during("SET_MEM_TABLE", front_end.set_mem_table(&ram.region_infos()))?;
-        for Queue { index, size, addresses, notifications } in queues {
+        for DeviceQueue { index, size, addresses, notifications } in queues {
             let index = usize::from(*index);
             let config = VringConfigData {
                 queue_max_size: *size,

@@ -14,15 +14,12 @@ pub(crate) mod ram;
 pub(crate) mod requests;
 pub(crate) mod window;
 
-use super::control_queue::ControlQueue;
-use super::event_queue::EventQueue;
-use super::{
-    BarMapping, Donations, MemoryType, Notifications as _, SystemMemory, Transport, TransportError,
-};
-use bellhop_protocol::config::{CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE};
+use super::device_queues::DeviceQueues;
+use super::{BarMapping, Donations, MemoryType, SystemMemory, Transport, TransportError};
+use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
-use conversation::{Conversation, Queue};
+use conversation::Conversation;
 use files::Files;
 use notifications::{EventFds, Manners};
 use place::Place;
@@ -58,8 +55,7 @@ pub struct VhostUser {
     features: Features,
     ram: Arc<GuestRam>,
     donations: Donations,
-    control: ControlQueue<EventFds>,
-    events: Arc<EventQueue<EventFds>>,
+    queues: DeviceQueues<EventFds>,
 }
 
 impl VhostUser {
@@ -82,27 +78,10 @@ impl VhostUser {
         let ram = GuestRam::new(options.memory, u64::MAX, 0, true)?;
         let mut conversation = Conversation::begin(socket)?;
         let manners = Manners { has_interrupts: true, tells_of_ends: true };
-        let notifications = || EventFds::new(conversation.socket(), manners);
-        let pieces = |length: usize| ram.take(length as u64);
-        let event_memory = pieces(EventQueue::<EventFds>::MEMORY)?;
-        let events = Arc::new(EventQueue::new(&event_memory, notifications()?)?);
-        let control = ControlQueue::new(pieces, notifications()?)?.beside(&events);
-        let queues = [
-            Queue {
-                index: CONTROL_QUEUE,
-                size: ControlQueue::<EventFds>::SIZE,
-                addresses: control.addresses(),
-                notifications: control.notifications(),
-            },
-            Queue {
-                index: EVENT_QUEUE,
-                size: EventQueue::<EventFds>::SIZE,
-                addresses: events.addresses(),
-                notifications: events.notifications(),
-            },
-        ];
-        conversation.start(&ram, &queues)?;
-        events.offer_buffers()?;
+        let notifications = |_| EventFds::new(conversation.socket(), manners);
+        let queues = DeviceQueues::new(|length| ram.take(length as u64), notifications)?;
+        conversation.start(&ram, &queues.each())?;
+        queues.events.offer_buffers()?;
         let features =
             Features::from_bits_truncate(conversation.config().features) & options.features;
         let (config, bar) = (conversation.config(), conversation.bar());
@@ -115,8 +94,7 @@ impl VhostUser {
             features,
             ram,
             donations,
-            control,
-            events,
+            queues,
         }))
     }
 }
@@ -140,19 +118,19 @@ impl Transport for VhostUser {
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
-        self.control.request(request, reply)
+        self.queues.control.request(request, reply)
     }
 
     fn post(&self, request: &[u8]) -> Result<(), TransportError> {
-        self.control.post(request)
+        self.queues.control.post(request)
     }
 
     fn kick(&self) -> Result<(), TransportError> {
-        self.events.notifications().kick()
+        self.queues.kick()
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        self.events.next(timeout)
+        self.queues.next_event(timeout)
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
@@ -164,7 +142,7 @@ impl Transport for VhostUser {
     }
 
     fn check(&self) -> Result<(), TransportError> {
-        self.control.notifications().check()?;
-        self.events.check()
+        self.queues.control.notifications().check()?;
+        self.queues.events.check()
     }
 }

@@ -21,16 +21,10 @@ mod vfio;
 
 pub use address::{Attachment, PciAddress, discover};
 
-use super::control_queue::ControlQueue;
-use super::event_queue::EventQueue;
-use super::virtqueue::QueueAddresses;
-use super::{
-    BarMapping, DmaMemory, Donations, Notifications as _, SystemMemory, Transport, TransportError,
-};
+use super::device_queues::{DeviceQueue, DeviceQueues};
+use super::{BarMapping, DmaMemory, Donations, SystemMemory, Transport, TransportError};
 use access::Access;
-use bellhop_protocol::config::{
-    BAR_SHMID, CONFIG_MAGIC, CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT,
-};
+use bellhop_protocol::config::{BAR_SHMID, CONFIG_MAGIC, ConfigSpace, QUEUE_COUNT};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 use capability::Capabilities;
@@ -59,8 +53,7 @@ pub struct VirtioPci {
     config: ConfigSpace,
     features: Features,
     bar: Option<BarMapping>,
-    control: ControlQueue<QueueNotifications>,
-    events: Arc<EventQueue<QueueNotifications>>,
+    queues: DeviceQueues<QueueNotifications>,
     interrupts: Arc<Interrupts>,
     donations: Donations,
     /// Locked for resets only: two concurrent ones would set up the queues twice.
@@ -103,17 +96,13 @@ impl VirtioPci {
             let offset = usize::from(offset) * capabilities.notify_multiplier as usize;
             QueueNotifications::new(&interrupts, &notify, offset, queue)
         };
-        let pieces = |length| memory.contiguous(length);
-        let event_memory = pieces(EventQueue::<QueueNotifications>::MEMORY)?;
-        let events = Arc::new(EventQueue::new(&event_memory, notifications(EVENT_QUEUE)?)?);
-        let control = ControlQueue::new(pieces, notifications(CONTROL_QUEUE)?)?.beside(&events);
+        let queues = DeviceQueues::new(|length| memory.contiguous(length), notifications)?;
         let common = Mutex::new(common);
         let device = Self {
             config,
             features,
             bar,
-            control,
-            events,
+            queues,
             interrupts,
             donations: Donations::default(),
             common,
@@ -134,13 +123,11 @@ impl VirtioPci {
     fn start(&self, common: &CommonConfig) -> Result<(), TransportError> {
         let vector = self.interrupts.vector();
         common.set_config_vector(NO_VECTOR)?;
-        let control_size = ControlQueue::<QueueNotifications>::SIZE;
-        let control: QueueAddresses = self.control.addresses();
-        common.enable_queue(CONTROL_QUEUE, control_size, control, vector)?;
-        let event_size = EventQueue::<QueueNotifications>::SIZE;
-        common.enable_queue(EVENT_QUEUE, event_size, self.events.addresses(), vector)?;
+        for DeviceQueue { index, size, addresses, .. } in self.queues.each() {
+            common.enable_queue(index, size, addresses, vector)?;
+        }
         common.driver_ok()?;
-        self.events.offer_buffers()
+        self.queues.events.offer_buffers()
     }
 
     /// Resets and restarts the device. Everything that the driver created is gone, including the BAR's mappings.
@@ -151,8 +138,7 @@ impl VirtioPci {
         let common = self.lock();
         common.reset()?;
         self.donations.clear();
-        self.control.reset()?;
-        self.events.reset()?;
+        self.queues.reset()?;
         common.negotiate()?;
         self.start(&common)
     }
@@ -178,7 +164,7 @@ impl VirtioPci {
         &self,
         descriptors: &[super::virtqueue::Descriptor],
     ) -> Result<u32, TransportError> {
-        self.control.offer_raw(descriptors)
+        self.queues.control.offer_raw(descriptors)
     }
 
     /// Allocates contiguous memory with a known guest-physical address. It is freed with the device.
@@ -216,19 +202,19 @@ impl Transport for VirtioPci {
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
-        self.control.request(request, reply)
+        self.queues.control.request(request, reply)
     }
 
     fn post(&self, request: &[u8]) -> Result<(), TransportError> {
-        self.control.post(request)
+        self.queues.control.post(request)
     }
 
     fn kick(&self) -> Result<(), TransportError> {
-        self.events.notifications().kick()
+        self.queues.kick()
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        self.events.next(timeout)
+        self.queues.next_event(timeout)
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
@@ -240,6 +226,6 @@ impl Transport for VirtioPci {
     }
 
     fn check(&self) -> Result<(), TransportError> {
-        self.events.check()
+        self.queues.events.check()
     }
 }

@@ -104,8 +104,8 @@ impl Client {
         connection: &Connection,
         place: Place,
     ) -> anyhow::Result<Welcomed> {
-        let bar = shared.layout.end();
-        let memory = shared.device.allocate_file(bar + shared.memory)?;
+        let (bar, own) = (shared.layout.end(), shared.places.limits().memory);
+        let memory = shared.device.allocate_file(bar + own)?;
         // The program looks at it before it has a process, with which the device writes it.
         let header = shared.layout.header();
         let bytes = memory.region().as_volatile_slice();
@@ -119,7 +119,7 @@ impl Client {
             magic: WELCOME_MAGIC,
             config: bellhop_protocol::config::ConfigSpace { features, ..config },
             bar,
-            memory: shared.memory,
+            memory: own,
             extent_count: extents.len() as u32,
             reserved: 0,
         };

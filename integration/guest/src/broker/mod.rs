@@ -47,7 +47,6 @@ struct Shared {
     device: Device,
     /// The layout of each program's BAR.
     layout: BarLayout,
-    memory: u64,
     routes: Routes,
     places: Arc<Places>,
 }
@@ -63,7 +62,7 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
         "the device does not offer PROCESS_BARS, without which programs are not apart: it has a global doorbell, moves \
          doorbells' pages, or has no native fences"
     );
-    let Limits { memory, doorbells, fences, .. } = options.limits;
+    let Limits { doorbells, fences, .. } = options.limits;
     let layout = BarLayout {
         doorbell_count: doorbells.min(device.config().doorbell_count),
         fence_count: fences.min(device.config().fence_count),
@@ -72,7 +71,7 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
     let listener = Listener::bind(&options.socket, options.mode)?;
     let places = Places::new(&options.limits);
     let routes = Routes::default();
-    let shared = Arc::new(Shared { device, layout, memory, routes, places });
+    let shared = Arc::new(Shared { device, layout, routes, places });
     let (for_events, ending) = (Arc::clone(&shared), listener.ender()?);
     let events = thread::Builder::new().name("events".into()).spawn(move || {
         let end = for_events.routes.deliver(&for_events.device);

@@ -8,10 +8,9 @@ use super::profile::{self, Acknowledged, ConfigAccess, Pause, QueueStep, Step, V
 use bellhop_guest_umd::raw::front_end::{
     EventFds, GuestRam, Manners, RequestServer, VIRTIO_FEATURES, during, speaker,
 };
-use bellhop_guest_umd::transport::control_queue::ControlQueue;
-use bellhop_guest_umd::transport::event_queue::EventQueue;
+use bellhop_guest_umd::transport::device_queues::{DeviceQueue, DeviceQueues};
 use bellhop_guest_umd::transport::virtqueue::QueueAddresses;
-use bellhop_protocol::config::{CONTROL_QUEUE, ConfigSpace, EVENT_QUEUE, QUEUE_COUNT};
+use bellhop_protocol::config::{ConfigSpace, QUEUE_COUNT};
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
@@ -44,37 +43,8 @@ pub(super) struct FrontEnd {
 pub(super) struct Queues<'a> {
     /// The memory of the queues.
     pub(super) ram: &'a GuestRam,
-    /// The control queue.
-    pub(super) control: &'a ControlQueue<EventFds>,
-    /// The event queue.
-    pub(super) events: &'a EventQueue<EventFds>,
-}
-
-/// One queue.
-struct Queue<'a> {
-    index: usize,
-    size: u16,
-    addresses: QueueAddresses,
-    notifications: &'a EventFds,
-}
-
-impl<'a> Queues<'a> {
-    fn each(&self) -> [Queue<'a>; 2] {
-        [
-            Queue {
-                index: CONTROL_QUEUE.into(),
-                size: ControlQueue::<EventFds>::SIZE,
-                addresses: self.control.addresses(),
-                notifications: self.control.notifications(),
-            },
-            Queue {
-                index: EVENT_QUEUE.into(),
-                size: EventQueue::<EventFds>::SIZE,
-                addresses: self.events.addresses(),
-                notifications: self.events.notifications(),
-            },
-        ]
-    }
+    /// The queues.
+    pub(super) queues: &'a DeviceQueues<EventFds>,
 }
 
 /// Locks the window. No code panics while it holds the lock, so a poisoned window is whole.
@@ -137,7 +107,7 @@ impl FrontEnd {
         self.say(self.profile.start, Some(queues))?;
         // A device that maps before the driver's first kick would not survive QEMU.
         lock(&self.window).start();
-        Ok(queues.events.offer_buffers()?)
+        Ok(queues.queues.events.offer_buffers()?)
     }
 
     /// Sends the messages that a reset of the device causes.
@@ -174,8 +144,8 @@ impl FrontEnd {
         self.front_end = speaker(&socket)?;
         self.socket = socket;
         self.protocol = VhostUserProtocolFeatures::empty();
-        for notifications in [queues.control.notifications(), queues.events.notifications()] {
-            notifications.watch(&self.socket)?;
+        for queue in queues.queues.each() {
+            queue.notifications.watch(&self.socket)?;
         }
         self.say(steps, Some(queues))?;
         self.say(self.profile.start, Some(queues))
@@ -340,22 +310,27 @@ impl FrontEnd {
             let manners = Manners { has_interrupts: true, tells_of_ends: true };
             let nobody = EventFds::new(&self.socket, manners)?;
             let addresses = QueueAddresses { descriptors: 0, available: 0, used: 0 };
-            for index in 0..QUEUE_COUNT.into() {
-                let queue = Queue { index, size: 0, addresses, notifications: &nobody };
+            for index in 0..QUEUE_COUNT {
+                let queue = DeviceQueue { index, size: 0, addresses, notifications: &nobody };
                 self.say_of_queue(steps, &queue, None)?;
             }
             return Ok(());
         };
-        queues.each().iter().try_for_each(|queue| self.say_of_queue(steps, queue, Some(queues.ram)))
+        queues
+            .queues
+            .each()
+            .iter()
+            .try_for_each(|queue| self.say_of_queue(steps, queue, Some(queues.ram)))
     }
 
     fn say_of_queue(
         &mut self,
         steps: &[QueueStep],
-        queue: &Queue<'_>,
+        queue: &DeviceQueue<'_, EventFds>,
         ram: Option<&GuestRam>,
     ) -> Result<(), FakeGuestError> {
-        let Queue { index, size, addresses, notifications } = *queue;
+        let DeviceQueue { index, size, addresses, notifications } = *queue;
+        let index = usize::from(index);
         let here = |address| ram.map_or(0, |ram| ram.address_here(address));
         for step in steps {
             use QueueStep::{Addresses, Base, Size, TakeBase};

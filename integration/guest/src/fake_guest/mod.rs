@@ -26,8 +26,7 @@ use crate::guest::Guest;
 use anyhow::Context as _;
 pub use bellhop_guest_umd::raw::front_end::Plugged;
 use bellhop_guest_umd::raw::front_end::{EventFds, GuestRam, Manners};
-use bellhop_guest_umd::transport::control_queue::ControlQueue;
-use bellhop_guest_umd::transport::event_queue::EventQueue;
+use bellhop_guest_umd::transport::device_queues::DeviceQueues;
 use bellhop_guest_umd::transport::virtqueue::Descriptor;
 use bellhop_guest_umd::transport::{
     BarMapping, DmaMemory, Donations, MemoryType, Notifications as _, SystemMemory, Transport,
@@ -85,8 +84,7 @@ pub struct FakeGuest {
     ram: Arc<GuestRam>,
     bar: Option<Arc<MmapRegion>>,
     donations: Donations,
-    control: ControlQueue<EventFds>,
-    events: Arc<EventQueue<EventFds>>,
+    queues: DeviceQueues<EventFds>,
 }
 
 impl FakeGuest {
@@ -110,13 +108,10 @@ impl FakeGuest {
         let mut front_end = FrontEnd::negotiate(socket, profile)?;
         let manners =
             Manners { has_interrupts: profile.has_interrupts(), tells_of_ends: !awaits_device };
-        let notifications = || EventFds::new(front_end.socket(), manners);
-        let pieces = |length: usize| ram.take(length as u64);
-        let event_memory = pieces(EventQueue::<EventFds>::MEMORY)?;
-        let events = Arc::new(EventQueue::new(&event_memory, notifications()?)?);
-        let control = ControlQueue::new(pieces, notifications()?)?.beside(&events);
+        let notifications = |_| EventFds::new(front_end.socket(), manners);
+        let queues = DeviceQueues::new(|length| ram.take(length as u64), notifications)?;
         let (config, bar) = (front_end.config(), front_end.bar());
-        front_end.start(&Queues { ram: &ram, control: &control, events: &events })?;
+        front_end.start(&Queues { ram: &ram, queues: &queues })?;
         Ok(Arc::new(Self {
             front_end: Mutex::new(front_end),
             profile,
@@ -125,13 +120,12 @@ impl FakeGuest {
             ram,
             bar,
             donations: Donations::default(),
-            control,
-            events,
+            queues,
         }))
     }
 
     fn queues(&self) -> Queues<'_> {
-        Queues { ram: &self.ram, control: &self.control, events: &self.events }
+        Queues { ram: &self.ram, queues: &self.queues }
     }
 
     /// No code panics while it holds the lock, so a poisoned front end is whole.
@@ -156,7 +150,7 @@ impl FakeGuest {
     /// When the device does not survive it.
     pub fn stop(&self) -> Result<(), FakeGuestError> {
         self.lock().stop(&self.queues())?;
-        Ok(self.control.close()?)
+        Ok(self.queues.control.close()?)
     }
 
     /// Starts the device: the second half of [`Self::reset`].
@@ -166,8 +160,7 @@ impl FakeGuest {
     pub fn start(&self) -> Result<(), FakeGuestError> {
         let mut front_end = self.lock();
         self.donations.clear();
-        self.control.reset()?;
-        self.events.reset()?;
+        self.queues.reset()?;
         front_end.start(&self.queues())
     }
 
@@ -224,8 +217,8 @@ impl FakeGuest {
     /// # Errors
     /// When the device is gone.
     pub fn kick(&self) -> Result<(), TransportError> {
-        self.control.notifications().kick()?;
-        self.events.notifications().kick()
+        self.queues.control.notifications().kick()?;
+        self.queues.kick()
     }
 
     /// Fills the counter of the event queue's call, as a hostile VMM does: an ordinary write to the eventfd then
@@ -234,7 +227,7 @@ impl FakeGuest {
     /// # Errors
     /// When the operating system refuses.
     pub fn fill_event_call(&self) -> std::io::Result<()> {
-        self.events.notifications().call_fd().write(u64::MAX - 1)
+        self.queues.events.notifications().call_fd().write(u64::MAX - 1)
     }
 
     /// Plugs memory in or out while the device runs, and announces what remains. Memory that is plugged out
@@ -326,19 +319,19 @@ impl Transport for FakeGuest {
     }
 
     fn request(&self, request: &[u8], reply: &mut [u8]) -> Result<usize, TransportError> {
-        self.control.request(request, reply)
+        self.queues.control.request(request, reply)
     }
 
     fn post(&self, request: &[u8]) -> Result<(), TransportError> {
-        self.control.post(request)
+        self.queues.control.post(request)
     }
 
     fn kick(&self) -> Result<(), TransportError> {
-        self.events.notifications().kick()
+        self.queues.kick()
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        self.events.next(timeout)
+        self.queues.next_event(timeout)
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
@@ -346,14 +339,14 @@ impl Transport for FakeGuest {
     }
 
     fn check(&self) -> Result<(), TransportError> {
-        self.control.notifications().check()?;
-        self.events.check()
+        self.queues.control.notifications().check()?;
+        self.queues.events.check()
     }
 }
 
 impl Guest for FakeGuest {
     fn offer_raw(&self, descriptors: &[Descriptor]) -> Result<u32, TransportError> {
-        self.control.offer_raw(descriptors)
+        self.queues.control.offer_raw(descriptors)
     }
 
     fn memory(&self, length: u64) -> Result<DmaMemory, TransportError> {
