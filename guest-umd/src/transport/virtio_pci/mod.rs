@@ -155,7 +155,7 @@ impl VirtioPci {
         self.interrupts.come()
     }
 
-    /// See [`ControlQueue::offer_raw`].
+    /// See [`ControlQueue::offer_raw`](super::control_queue::ControlQueue::offer_raw).
     ///
     /// # Errors
     /// If the device is gone or breaks the queue's rules.
