@@ -122,13 +122,10 @@ impl Fence {
         self.current_value().is_ok_and(|current| current >= value)
     }
 
-    /// Succeeds unless the value was reached only because the queue that owns this fence was lost.
+    /// Succeeds unless the value was reached only because the queue that owns this fence, or its process, was lost.
     #[inline]
     pub(super) fn reached(&self, current: u64) -> Result<(), Error> {
-        match (current, &self.kind) {
-            (Self::ALWAYS_SIGNALED, Kind::Progress { queue, .. }) => self.lost(*queue),
-            _ => Ok(()),
-        }
+        if current == Self::ALWAYS_SIGNALED { self.check_owner() } else { Ok(()) }
     }
 
     /// The queue that owns this progress fence.
@@ -136,6 +133,17 @@ impl Fence {
         match &self.kind {
             Kind::Progress { queue, .. } => Some(*queue),
             Kind::Own => None,
+        }
+    }
+
+    /// Fails if this fence, which is always signaled, is so because its owner was lost. Any process may have signaled a fence
+    /// that no queue owns with that value; the end of its own process does, and may be seen here before the end of the
+    /// connection.
+    #[cold]
+    fn check_owner(&self) -> Result<(), Error> {
+        match self.kind {
+            Kind::Progress { queue, .. } => self.lost(queue),
+            Kind::Own => self.device.session().check_process(),
         }
     }
 

@@ -54,14 +54,13 @@ impl Fence {
         self.device().wait_for_fences(&[(self, value)], WaitFlags::empty(), timeout)
     }
 
-    /// Fails if the queue that owns this progress fence was lost, even when CurrentValue is not
-    /// CPU-visible.
+    /// Fails if the owner of this fence was lost, even when CurrentValue is not CPU-visible.
     fn check_executed(&self) -> Result<(), Error> {
-        let Some(queue) = self.queue() else { return Ok(()) };
-        match self.current_value() {
-            Ok(current) => self.reached(current),
+        match (self.current_value(), self.queue()) {
+            (Ok(current), _) => self.reached(current),
+            (Err(_), None) => Ok(()),
             // Without the value, the driver knows only the events that arrived.
-            Err(_) => {
+            (Err(_), Some(queue)) => {
                 let session = self.device().session();
                 match session.link.events.known_fault(session.process(), queue) {
                     Some(fault) => Err(Error::QueueLost { queue, fault: Some(fault) }),

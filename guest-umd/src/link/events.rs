@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Most events that are read without waiting.
 const MOST_DRAINED: usize = 4096;
 
+/// The cookie of no wait.
+pub(crate) const NO_WAIT: u64 = 0;
+
 /// A queue, by its process and its handle.
 type QueueKey = (u32, Handle);
 
@@ -30,7 +33,7 @@ pub(crate) struct EventPump {
 #[derive(Default)]
 struct State {
     has_leader: bool,
-    next_cookie: u64,
+    last_cookie: u64,
     /// Waits by cookie, and whether each is satisfied.
     waits: HashMap<u64, bool>,
     faults: HashMap<QueueKey, QueueFault>,
@@ -61,8 +64,8 @@ impl EventPump {
     /// Begins a wait. Called before the request, so that its event finds the wait.
     pub(crate) fn begin_wait(&self) -> Wait<'_> {
         let mut state = self.lock();
-        state.next_cookie += 1;
-        let cookie = state.next_cookie;
+        state.last_cookie += 1;
+        let cookie = state.last_cookie;
         state.waits.insert(cookie, false);
         Wait { pump: self, cookie }
     }

@@ -4,10 +4,11 @@
 
 use crate::error::Error;
 use crate::link::areas::Areas;
-use crate::link::events::EventPump;
+use crate::link::events::{EventPump, NO_WAIT};
 use crate::link::placement::Placements;
 use crate::link::spread::Spread;
 use crate::transport::{Gone, Transport};
+use bellhop_protocol::control::fence::CancelWait;
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::features::Features;
@@ -85,6 +86,15 @@ impl Session {
     ) -> Result<Status, Error> {
         let (status, _) = exchange(&*self.link.transport, self.process, request, list)?;
         Ok(status)
+    }
+
+    /// Fails if the process has ended, or the device is gone.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        // No wait has this cookie, which a process that lives is told.
+        match self.call(&CancelWait { cookie: NO_WAIT }) {
+            Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }) => Ok(()),
+            answered => answered,
+        }
     }
 
     /// Sends a request without waiting for the reply. A refusal shows in its effects.

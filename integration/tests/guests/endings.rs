@@ -3,9 +3,9 @@
 //! When a queue, a process or a guest ends and when the device loses its power, accepted work is executed or its
 //! waiters are told: over the real transport.
 
-use crate::support::{self, Daemon, client, submit_once, while_awaited};
+use crate::support::{self, Daemon, TIMEOUT, client, submit_once, while_awaited};
 use bellhop_guest::client::{Client, Shape, request};
-use bellhop_guest_umd::{Fence, GpuMapping};
+use bellhop_guest_umd::{Error, Fence, GpuMapping};
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -114,6 +114,29 @@ fn waiters_for_a_fence_learn_that_its_process_died_or_its_guest_went() {
         // These objects went with their owner; dropping them would destroy them again.
         std::mem::forget((fence, gone));
     }
+}
+
+#[test]
+fn a_program_does_not_take_the_end_of_its_process_for_a_signal() {
+    let daemon = Daemon::start(2);
+    let ended = client(&daemon, 0);
+    let fence = ended.device.create_fence(0).unwrap();
+    ended.process.terminate_abnormally().unwrap();
+    // Whoever waits is let go.
+    assert_eq!(fence.current_value().unwrap(), Fence::ALWAYS_SIGNALED);
+    let waited = fence.wait(1, TIMEOUT).unwrap_err();
+    let polled = fence.poll(1, TIMEOUT).unwrap_err();
+    for error in [waited, polled] {
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+    }
+    // While its process lives, a fence may have that value, too.
+    let living = client(&daemon, 1);
+    let fence = living.device.create_fence(0).unwrap();
+    fence.signal(Fence::ALWAYS_SIGNALED).unwrap();
+    fence.wait(1, TIMEOUT).unwrap();
+    fence.poll(1, TIMEOUT).unwrap();
+    // These objects went with their process; dropping them would destroy them again.
+    std::mem::forget(ended);
 }
 
 /// How the owner of an endless queue ends.
