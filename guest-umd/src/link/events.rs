@@ -70,10 +70,9 @@ impl EventPump {
         Wait { pump: self, cookie }
     }
 
-    /// The fault of a lost queue. Reads events for a moment, since the status word may be ahead of the event.
+    /// The fault of a lost queue. Reads events for a moment: a broker may be about to pass one on.
     pub(crate) fn fault(&self, process: u32, queue: Handle) -> Option<QueueFault> {
         let state = self.lock();
-        // The device sends the event right after it stores the status.
         let until = Instant::now() + Duration::from_millis(500);
         let done = |state: &mut State| state.faults.contains_key(&(process, queue)).then_some(());
         let (state, _) = self.read_events(state, until, done).ok()?;

@@ -40,10 +40,21 @@ impl Link {
     /// The error for a queue that executes nothing more: the queue is lost, with the device's reason, or the device
     /// is gone.
     pub(crate) fn queue_lost(&self, process: u32, queue: Handle) -> Error {
+        // The device has sent the reason before it answers this. A process that ended has no reason to be told.
+        let _ = self.check_process(process);
         let fault = self.events.fault(process, queue);
         match self.gone.error() {
             Some(gone) => gone.into(),
             None => Error::QueueLost { queue, fault },
+        }
+    }
+
+    /// Fails if the process has ended, or the device is gone.
+    fn check_process(&self, process: u32) -> Result<(), Error> {
+        // No wait has this cookie, which a process that lives is told.
+        match call(&*self.transport, process, &CancelWait { cookie: NO_WAIT }, &[]) {
+            Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }) => Ok(()),
+            answered => answered,
         }
     }
 }
@@ -90,11 +101,7 @@ impl Session {
 
     /// Fails if the process has ended, or the device is gone.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
-        // No wait has this cookie, which a process that lives is told.
-        match self.call(&CancelWait { cookie: NO_WAIT }) {
-            Err(Error::Refused { status: Status::INVALID_PARAMETER, .. }) => Ok(()),
-            answered => answered,
-        }
+        self.link.check_process(self.process)
     }
 
     /// Sends a request without waiting for the reply. A refusal shows in its effects.
