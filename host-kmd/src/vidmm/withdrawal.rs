@@ -77,7 +77,14 @@ impl VidMm {
             })
         };
         let lacking: Vec<_> = self.allocations.keys().copied().filter(lacks).collect();
-        for id in lacking {
+        // What exceeds a budget comes last: what others may count on would take its room again at once.
+        let (within, over): (Vec<_>, Vec<_>) = lacking.into_iter().partition(|id| {
+            self.allocations.get(id).is_some_and(|allocation| {
+                let size = allocation.description.size;
+                self.is_within_budget(allocation.payer(), segment, size)
+            })
+        });
+        for id in within.into_iter().chain(over) {
             let begin = self.clock + 1;
             if self.make_present(id, begin).is_err() {
                 // From now on it is one that was taken away for want of room.

@@ -113,3 +113,22 @@ fn what_is_in_memory_that_is_taken_away_goes_home_and_returns_if_it_belongs_ther
     assert_eq!(copies(vidmm.take_plan()), 1);
     vidmm.make_resident(1, device(1), &[late]).unwrap();
 }
+
+#[test]
+fn memory_that_is_back_goes_first_to_those_who_may_count_on_it() {
+    // Eight pages, four for each process.
+    let mut vidmm = chain(4, 8);
+    vidmm.add_process(2);
+    let much = resident(&mut vidmm, private(SLAVE, 6, SegmentSet::empty()));
+    let own = vidmm.create(Description { process: 2, ..private(SLAVE, 3, SegmentSet::empty()) });
+    vidmm.make_resident(2, device(2), &[own]).unwrap();
+    assert!(vidmm.is_suspended(1), "it has more than its part");
+    vidmm.take_plan();
+    vidmm.withdraw(SLAVE);
+    assert!(!vidmm.is_suspended(1));
+    vidmm.take_plan();
+    vidmm.reinstate(SLAVE);
+    assert!(vidmm.is_present(own) && !vidmm.is_present(much) && vidmm.is_suspended(1));
+    let copied = |step: &Step| matches!(step, Step::Copy { length, .. } if *length == 6 * PAGE_SIZE);
+    assert!(!vidmm.take_plan().steps.iter().any(copied), "it came and went again");
+}

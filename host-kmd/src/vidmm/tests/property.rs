@@ -188,8 +188,20 @@ impl World {
             let unwanted = self.vidmm.local[index].movable.get(&Group::Unwanted);
             unwanted.into_iter().flat_map(|movable| movable.iter()).collect()
         });
+        // What a process wants and lacks counts as if it had it: it wants no less than when it was over its budget.
+        let lacks = |process: u32, segment: LocalSegment| -> u64 {
+            let lacked = self.vidmm.allocations.values().filter(|allocation| {
+                allocation.is_wanted()
+                    && !allocation.present
+                    && allocation.payer() == process
+                    && allocation.description.supported.contains(segment.bit())
+            });
+            lacked.map(|allocation| allocation.description.size).sum()
+        };
         let is_over = |process: &&u32| {
-            let fits = |segment| self.vidmm.is_within_budget(**process, segment, 0);
+            let fits = |segment| {
+                self.vidmm.is_within_budget(**process, segment, lacks(**process, segment))
+            };
             !LocalSegment::of(GpuOrdinal::MASTER).into_iter().all(fits)
         };
         let over = self.vidmm.processes.keys().filter(is_over).copied().collect();
