@@ -2,10 +2,12 @@
 
 //! Between a program of a guest and the guest's broker, over Unix sockets of the kind `SOCK_SEQPACKET`.
 //!
-//! The program connects, and hears [`Welcome`] with three descriptors: its memory, a second channel and the channel of events.
-//! On both request channels it sends messages that begin with a [`MessageHeader`], one after another; a request is answered
-//! with the bytes of its reply, everything else with nothing. On the channel of events it hears [`Event`](crate::event::Event)s.
-//! Either side ends by closing a channel.
+//! The program connects, and hears [`Welcome`] with three descriptors: its memory, a second channel and a pipe of events.
+//! On request channels it sends messages that begin with a [`MessageHeader`], one after another; a request is answered
+//! with the bytes of its reply, [`MessageKind::CHANNEL`] as it says, everything else with nothing. A channel has one request in
+//! flight, so a program that wants more asks for more channels. From the pipe it reads
+//! [`Event`](crate::event::Event)s, and is disconnected when it has left so many unread that no more fit. Either side ends by
+//! closing a channel.
 //!
 //! The memory is a file: first a [BAR](crate::bar) of the program's own, then [`Welcome::memory`] bytes that the program divides
 //! as it likes among allocations, whose guest-physical addresses are the extents behind [`Welcome`].
@@ -37,12 +39,12 @@ pub struct Welcome {
     pub memory: u64,
     /// Number of extents that follow.
     pub extent_count: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Maximum number of request channels, at least 2.
+    pub channels: u32,
 }
 crate::assert_layout!(
     Welcome, 96,
-    magic at 0, config at 8, bar at 72, memory at 80, extent_count at 88, reserved at 92,
+    magic at 0, config at 8, bar at 72, memory at 80, extent_count at 88, channels at 92,
 );
 
 open_enum! {
@@ -54,6 +56,9 @@ open_enum! {
         POST = 2;
         /// Engines shall look at the guest's doorbells.
         KICK = 3;
+        /// The program wants another request channel. The answer is a header of this kind, with the channel's descriptor, or
+        /// without it if there are no more.
+        CHANNEL = 4;
     }
 }
 

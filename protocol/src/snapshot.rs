@@ -386,12 +386,26 @@ pub struct SegmentUse {
 pub struct Process {
     /// Its id.
     pub id: u32,
+    /// The program that it is for, by the guest's word.
+    pub program: Option<Program>,
     /// Number of mappings in the process's GPU virtual address space.
     pub mappings: u64,
     /// Its devices.
     pub devices: Vec<Device>,
     /// Its kernels, by number.
     pub kernels: Vec<Kernel>,
+}
+
+/// A program of a guest's operating system.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    /// Its user.
+    pub user: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Its name, in printable ASCII.
+    pub command: String,
 }
 
 /// A kernel that a guest brought. The host forgets one that its compiler refused.

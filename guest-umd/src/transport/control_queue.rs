@@ -14,8 +14,9 @@ use bellhop_protocol::control::{MAX_REPLY_SIZE, MAX_REQUEST_SIZE};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use vm_memory::Bytes;
 
-/// Maximum number of requests in flight.
-const SLOTS: u16 = 8;
+/// Maximum number of requests in flight; the next ones wait for a reply.
+pub const MAX_IN_FLIGHT: usize = SLOTS as usize;
+const SLOTS: u16 = 16;
 /// Maximum number of them without a thread that waits for the reply. The threads of the others take those replies
 /// too.
 const POSTED: usize = SLOTS as usize / 2;

@@ -10,6 +10,11 @@ use bellhop_guest_umd::transport::{DmaMemory, Transport, TransportError};
 
 /// A transport that also offers actions that a driver must not take.
 pub trait Guest: Transport {
+    /// Whether other programs share the guest's device, so that this one has only what a broker gives it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Offers descriptors to the control queue as they are, right or wrong; see
     /// [`ControlQueue::offer_raw`](bellhop_guest_umd::transport::control_queue::ControlQueue::offer_raw).
     ///
@@ -68,6 +73,10 @@ const OF_THE_BROKER: &str =
     "a broker has this guest's device: its queues, memory and reset are the broker's";
 
 impl Guest for Broker {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn offer_raw(&self, _: &[Descriptor]) -> Result<u32, TransportError> {
         Err(TransportError::Protocol(OF_THE_BROKER.into()))
     }

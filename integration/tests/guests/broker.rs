@@ -15,6 +15,7 @@ use bellhop_protocol::control::power::{DevicePowerState, SetDevicePower};
 use bellhop_protocol::control::process::{CreateProcess, CreateProcessWithBar, DestroyProcess};
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
+use bellhop_protocol::snapshot::{Process, Program};
 use bellhop_protocol::status::Status;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::net::UnixStream;
@@ -85,6 +86,47 @@ fn programs_of_three_users_submit_through_doorbells_without_privileges() {
         );
     }
     await_that("their processes have ended", || processes(&daemon) == 0);
+}
+
+/// A program of this user and this process's that the host's tools know.
+fn is_told(process: &Process, user: u32) -> bool {
+    let program = process.program.as_ref();
+    program.is_some_and(|Program { user: of, pid, command }| {
+        *of == user && *pid == std::process::id() && "guests".starts_with(&command[..6])
+    })
+}
+
+#[test]
+fn the_host_is_told_whose_each_process_is() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let program = client(&brokered);
+    let guests = daemon.snapshot().guests;
+    let [process] = &guests[0].processes[..] else { panic!("{:?}", guests[0].processes) };
+    assert!(is_told(process, 0), "{process:?}");
+    let shown = run(&mut daemon.tool(&["inspect"]));
+    assert!(shown.contains(&format!("(process {} of user 0)", std::process::id())), "{shown}");
+    drop(program);
+}
+
+/// The behaviours that a program behind a broker may rely on. The rest needs what is the broker's, or what this daemon does
+/// not have.
+#[test]
+fn the_suite_is_seen_through_a_broker_with_and_without_privileges() {
+    let daemon = Daemon::start(1);
+    let room = ["--doorbells", "256", "--fences", "4096", "--memory", "256"];
+    let brokered = Brokered::start(&daemon, 0, &room);
+    // What concerns the whole guest is for its administrator.
+    for (user, filter, least) in [(USERS[0], "", 150), (0, "agent.", 10)] {
+        let output = brokered.work_of(user, &["selftest", "--json", filter]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let of = |outcome| checks.iter().filter(move |check| check["outcome"] == outcome);
+        let failed: Vec<_> = of("failed").collect();
+        assert!(failed.is_empty() && output.status.success(), "{failed:#?}");
+        let passed = of("passed").count();
+        assert!(passed >= least, "{passed} passed for user {user}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use bellhop_guest_umd::{Adapter, transport::Transport};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -66,6 +66,18 @@ impl Brokered {
         let mut program = Command::new(copy);
         program.env_remove("BELLHOP_SOCKET").env("BELLHOP_BROKER", self.socket());
         program.uid(user).gid(user);
+        program
+    }
+
+    /// This work of `bellhop guest`, as a program of this user's.
+    pub fn work_of(&self, user: u32, work: &[&str]) -> Command {
+        let copy = self.folder.path().join("bellhop");
+        if !copy.exists() {
+            copy_program(Path::new(env!("CARGO_BIN_EXE_bellhop")), &copy);
+        }
+        let mut program = Command::new(copy);
+        program.env_remove("BELLHOP_SOCKET").arg("guest").arg("--broker").arg(self.socket());
+        program.args(work).current_dir("/").uid(user).gid(user);
         program
     }
 

@@ -71,6 +71,8 @@ open_enum! {
         DESTROY_PROCESS = 0x11;
         /// [`process::CreateProcessWithBar`]
         CREATE_PROCESS_WITH_BAR = 0x12;
+        /// [`process::DescribeProcess`]
+        DESCRIBE_PROCESS = 0x13;
         /// [`device::CreateDevice`]
         CREATE_DEVICE = 0x20;
         /// [`device::DestroyDevice`]

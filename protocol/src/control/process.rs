@@ -53,6 +53,21 @@ pub struct CreateProcessReply {
 }
 crate::assert_layout!(CreateProcessReply, 8, process at 0, reserved at 4);
 
+/// Tells the host's operator which program of the guest's operating system the process is for. Tools show it as the guest's
+/// word, and the device acts on nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct DescribeProcess {
+    /// The program's user.
+    pub user: u32,
+    /// The program's process id.
+    pub pid: u32,
+    /// The program's name, in ASCII. It ends with the field, or before the first zero.
+    pub command: [u8; 16],
+}
+crate::assert_layout!(DescribeProcess, 24, user at 0, pid at 4, command at 8);
+request!(DescribeProcess, DESCRIBE_PROCESS -> ());
+
 /// [`DestroyProcess::flags`]: the process ended abnormally.
 pub const TERMINATED_ABNORMALLY: u64 = 1 << 0;
 

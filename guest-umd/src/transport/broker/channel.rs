@@ -5,7 +5,6 @@
 use crate::transport::TransportError;
 use bellhop_protocol::broker::{MessageHeader, MessageKind};
 use rustix::cmsg_space;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -16,8 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 /// One socket. It is shut down on drop.
 pub(super) struct Channel(OwnedFd);
@@ -28,11 +26,11 @@ impl From<OwnedFd> for Channel {
     }
 }
 
-fn gone() -> TransportError {
+pub(super) fn gone() -> TransportError {
     TransportError::Disconnected("the broker closed the connection".into())
 }
 
-fn failed(what: &'static str) -> impl Fn(Errno) -> TransportError {
+pub(super) fn failed(what: &'static str) -> impl Fn(Errno) -> TransportError {
     move |error| match error {
         Errno::PIPE | Errno::CONNRESET => gone(),
         error => TransportError::Io(what, error.into()),
@@ -40,7 +38,7 @@ fn failed(what: &'static str) -> impl Fn(Errno) -> TransportError {
 }
 
 /// Does it again while signals interrupt it.
-fn again<T>(mut act: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub(super) fn again<T>(mut act: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match act() {
             Err(Errno::INTR) => {}
@@ -102,61 +100,73 @@ impl Channel {
         Ok((length, messages.flatten().collect()))
     }
 
-    /// Waits until there is a message or the channel has ended; returns false when the time is over.
-    pub(super) fn wait(&self, timeout: Option<Duration>) -> Result<bool, TransportError> {
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
-        let mut socket = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut socket, timeout.as_ref()) {
-            // An interrupted wait may return early.
-            Ok(0) | Err(Errno::INTR) => Ok(false),
-            Ok(_) => Ok(true),
-            Err(error) => Err(TransportError::Io("poll", error.into())),
-        }
-    }
-
-    /// Fails if the channel has ended.
-    pub(super) fn check(&self) -> Result<(), TransportError> {
-        let mut socket = [PollFd::new(&self.0, PollFlags::RDHUP)];
-        match poll(&mut socket, Some(&Timespec::default())) {
-            Ok(0) | Err(Errno::INTR) => Ok(()),
-            Ok(_) => Err(gone()),
-            Err(error) => Err(TransportError::Io("poll", error.into())),
+    /// Asks for another channel; `None` if there are no more.
+    fn another(&self) -> Result<Option<Self>, TransportError> {
+        self.send(MessageKind::CHANNEL, &[])?;
+        let mut answer = [0; size_of::<MessageHeader>()];
+        let (length, files) = self.receive_with_files(&mut answer)?;
+        let header = answer.get(..length).map(MessageHeader::read_from_bytes);
+        match header {
+            Some(Ok(MessageHeader { kind: MessageKind::CHANNEL, .. })) => {
+                Ok(files.into_iter().next().map(Self))
+            }
+            _ if length == 0 => Err(gone()),
+            _ => Err(TransportError::Protocol("the broker did not answer with a channel".into())),
         }
     }
 }
 
-/// Channels that threads take one after another.
+/// Channels that threads take one after another. There are more of them when more threads want one.
 pub(super) struct Channels {
-    free: Mutex<Vec<Channel>>,
+    state: Mutex<State>,
     freed: Condvar,
 }
 
+struct State {
+    free: Vec<Channel>,
+    /// How many more there may be.
+    left: usize,
+}
+
 impl Channels {
-    pub(super) fn new(channels: impl IntoIterator<Item = Channel>) -> Self {
-        Self { free: Mutex::new(channels.into_iter().collect()), freed: Condvar::new() }
+    /// `most` may be fewer than there are: then there are no more.
+    pub(super) fn new(channels: Vec<Channel>, most: usize) -> Self {
+        let left = most.saturating_sub(channels.len());
+        Self { state: Mutex::new(State { free: channels, left }), freed: Condvar::new() }
     }
 
-    /// No code panics while it holds the lock, so a poisoned list is whole.
-    fn lock(&self) -> MutexGuard<'_, Vec<Channel>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No code panics while it holds the lock, so poisoned channels are whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has a channel alone meanwhile.
     pub(super) fn with<T>(&self, act: impl FnOnce(&Channel) -> T) -> T {
-        let mut free = self.lock();
+        let mut state = self.lock();
         let channel = loop {
-            match free.pop() {
+            match state.free.pop() {
                 Some(channel) => break channel,
-                None => free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner),
+                None => state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         };
-        drop(free);
+        // Whoever takes the last one asks on it for the next: a thread that finds none has nothing to ask with.
+        let asks = state.free.is_empty() && state.left > 0;
+        state.left -= usize::from(asks);
+        drop(state);
+        if asks {
+            match channel.another() {
+                Ok(Some(another)) => self.give_back(another),
+                // If the broker is gone, the caller is about to learn it.
+                Ok(None) | Err(_) => self.lock().left = 0,
+            }
+        }
         let done = act(&channel);
-        self.lock().push(channel);
-        self.freed.notify_one();
+        self.give_back(channel);
         done
+    }
+
+    fn give_back(&self, channel: Channel) {
+        self.lock().free.push(channel);
+        self.freed.notify_one();
     }
 }

@@ -7,6 +7,7 @@
 
 mod arena;
 mod channel;
+mod events;
 
 use super::{BarMapping, Donations, MemoryType, SystemMemory, Transport, TransportError};
 use arena::Arena;
@@ -16,6 +17,7 @@ use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
 use channel::{Channel, Channels};
+use events::Events;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +27,7 @@ use zerocopy::FromBytes;
 pub struct Broker {
     config: ConfigSpace,
     requests: Channels,
-    events: Channel,
+    events: Events,
     memory: Arc<Arena>,
     donations: Donations,
 }
@@ -54,8 +56,9 @@ impl Broker {
             return Err(refused());
         };
         let memory = Arena::new(memory, welcome.bar, welcome.memory, extents.to_vec())?;
-        let requests = Channels::new([first, Channel::from(second)]);
-        let events = Channel::from(events);
+        let channels = vec![first, Channel::from(second)];
+        let requests = Channels::new(channels, welcome.channels as usize);
+        let events = Events::from(events);
         let (config, donations) = (welcome.config, Donations::default());
         Ok(Arc::new(Self { config, requests, events, memory, donations }))
     }
@@ -95,13 +98,7 @@ impl Transport for Broker {
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        if !self.events.wait(timeout)? {
-            return Ok(None);
-        }
-        let mut bytes = [0; size_of::<Event>()];
-        let length = self.events.receive(&mut bytes)?;
-        // Anything else tells the program to look at what it waits for.
-        Ok(bytes.get(..length).and_then(|bytes| Event::read_from_bytes(bytes).ok()))
+        self.events.next(timeout)
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {

@@ -5,6 +5,7 @@
 use crate::dxgkrnl::memory::gpu_va::GpuVa;
 use crate::hardware::{AddressSpaceId, ProcessBarId};
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::process::DescribeProcess;
 use std::collections::BTreeSet;
 
 /// A process.
@@ -20,13 +21,24 @@ pub(crate) struct Process {
     terminating: bool,
     /// Its own BAR, if it has one.
     bar: Option<ProcessBarId>,
+    program: Option<DescribeProcess>,
 }
 
 impl Process {
     /// Creates a process without devices, with a BAR of its own or in its guest's.
     pub(crate) fn new(space: AddressSpaceId, bar: Option<ProcessBarId>) -> Self {
         let (gpu_va, devices) = (GpuVa::new(), BTreeSet::new());
-        Self { space, gpu_va, devices, holds: 0, terminating: false, bar }
+        Self { space, gpu_va, devices, holds: 0, terminating: false, bar, program: None }
+    }
+
+    /// The program that it is for, by its guest's word.
+    pub(crate) fn program(&self) -> Option<&DescribeProcess> {
+        self.program.as_ref()
+    }
+
+    /// Its guest says which program it is for.
+    pub(crate) fn describe(&mut self, program: DescribeProcess) {
+        self.program = Some(program);
     }
 
     /// Its own BAR, if it has one.

@@ -50,7 +50,9 @@ use bellhop_protocol::control::kernel::{CreateKernel, DestroyKernel, QueryKernel
 use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitCommandVirtual};
 use bellhop_protocol::control::power::{QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
-use bellhop_protocol::control::process::{CreateProcess, CreateProcessWithBar, DestroyProcess};
+use bellhop_protocol::control::process::{
+    CreateProcess, CreateProcessWithBar, DescribeProcess, DestroyProcess,
+};
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Request, RequestCode, RequestHeader};
@@ -180,6 +182,7 @@ const REQUESTS: &[Declaration] = declare! {
         CreateProcessWithBar[extent_count] => create_process_with_bar, NEW_WORK;
     }
     Process {
+        DescribeProcess => describe_process;
         DestroyProcess => destroy_process;
         CreateDevice => create_device, NEW_WORK;
         DestroyDevice => destroy_device;

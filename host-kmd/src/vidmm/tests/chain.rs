@@ -129,6 +129,7 @@ fn memory_that_is_back_goes_first_to_those_who_may_count_on_it() {
     vidmm.take_plan();
     vidmm.reinstate(SLAVE);
     assert!(vidmm.is_present(own) && !vidmm.is_present(much) && vidmm.is_suspended(1));
-    let copied = |step: &Step| matches!(step, Step::Copy { length, .. } if *length == 6 * PAGE_SIZE);
+    let copied =
+        |step: &Step| matches!(step, Step::Copy { length, .. } if *length == 6 * PAGE_SIZE);
     assert!(!vidmm.take_plan().steps.iter().any(copied), "it came and went again");
 }

@@ -13,8 +13,9 @@ use bellhop_protocol::control::context::{CreateContext, SuspendContext};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::display::{Rotation, VidPnPath};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
+use bellhop_protocol::control::process::DescribeProcess;
 use bellhop_protocol::snapshot::{
-    Adapter, Context, Display, DisplayPath, Guest, Kernel, Node, Process, Worker,
+    Adapter, Context, Display, DisplayPath, Guest, Kernel, Node, Process, Program, Worker,
 };
 use bellhop_protocol::status::Status;
 
@@ -45,6 +46,27 @@ fn the_operator_of_the_host_sees_all_guests_and_a_guest_sees_itself() {
     let escape = Escape { list: ObjectList::DEVICES, process: processes[0], ..escape };
     let refused = bench.ask(second, 0, &escape).unwrap_err();
     assert_eq!(refused, (Status::INVALID_HANDLE, processes[0].into()));
+}
+
+#[test]
+fn a_process_is_shown_with_the_program_that_its_guest_names() {
+    let mut bench = Bench::new(1);
+    let guest = bench.guest(1);
+    let process = bench.process(guest);
+    let shown = |bench: &Bench| {
+        let wanted = wanted(ObjectList::PROCESSES, guest, 0, Handle(0));
+        let page = bench.list(wanted, 1 << 16).unwrap();
+        let mut processes: Vec<Process> = serde_json::from_slice(&page.objects).unwrap();
+        processes.remove(0).program
+    };
+    assert_eq!(shown(&bench), None);
+    for (command, printable) in
+        [(*b"cat\0rest ignored", "cat"), (*b"\x1b[31m\xff sixteen!!", "?[31m? sixteen!!")]
+    {
+        bench.ask(guest, process, &DescribeProcess { user: 1000, pid: 42, command }).unwrap();
+        let program = Program { user: 1000, pid: 42, command: printable.into() };
+        assert_eq!(shown(&bench), Some(program));
+    }
 }
 
 #[test]

@@ -111,12 +111,13 @@ pub(super) fn of(code: RequestCode) -> Option<Access> {
         | RequestCode::ANSWER_AGENT_REQUEST
         | RequestCode::SET_POWER_POLICY
         | RequestCode::SET_DEVICE_PRESENCE => Access::Guest,
-        // The list shows what other programs have, and power is that of all guests.
+        // The list shows what other programs have, power is that of all guests, and the broker says itself whose a process is.
         RequestCode::ESCAPE
         | RequestCode::SET_DEVICE_POWER
         | RequestCode::SET_ENGINE_POWER
         | RequestCode::QUERY_BAR_LAYOUT
         | RequestCode::DONATE_AREA
+        | RequestCode::DESCRIBE_PROCESS
         | RequestCode::CREATE_PROCESS_WITH_BAR => Access::Nobody,
         _ => return None,
     })

@@ -5,8 +5,8 @@
 mod requests;
 
 use super::Shared;
-use super::device::DeviceError;
-use super::events::Sockets;
+use super::device::{Device, DeviceError};
+use super::events::{Connections, event_pipe};
 use super::listener::{Connection, Peer};
 use super::places::Place;
 use crate::output::note;
@@ -37,7 +37,7 @@ pub(super) struct Client {
     /// A BAR, and memory behind it; `None` only while it is dropped.
     memory: Option<Box<dyn SystemMemory>>,
     processes: Mutex<BTreeSet<u32>>,
-    sockets: Arc<Sockets>,
+    connections: Arc<Connections>,
     _place: Place,
 }
 
@@ -55,22 +55,22 @@ impl Client {
     /// Serves a program until it goes.
     pub(super) fn serve(shared: &Arc<Shared>, connection: Connection, place: Place) {
         let peer = connection.peer();
-        let Welcomed { client, second } = match Self::welcome(shared, &connection, place) {
+        let welcomed = match Self::welcome(shared, &connection, place) {
             Ok(welcomed) => welcomed,
             Err(error) => return note(format_args!("{peer}: {error:#}")),
         };
-        let other = Arc::clone(&client);
-        let started = thread::Builder::new()
-            .name("client".into())
-            .spawn(move || other.serve_channel(second.as_fd()));
-        match started {
-            Ok(thread) => {
-                client.serve_channel(connection.socket.as_fd());
-                // The thread does nothing that panics.
-                let _ = thread.join();
-            }
-            Err(error) => note(format_args!("{peer}: cannot start its second thread: {error}")),
+        let Welcomed { client, second } = welcomed;
+        if let Err(error) = client.serve_also(second) {
+            return note(format_args!("{peer}: cannot start its second thread: {error}"));
         }
+        client.serve_channel(connection.socket.as_fd());
+    }
+
+    /// Serves another channel, on a thread of its own.
+    fn serve_also(self: &Arc<Self>, socket: OwnedFd) -> std::io::Result<()> {
+        let client = Arc::clone(self);
+        let thread = thread::Builder::new().name("client".into());
+        thread.spawn(move || client.serve_channel(socket.as_fd())).map(drop)
     }
 
     /// Gives a program its memory and its channels.
@@ -87,7 +87,7 @@ impl Client {
         bytes.write_slice(header.as_bytes(), memory.offset())?;
         let extents = memory.extents();
         anyhow::ensure!(extents.len() <= MAX_EXTENTS, "the guest's memory is in too many pieces");
-        let ((second, its_second), (events, its_events)) = (pair()?, pair()?);
+        let ((second, its_second), (events, its_events)) = (pair()?, event_pipe()?);
         let config = shared.device.config();
         let features = config.features & shared.device.features_of_programs().bits();
         let welcome = Welcome {
@@ -96,7 +96,7 @@ impl Client {
             bar,
             memory: own,
             extent_count: extents.len() as u32,
-            reserved: 0,
+            channels: shared.places.limits().requests as u32,
         };
         let file = memory.region().file_offset().map(|file| file.file().as_fd());
         let file = file.ok_or_else(|| anyhow::anyhow!("the guest's memory is in no file"))?;
@@ -108,15 +108,22 @@ impl Client {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&connection.socket, &parts, &mut ancillary, flags)?;
         let requests = vec![connection.socket.try_clone()?, second.try_clone()?];
+        let peer = connection.peer();
+        shared.turns.add_program(peer.user);
         let client = Self {
             shared: Arc::clone(shared),
-            peer: connection.peer(),
+            peer,
             memory: Some(memory),
             processes: Mutex::default(),
-            sockets: Sockets::new(events, requests),
+            connections: Connections::new(events, requests),
             _place: place,
         };
         Ok(Welcomed { client: Arc::new(client), second })
+    }
+
+    /// Has the device when it is the user's turn.
+    fn in_turn<T>(&self, act: impl FnOnce(&Device) -> T) -> T {
+        self.shared.turns.with(self.peer.user, || act(&self.shared.device))
     }
 
     /// No code panics while it holds the lock, so a poisoned set is whole.
@@ -125,7 +132,7 @@ impl Client {
     }
 
     /// Serves a channel until it ends, and then ends the others.
-    fn serve_channel(&self, socket: BorrowedFd<'_>) {
+    fn serve_channel(self: &Arc<Self>, socket: BorrowedFd<'_>) {
         let mut message = vec![0; MAX_MESSAGE_SIZE];
         loop {
             let received = match recv(socket, &mut message[..], RecvFlags::TRUNC) {
@@ -143,13 +150,31 @@ impl Client {
                     .is_some_and(|reply| send(socket, &reply, SendFlags::NOSIGNAL).is_ok()),
                 MessageKind::POST => self.reply(bytes).is_some(),
                 MessageKind::KICK => self.shared.device.kick().is_ok(),
+                MessageKind::CHANNEL => self.send_channel(socket).is_ok(),
                 _ => false,
             };
             if !is_served {
                 break;
             }
         }
-        self.sockets.end();
+        self.connections.end();
+    }
+
+    /// Answers on a channel with another one, if the program may have more.
+    fn send_channel(self: &Arc<Self>, socket: BorrowedFd<'_>) -> std::io::Result<()> {
+        let (own, its) = pair()?;
+        let most = self.shared.places.limits().requests;
+        let is_more = self.connections.add(own.try_clone()?, most) && self.serve_also(own).is_ok();
+        let header = MessageHeader { kind: MessageKind::CHANNEL, reserved: 0 };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files = [its.as_fd()];
+        if is_more {
+            ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        }
+        let parts = [IoSlice::new(header.as_bytes())];
+        sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 }
 
@@ -159,7 +184,7 @@ impl Drop for Client {
         let processes = std::mem::take(&mut *self.processes());
         for process in processes {
             let request = DestroyProcess { flags: TERMINATED_ABNORMALLY };
-            let destroyed = self.shared.device.call(process, &request, &[]);
+            let destroyed = self.in_turn(|device| device.call(process, &request, &[]));
             ended &= !matches!(destroyed, Err(DeviceError::Refused(..) | DeviceError::BadReply));
             self.shared.routes.remove(process);
         }
@@ -168,5 +193,6 @@ impl Drop for Client {
             // The device may still write it.
             std::mem::forget(self.memory.take());
         }
+        self.shared.turns.remove_program(self.peer.user);
     }
 }

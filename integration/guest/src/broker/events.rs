@@ -5,26 +5,60 @@
 use super::device::Device;
 use bellhop_guest_umd::transport::TransportError;
 use bellhop_protocol::event::Event;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{Errno, write};
+use rustix::net::{Shutdown, shutdown};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::IntoBytes;
 
-/// The sockets of a program: its events go to the first, and it is disconnected at all of them.
-pub(super) struct Sockets {
+/// Bytes of a program's pipe, if Linux allows it: so many events may be unread.
+const UNREAD: usize = 1 << 20;
+
+/// What a program is connected by: the pipe that its events go into, and sockets on which it sends requests.
+pub(super) struct Connections(Mutex<Option<Open>>);
+
+struct Open {
     events: OwnedFd,
     requests: Vec<OwnedFd>,
 }
 
-impl Sockets {
+/// A pipe for events, which never makes the broker wait, and the program's end of it.
+pub(super) fn event_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (its, own) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&own, OFlags::NONBLOCK)?;
+    // Linux may grant a user without privileges less.
+    let _ = fcntl_setpipe_size(&own, UNREAD);
+    Ok((own, its))
+}
+
+impl Connections {
     pub(super) fn new(events: OwnedFd, requests: Vec<OwnedFd>) -> Arc<Self> {
-        Arc::new(Self { events, requests })
+        Arc::new(Self(Mutex::new(Some(Open { events, requests }))))
+    }
+
+    /// No code panics while it holds the lock, so poisoned connections are whole.
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a socket, unless the program has `most` already or is disconnected.
+    pub(super) fn add(&self, socket: OwnedFd, most: usize) -> bool {
+        match &mut *self.lock() {
+            Some(Open { requests, .. }) if requests.len() < most => {
+                requests.push(socket);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Disconnects the program.
     pub(super) fn end(&self) {
-        for socket in std::iter::once(&self.events).chain(&self.requests) {
+        let open = self.lock().take();
+        for socket in open.iter().flat_map(|open| &open.requests) {
             // It fails only if the program has gone.
             let _ = shutdown(socket, Shutdown::Both);
         }
@@ -32,8 +66,12 @@ impl Sockets {
 
     /// Sends an event. A program that takes none, or is gone, is disconnected: it must not lose one and go on.
     fn send(&self, event: &Event) {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        if send(&self.events, event.as_bytes(), flags).is_err() {
+        let sent = match &*self.lock() {
+            // A pipe takes so few bytes at once, or not at all.
+            Some(open) => write(&open.events, event.as_bytes()),
+            None => return,
+        };
+        if sent.is_err() {
             self.end();
         }
     }
@@ -41,17 +79,17 @@ impl Sockets {
 
 /// Which program has which process.
 #[derive(Default)]
-pub(super) struct Routes(Mutex<HashMap<u32, Arc<Sockets>>>);
+pub(super) struct Routes(Mutex<HashMap<u32, Arc<Connections>>>);
 
 impl Routes {
     /// No code panics while it holds the lock, so a poisoned table is whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Sockets>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Connections>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, events of this process go to these sockets.
-    pub(super) fn add(&self, process: u32, sockets: &Arc<Sockets>) {
-        self.lock().insert(process, Arc::clone(sockets));
+    /// From now on, events of this process go there.
+    pub(super) fn add(&self, process: u32, connections: &Arc<Connections>) {
+        self.lock().insert(process, Arc::clone(connections));
     }
 
     /// The process has ended.
@@ -61,7 +99,7 @@ impl Routes {
 
     /// Disconnects every program that has a process.
     pub(super) fn end_all(&self) {
-        self.lock().values().for_each(|sockets| sockets.end());
+        self.lock().values().for_each(|connections| connections.end());
     }
 
     /// Passes events on until the device is gone. One that names no process is for all.
@@ -69,11 +107,11 @@ impl Routes {
         loop {
             match device.next_event() {
                 Ok(Some(event)) if event.process == 0 => {
-                    self.lock().values().for_each(|sockets| sockets.send(&event));
+                    self.lock().values().for_each(|connections| connections.send(&event));
                 }
                 Ok(Some(event)) => {
-                    let sockets = self.lock().get(&event.process).cloned();
-                    sockets.iter().for_each(|sockets| sockets.send(&event));
+                    let connections = self.lock().get(&event.process).cloned();
+                    connections.iter().for_each(|connections| connections.send(&event));
                 }
                 // The event that says why comes, too.
                 Ok(None) => {}

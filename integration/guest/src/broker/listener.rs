@@ -41,6 +41,21 @@ pub(super) struct Peer {
     pub(super) user: u32,
     /// The process that connected.
     pub(super) process: i32,
+    /// Its name then.
+    pub(super) command: [u8; 16],
+}
+
+impl Peer {
+    fn of(socket: &OwnedFd) -> Result<Self, Errno> {
+        let credentials = socket_peercred(socket)?;
+        let (user, process) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
+        // It may have gone, or be in another namespace.
+        let name = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+        let name = name.strip_suffix(b"\n").unwrap_or(&name);
+        let mut command = [0; 16];
+        command.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        Ok(Self { user, process, command })
+    }
 }
 
 impl fmt::Display for Peer {
@@ -93,10 +108,8 @@ impl Listener {
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(socket) => {
-                    let Ok(credentials) = socket_peercred(&socket) else { continue };
-                    let (user, process) =
-                        (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
-                    return Ok(Some(Connection { socket, peer: Peer { user, process } }));
+                    let Ok(peer) = Peer::of(&socket) else { continue };
+                    return Ok(Some(Connection { socket, peer }));
                 }
                 // Ended, by the thread of events.
                 Err(Errno::INVAL) => return Ok(None),

@@ -15,11 +15,13 @@ mod device;
 mod events;
 mod listener;
 mod places;
+mod turns;
 
 pub use places::Limits;
 
 use anyhow::{Context, ensure};
 use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::transport::control_queue::MAX_IN_FLIGHT;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
 use client::Client;
@@ -30,6 +32,7 @@ use places::Places;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use turns::Turns;
 
 /// How a broker serves.
 #[derive(Debug, Clone)]
@@ -49,6 +52,7 @@ struct Shared {
     layout: BarLayout,
     routes: Routes,
     places: Arc<Places>,
+    turns: Turns,
 }
 
 /// Serves programs until the device is gone.
@@ -71,7 +75,8 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
     let listener = Listener::bind(&options.socket, options.mode)?;
     let places = Places::new(&options.limits);
     let routes = Routes::default();
-    let shared = Arc::new(Shared { device, layout, routes, places });
+    let turns = Turns::new(MAX_IN_FLIGHT);
+    let shared = Arc::new(Shared { device, layout, routes, places, turns });
     let (for_events, ending) = (Arc::clone(&shared), listener.ender()?);
     let events = thread::Builder::new().name("events".into()).spawn(move || {
         let end = for_events.routes.deliver(&for_events.device);

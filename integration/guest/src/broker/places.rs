@@ -15,6 +15,8 @@ pub struct Limits {
     pub programs_of_user: usize,
     /// Processes on the device of each program.
     pub processes: usize,
+    /// Requests in flight of each program, at least 2.
+    pub requests: usize,
     /// Bytes of memory for allocations of each program.
     pub memory: u64,
     /// Doorbells of each program.
@@ -29,6 +31,7 @@ impl Default for Limits {
             programs: 16,
             programs_of_user: 8,
             processes: 16,
+            requests: 8,
             memory: 64 << 20,
             doorbells: 64,
             fences: 1024,
@@ -111,7 +114,7 @@ mod tests {
     fn a_user_cannot_take_the_places_of_others_and_gives_back_what_it_had() {
         let limits = Limits { programs: 3, programs_of_user: 2, ..Limits::default() };
         let places = Places::new(&limits);
-        let take = |user| places.take(Peer { user, process: 1 });
+        let take = |user| places.take(Peer { user, process: 1, command: [0; 16] });
         let [first, _second] = [take(7).unwrap(), take(7).unwrap()];
         assert_eq!(take(7).unwrap_err(), Full::OfUser(2));
         let other = take(8).unwrap();

@@ -32,6 +32,10 @@ pub struct BrokerArguments {
     /// Processes on the device of each program
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().processes)]
     processes: usize,
+    /// Requests in flight of each program
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().requests as u32,
+          value_parser = clap::value_parser!(u32).range(2..=16))]
+    requests: u32,
     /// Memory of each program, in MiB
     #[arg(long, value_name = "MIB", default_value_t = Limits::default().memory >> 20,
           value_parser = clap::value_parser!(u64).range(1..=1024))]
@@ -54,8 +58,9 @@ fn mode(text: &str) -> Result<u32, String> {
 impl BrokerArguments {
     pub(super) fn options(&self) -> Options {
         let Self { programs, programs_of_user, processes, doorbells, fences, .. } = *self;
-        let memory = self.memory << 20;
-        let limits = Limits { programs, programs_of_user, processes, memory, doorbells, fences };
+        let (memory, requests) = (self.memory << 20, self.requests as usize);
+        let limits =
+            Limits { programs, programs_of_user, processes, requests, memory, doorbells, fences };
         Options { socket: self.listen.clone(), mode: self.mode, limits }
     }
 }

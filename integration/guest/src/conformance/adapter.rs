@@ -158,6 +158,7 @@ fn statistics_count(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("list of objects")?;
     let bench = scene.bench()?;
     let mut source = scene.adapter();
     let found = inspect::snapshot(&mut source)
@@ -198,6 +199,7 @@ fn escape_own_objects(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("list of objects")?;
     const FENCES: usize = 200;
     scene.needs(Features::NATIVE_FENCES)?;
     let process = Process::begin(scene.transport())?;
@@ -229,6 +231,7 @@ fn escape_pages(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn escape_nothing_there(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("list of objects")?;
     let process = Process::begin(scene.transport())?;
     let device = process.device()?;
     let devices =

@@ -3,6 +3,7 @@
 //! Behaviours, and the reasons for which one may fail.
 
 use super::scene::Scene;
+use bellhop_protocol::status::Status;
 
 /// One behaviour.
 pub(super) struct Behaviour {
@@ -39,12 +40,18 @@ pub(super) enum Mismatch {
     /// This guest's device or VMM does not offer what the behaviour needs.
     #[error("{0}")]
     NotOffered(String),
+    /// The device does not support what the behaviour needs. Behind a broker it need not.
+    #[error("{0}")]
+    NotSupported(String),
 }
 
 impl From<bellhop_guest_umd::Error> for Mismatch {
     fn from(error: bellhop_guest_umd::Error) -> Self {
         match error {
             bellhop_guest_umd::Error::NotAvailable(_) => Self::NotOffered(error.to_string()),
+            bellhop_guest_umd::Error::Refused { status: Status::NOT_SUPPORTED, .. } => {
+                Self::NotSupported(error.to_string())
+            }
             error => Self::Seen(error.to_string()),
         }
     }

@@ -88,8 +88,11 @@ pub fn run(
         let result = (behaviour.check)(&scene);
         let (outcome, verdict) = match &result {
             Ok(()) => (Outcome::Passed, "passed"),
-            Err(Mismatch::Seen(_)) => (Outcome::Failed, "FAILED"),
             Err(Mismatch::NotOffered(_)) => (Outcome::NotOffered, "not here"),
+            Err(Mismatch::NotSupported(_)) if scene.guest().is_shared() => {
+                (Outcome::NotOffered, "not here")
+            }
+            Err(Mismatch::Seen(_) | Mismatch::NotSupported(_)) => (Outcome::Failed, "FAILED"),
         };
         let detail = match (result, scene.take_shown()) {
             (Err(seen), _) => seen.to_string(),

@@ -76,6 +76,14 @@ impl Scene {
         Err(Mismatch::NotOffered(format!("{missing} is not on")))
     }
 
+    /// Fails with "not offered" behind a broker, where this is the broker's or not to be had.
+    pub(super) fn needs_whole_guest(&self, what: &str) -> Result<(), Mismatch> {
+        if self.guest.is_shared() {
+            return Err(Mismatch::NotOffered(format!("behind a broker there is no {what}")));
+        }
+        Ok(())
+    }
+
     /// The first node of a type.
     pub(super) fn node(&self, engine_type: EngineType) -> Result<u32, Mismatch> {
         let nodes = self.adapter.nodes()?;

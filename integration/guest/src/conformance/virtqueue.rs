@@ -123,6 +123,7 @@ impl<'a> Chain<'a> {
 }
 
 fn loops(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     let back = Descriptor {
         flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT,
@@ -133,6 +134,7 @@ fn loops(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn leaves_the_table(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     for next in [64, u16::MAX] {
         let away = Descriptor { flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT, next, ..chain.reply };
@@ -146,6 +148,7 @@ fn leaves_the_table(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn out_of_order(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     let reply = Descriptor {
         flags: DESCRIPTOR_WRITE | DESCRIPTOR_NEXT,
@@ -157,6 +160,7 @@ fn out_of_order(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     for address in [scene.guest().end_of_memory(), u64::MAX - 4] {
         let request = Descriptor { address, ..chain.request };
@@ -175,6 +179,7 @@ fn not_the_guests(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn no_room(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     let alone = Descriptor { flags: 0, next: 0, ..chain.request };
     let written = chain.offer(&[alone])?;
@@ -188,6 +193,7 @@ fn no_room(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn short_reply(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     // Header and handle.
     const NEEDED: u32 = 24;
@@ -206,6 +212,7 @@ fn short_reply(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn many_descriptors(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("virtqueue")?;
     let chain = Chain::new(scene)?;
     let Descriptor { address, length, .. } = chain.request;
     let mut descriptors = Vec::new();

@@ -256,7 +256,22 @@ impl View<'_> {
 
 pub(super) fn entry(id: u32, process: &Process) -> snapshot::Process {
     let mappings = process.gpu_va.mapping_count() as u64;
-    snapshot::Process { id, mappings, ..Default::default() }
+    let program = process.program().map(|program| snapshot::Program {
+        user: program.user,
+        pid: program.pid,
+        command: printable(&program.command),
+    });
+    snapshot::Process { id, program, mappings, ..Default::default() }
+}
+
+/// A guest's text up to its first zero or its end. What is no printable ASCII could do something to a terminal.
+fn printable(text: &[u8]) -> String {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let printable = |byte: &u8| match byte {
+        b' ' | b'!'..=b'~' => char::from(*byte),
+        _ => '?',
+    };
+    text.iter().map(printable).collect()
 }
 
 pub(super) fn describe_kernel(kernel: KernelDescription) -> snapshot::Kernel {

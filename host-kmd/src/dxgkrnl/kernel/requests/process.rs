@@ -12,7 +12,8 @@ use crate::hardware::ProcessBarId;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::process::{
-    CreateProcess, CreateProcessReply, CreateProcessWithBar, DestroyProcess, TERMINATED_ABNORMALLY,
+    CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess, DestroyProcess,
+    TERMINATED_ABNORMALLY,
 };
 use bellhop_protocol::features::Features;
 
@@ -67,6 +68,12 @@ impl ProcessAccess<'_> {
         self.guest.vidmm.add_process(process);
         self.guest.processes.insert(process, Process::new(space, bar));
         Ok(CreateProcessReply { process, reserved: 0 })
+    }
+
+    /// Keeps for tools which program the process is for.
+    pub(crate) fn describe_process(&mut self, request: DescribeProcess) -> Handled<()> {
+        self.process()?.describe(request);
+        Ok(Answer::Done(()))
     }
 
     /// Ends the process.

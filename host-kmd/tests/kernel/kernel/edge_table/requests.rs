@@ -45,7 +45,7 @@ use bellhop_protocol::control::node_context::{
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower,
 };
-use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::process::{CreateProcess, DescribeProcess, DestroyProcess};
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -145,6 +145,12 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             vec![row(0, &CreateProcess { reserved: 0 }, vec![zero("reserved", 8)])]
         }
         RequestCode::CREATE_PROCESS_WITH_BAR => process_bars(),
+        RequestCode::DESCRIBE_PROCESS => {
+            let request = DescribeProcess { user: 1, pid: 2, command: *b"a program\0\0\0\0\0\0\0" };
+            let command = ["command", "its end"].map(|name| any(name, 8));
+            let fields = [any("user", 4), any("pid", 4)].into_iter().chain(command).collect();
+            vec![row(process, &request, fields)]
+        }
         RequestCode::DESTROY_PROCESS => {
             let fields = vec![if_so("flags", 8, |flags| flags < 2)];
             vec![row(process, &DestroyProcess { flags: 0 }, fields)]

@@ -5,9 +5,13 @@
 use super::Client;
 use crate::broker::access::{self, Access};
 use crate::broker::device::DeviceError;
+use crate::broker::listener::Peer;
+use crate::output::note;
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::allocation::{CreateAllocation, Extent};
-use bellhop_protocol::control::process::{CreateProcess, CreateProcessReply, CreateProcessWithBar};
+use bellhop_protocol::control::process::{
+    CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess,
+};
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
@@ -93,7 +97,8 @@ impl Client {
 
     fn pass_on(&self, bytes: &[u8]) -> Answer {
         let mut reply = vec![0; MAX_REPLY_SIZE];
-        let length = self.shared.device.request(bytes, &mut reply).map_err(DeviceError::from)?;
+        let length = self.in_turn(|device| device.request(bytes, &mut reply));
+        let length = length.map_err(DeviceError::from)?;
         reply.truncate(length);
         Ok(reply)
     }
@@ -109,10 +114,13 @@ impl Client {
         }
         let offered = self.shared.device.features_of_programs();
         let wanted = Features::from_bits(features).filter(|wanted| offered.contains(*wanted));
-        match wanted {
-            Some(wanted) => Ok(success(&self.shared.device.info_for(wanted))),
-            None => Err(Refusal::With(Status::REVISION_MISMATCH, offered.bits())),
+        let wanted = wanted.ok_or(Refusal::With(Status::REVISION_MISMATCH, offered.bits()))?;
+        // They rely on the features with which it was opened.
+        let processes = self.processes().len();
+        if processes > 0 {
+            return Err(Refusal::With(Status::DEVICE_BUSY, processes as u64));
         }
+        Ok(success(&self.shared.device.info_for(wanted)))
     }
 
     /// Refuses a process that is not the program's as one that nobody has.
@@ -164,7 +172,7 @@ impl Client {
                     doorbell_count: 0,
                     fence_count: 0,
                 };
-                self.shared.device.call(0, &request, &[])?
+                self.in_turn(|device| device.call(0, &request, &[]))?
             }
             None => {
                 let bar = beginning(self.extents(), self.shared.layout.end());
@@ -174,12 +182,17 @@ impl Client {
                     doorbell_count: self.shared.layout.doorbell_count,
                     fence_count: self.shared.layout.fence_count,
                 };
-                self.shared.device.call(0, &request, bar.as_bytes())?
+                self.in_turn(|device| device.call(0, &request, bar.as_bytes()))?
             }
         };
         let CreateProcessReply { process, .. } = made;
+        let Peer { user, process: pid, command } = self.peer;
+        let program = DescribeProcess { user, pid: pid as u32, command };
+        if let Err(error) = self.in_turn(|device| device.call(process, &program, &[])) {
+            note(format_args!("{}: the host does not learn of it: {error}", self.peer));
+        }
         processes.insert(process);
-        self.shared.routes.add(process, &self.sockets);
+        self.shared.routes.add(process, &self.connections);
         Ok(success(&made))
     }
 }

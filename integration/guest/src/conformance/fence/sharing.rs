@@ -121,6 +121,7 @@ fn intra_gpu(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn packed(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("page of published fences for each process of a program")?;
     let (one, two) = (scene.bench()?, scene.bench()?);
     let page = |fence: &Fence| {
         let mapping = fence.mapping();

@@ -50,6 +50,7 @@ fn local_zeroed(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn local_exhausted(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("local memory that CPUs access")?;
     let bench = scene.bench()?;
     let size = scene.adapter().local_memory();
     let process = bench.process.process();
@@ -70,6 +71,7 @@ fn local_exhausted(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn system_scattered(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("memory of the whole guest")?;
     const PAGES: u64 = 16;
     let mut bench = scene.bench()?;
     let memory = scene.guest().memory(PAGES * PAGE_SIZE).map_err(bellhop_guest_umd::Error::from)?;

@@ -535,6 +535,7 @@ fn compressed(
 }
 
 fn notify_io_mmu_unmap(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("memory of the whole guest")?;
     const SIZE: u64 = 64 << 10;
     // Freed after the process has ended.
     let pages = scene.transport().allocate(SIZE).map_err(Error::from)?;

@@ -47,6 +47,7 @@ fn shared(a: &Bench, b: &Bench) -> Result<[Arc<Allocation>; 2], Mismatch> {
 }
 
 fn processes(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("shared memory that CPUs access")?;
     let (mut a, mut b) = (scene.bench()?, scene.bench()?);
     let [created, opened] = shared(&a, &b)?;
     created.make_resident()?;
@@ -68,6 +69,7 @@ fn processes(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn residency(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("shared memory that CPUs access")?;
     let (mut a, mut b) = (scene.bench()?, scene.bench()?);
     let [created, opened] = shared(&a, &b)?;
     let (at_a, at_b) = (created.map(Protection::WRITE)?, opened.map(Protection::WRITE)?);
@@ -100,6 +102,7 @@ fn residency(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn lifetime(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("shared memory that CPUs access")?;
     let (mut a, mut b) = (scene.bench()?, scene.bench()?);
     let [created, opened] = shared(&a, &b)?;
     let name = created.share()?;
@@ -134,6 +137,7 @@ fn lifetime(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn refused(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("shared memory that CPUs access")?;
     let (bench, other) = (scene.bench()?, scene.bench()?);
     let process = bench.process.process();
     let alone = bench.device.allocation(PAGE_SIZE).create()?;

@@ -288,6 +288,7 @@ fn ring_resident(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn ring_lifetime(scene: &Scene) -> Result<(), Mismatch> {
+    scene.needs_whole_guest("local memory that CPUs access")?;
     scene.needs(Features::USER_MODE_SUBMISSION)?;
     let process = raw::Process::begin(scene.transport())?;
     let device = process.device()?;

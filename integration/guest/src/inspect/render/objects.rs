@@ -6,11 +6,16 @@ use super::cells::{progress, state};
 use crate::inspect::tree::{Branch, Cell, Tone};
 use crate::units::{bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
-    Allocation, Context, Device, Doorbell, Fence, HwQueue, Kernel, Node, Process,
+    Allocation, Context, Device, Doorbell, Fence, HwQueue, Kernel, Node, Process, Program,
 };
 
 pub(super) fn process(process: &Process, nodes: &[Node]) -> Branch {
-    let head = vec![process.id.to_string().into(), counted(process.mappings, "GPU mapping").into()];
+    let id = process.id.to_string().into();
+    let program = process.program.as_ref().map(|Program { user, pid, command }| {
+        Cell::from(format!("{command} (process {pid} of user {user})"))
+    });
+    let mappings = counted(process.mappings, "GPU mapping").into();
+    let head = [id].into_iter().chain(program).chain([mappings]).collect();
     Branch::new("process", head)
         .with(process.kernels.iter().map(kernel))
         .with(process.devices.iter().map(|device| self::device(device, nodes)))

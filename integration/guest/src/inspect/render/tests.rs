@@ -7,7 +7,7 @@ use super::*;
 use crate::output::WIDTH;
 use bellhop_protocol::snapshot::{
     Allocation, Cgroup, Context, Counts, Device, Display, DisplayPath, Doorbell, Fence, Guest,
-    HwQueue, Kernel, Listed, Name, Process, Quota, SNAPSHOT_VERSION, SegmentUse,
+    HwQueue, Kernel, Listed, Name, Process, Program, Quota, SNAPSHOT_VERSION, SegmentUse,
 };
 
 fn example() -> Snapshot {
@@ -184,6 +184,7 @@ fn example() -> Snapshot {
                 },
             ],
             processes: vec![Process {
+                program: Some(Program { user: 1000, pid: 42, command: "cat".into() }),
                 id: 1,
                 mappings: 2,
                 devices: vec![device],
@@ -236,7 +237,7 @@ guest  1  open  BAR mapped  weight 100
 │  └─ flips  flip 1200 is shown  1201, 1202 waiting  1,199 shown  3 missed
 │          0 dropped  1 lost
 ├─ display  1  projector  virtual  unplugged  0 plugs  0 viewers  shows nothing
-└─ process  1  2 GPU mappings
+└─ process  1  cat (process 42 of user 1000)  2 GPU mappings
    ├─ kernel   7  main  compiled   from 1 KiB
    ├─ kernel  12  blur  compiling  from 1 KiB
    └─ device  0x100000001
