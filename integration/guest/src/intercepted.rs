@@ -29,7 +29,10 @@ pub trait Intercept: Send + Sync {
     /// Alters the body of the device's answer to a request.
     fn alter(&self, _code: RequestCode, _body: &mut [u8]) {}
 
-    /// Replaces memory that the guest gives to the driver.
+    /// Alters an event on its way to the driver.
+    fn tell(&self, _event: &mut Event) {}
+
+    /// Replaces memory that the guest gives to the driver, in a file or not.
     fn allocated(&self, memory: Box<dyn SystemMemory>) -> Box<dyn SystemMemory> {
         memory
     }
@@ -54,7 +57,7 @@ impl<I: Intercept, G: ?Sized> Intercepted<I, G> {
     }
 }
 
-impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
+impl<I: Intercept, G: Transport + ?Sized> Transport for Intercepted<I, G> {
     fn config(&self) -> ConfigSpace {
         self.guest.config()
     }
@@ -101,11 +104,19 @@ impl<I: Intercept, G: Guest + ?Sized> Transport for Intercepted<I, G> {
     }
 
     fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>, TransportError> {
-        self.guest.next_event(timeout)
+        let mut event = self.guest.next_event(timeout)?;
+        if let Some(event) = &mut event {
+            self.intercept.tell(event);
+        }
+        Ok(event)
     }
 
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         Ok(self.intercept.allocated(self.guest.allocate(size)?))
+    }
+
+    fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
+        Ok(self.intercept.allocated(self.guest.allocate_file(size)?))
     }
 
     fn check(&self) -> Result<(), TransportError> {

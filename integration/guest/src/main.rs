@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    bellhop_guest::cli::main(std::env::args_os(), None)
+    bellhop_guest::cli::main(std::env::args_os(), None, &[])
 }

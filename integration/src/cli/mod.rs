@@ -425,7 +425,7 @@ fn selftest(
     suite: bellhop_guest::cli::SelftestArguments,
     host: &HostArguments,
 ) -> anyhow::Result<ExitCode> {
-    if host.socket_path.is_some() {
+    if host.socket_path.is_some() || suite.is_of_programs() {
         return hosted(host, None, suite.to_command_line());
     }
     anyhow::ensure!(
@@ -510,6 +510,7 @@ pub fn main() -> ExitCode {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),
                 Some(crate::screen::onlooker),
+                &["guest".into()],
             );
         }
     };

@@ -192,6 +192,14 @@ fn every_behaviour_is_seen_from_a_container() {
     assert_eq!(listed.as_array().unwrap().len(), seen["checks"].as_array().unwrap().len());
 }
 
+/// A broker in the container, and its programs beside it. Whoever may not change its user has programs of one.
+#[test]
+fn every_behaviour_of_programs_is_seen_in_a_container() {
+    let Some(container) = containers() else { return };
+    let seen = conformance(container().args(["--", "selftest", "--programs", "--json"]));
+    support::programs::assert_seen(&seen, support::programs::NOT_OFFERED, false);
+}
+
 #[test]
 fn the_guests_own_failure_is_the_commands() {
     let Some(container) = containers() else { return };

@@ -5,6 +5,7 @@
 
 mod adapters;
 mod broken_devices;
+mod broken_programs;
 mod broker;
 mod connections;
 mod displays;
@@ -20,6 +21,7 @@ mod many_objects;
 mod memory;
 mod neighbours;
 mod profiles;
+mod programs;
 mod reference;
 mod secrets;
 mod selftest;

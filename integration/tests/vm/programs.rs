@@ -2,8 +2,9 @@
 
 //! Programs of other people's in VMs, alone and several in one.
 
+use crate::support::programs::{NOT_OFFERED, assert_seen};
 use crate::support::stranger::{Source, Stranger};
-use crate::support::{run, vms};
+use crate::support::{conformance, run, vms};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -55,4 +56,12 @@ fn programs_of_three_users_share_the_device_of_a_vm() {
     vm.arg("--guest-binary").arg(&script).arg("--file").arg(guest);
     vm.arg("--file").arg(stranger.copy());
     assert_eq!(run(&mut vm), "the GPU copied: hello\n".repeat(3));
+}
+
+/// The suite is root there, so its programs are of several users.
+#[test]
+fn every_behaviour_of_programs_is_seen_in_a_vm() {
+    let Some(vm) = vms() else { return };
+    let seen = conformance(vm().args(["--", "selftest", "--programs", "--json"]));
+    assert_seen(&seen, NOT_OFFERED, true);
 }

@@ -2,7 +2,7 @@
 
 //! What each kind of work does with one device.
 
-use super::arguments::{ChurnArguments, HotplugArguments, ProbeArguments, SelftestArguments};
+use super::arguments::{ChurnArguments, HotplugArguments, ProbeArguments};
 use super::video::{DecodeArguments, VideoArguments, VideoJob};
 use super::{Ending, Work};
 use crate::agent;
@@ -55,17 +55,10 @@ pub(super) fn work_on(
             }
             Ok(Ending::of(report.verified))
         }
-        Work::Selftest(arguments @ SelftestArguments { junit, json, .. }) => {
-            let junit = junit.as_deref().map(NewFile::create).transpose()?;
+        Work::Selftest(arguments) => {
             let (selection, onlooker) = (arguments.selection(), onlooker.cloned());
-            let report = conformance::run(guest, placement, onlooker, selection, !json)?;
-            if let Some(junit) = junit {
-                junit.finish_with(report.to_junit()?)?;
-            }
-            if *json {
-                put_line(serde_json::to_string(&report)?)?;
-            }
-            Ok(Ending::of(report.passed()))
+            arguments
+                .deliver(|verbose| conformance::run(guest, placement, onlooker, selection, verbose))
         }
         Work::Inspect(view) => {
             let adapter = Adapter::open_with(guest, placement)?;

@@ -143,6 +143,12 @@ pub struct SelftestArguments {
     /// Print the behaviours and do not run them
     #[arg(long)]
     pub(super) list: bool,
+    /// Try what programs of several users may rely on that share the guest's device through its broker (program.)
+    ///
+    /// Starts the programs, of other users if this one is root. Through the broker of --broker if that is given, and
+    /// otherwise through one that this starts for the device.
+    #[arg(long, conflicts_with = "control_socket")]
+    pub(super) programs: bool,
     /// The control socket of the bellhopd at --socket-path: somebody looks there at what the guest's monitors show
     ///
     /// Without one, behaviours are tried as far as a guest can tell, and those of its monitors (screen.) are not.
@@ -333,6 +339,7 @@ impl SelftestArguments {
         let mut line: Vec<OsString> = vec!["selftest".into()];
         line.extend(self.json.then(|| "--json".into()));
         line.extend(self.list.then(|| "--list".into()));
+        line.extend(self.programs.then(|| "--programs".into()));
         for skip in &self.skip {
             // In one word, so that it may begin with a dash.
             line.push(format!("--skip={skip}").into());
@@ -371,11 +378,17 @@ impl SelftestArguments {
         self.list
     }
 
+    /// Whether the behaviours are those of programs.
+    #[must_use]
+    pub fn is_of_programs(&self) -> bool {
+        self.programs
+    }
+
     /// Prints the list.
     ///
     /// # Errors
     /// When the filter selects none.
     pub fn print_list(&self) -> anyhow::Result<()> {
-        Ok(put(conformance::list(self.selection(), self.json)?)?)
+        Ok(put(conformance::list(self.selection(), self.programs, self.json)?)?)
     }
 }

@@ -12,6 +12,7 @@ mod kernels;
 mod link;
 mod place;
 mod present;
+mod programs;
 mod secrets;
 mod video;
 
@@ -27,6 +28,7 @@ pub use video::VideoArguments;
 
 use crate::bench;
 use crate::broker::serve;
+use crate::conformance::perform;
 use crate::inspect;
 use crate::machine;
 use crate::onlooker::{FindOnlooker, Onlooker};
@@ -70,6 +72,9 @@ enum Command {
     /// Each program that connects has memory, doorbells and fences of its own; it submits without the broker. Runs until
     /// the device is gone.
     Broker(BrokerArguments),
+    /// Do what the suite of programs asks, as one of them
+    #[command(hide = true)]
+    Program,
 }
 
 #[derive(Debug, Subcommand)]
@@ -143,13 +148,14 @@ pub fn command() -> clap::Command {
 }
 
 /// Runs `bellhop-guest`. Writes each error to standard error, in a line. A program that knows how to look at a guest's
-/// monitors says how.
+/// monitors says how. `words` make the executable of this process `bellhop-guest`, where it is more than that.
 #[must_use]
 pub fn main(
     arguments: impl IntoIterator<Item = OsString>,
     find_onlooker: Option<FindOnlooker>,
+    words: &[OsString],
 ) -> ExitCode {
-    match work(Cli::parse_from(arguments), find_onlooker) {
+    match work(Cli::parse_from(arguments), find_onlooker, words) {
         Ok(Ending::Succeeded) => ExitCode::SUCCESS,
         Ok(Ending::Regressed) => bench::REGRESSED.into(),
         Ok(Ending::Failed) => ExitCode::FAILURE,
@@ -177,17 +183,30 @@ impl Ending {
 }
 
 /// How the work ended, at the worst of several devices.
-fn work(cli: Cli, find_onlooker: Option<FindOnlooker>) -> anyhow::Result<Ending> {
+fn work(
+    cli: Cli,
+    find_onlooker: Option<FindOnlooker>,
+    words: &[OsString],
+) -> anyhow::Result<Ending> {
     let work = match &cli.command {
         Command::Work(work) => work,
         Command::Broker(arguments) => {
             serve(cli.device.transport()?, &arguments.options())?;
             return Ok(Ending::Succeeded);
         }
+        Command::Program => {
+            perform(
+                cli.device.broker().context("--broker says which broker the program is behind")?,
+            )?;
+            return Ok(Ending::Succeeded);
+        }
     };
     match work {
         Work::Selftest(suite @ SelftestArguments { list: true, .. }) => {
             return suite.print_list().map(|()| Ending::Succeeded);
+        }
+        Work::Selftest(suite @ SelftestArguments { programs: true, .. }) => {
+            return programs::selftest(&cli.device, suite, words);
         }
         Work::Bench(arguments) => {
             if let Some(regressed) = arguments.deliver_earlier()? {
@@ -243,7 +262,7 @@ mod tests {
             let start = ["bellhop-guest", "--socket-path", "s"].map(OsString::from);
             match Cli::parse_from(start.into_iter().chain(line)).command {
                 Command::Work(work) => work,
-                Command::Broker(_) => panic!("a broker"),
+                Command::Broker(_) | Command::Program => panic!("no work"),
             }
         };
         let run = RunArguments {
@@ -282,8 +301,15 @@ mod tests {
         let filter = Some("-x".into());
         let (skip, junit) = (vec!["-y".into(), "z".into()], Some("-j.xml".into()));
         let control_socket = Some("-c.sock".into());
-        let selftest =
-            SelftestArguments { filter, skip, junit, json: true, list: false, control_socket };
+        let selftest = SelftestArguments {
+            filter,
+            skip,
+            junit,
+            json: true,
+            list: false,
+            programs: false,
+            control_socket,
+        };
         for line in [
             &["kernel", "--in=-a", "--in", "b", "--zeroes", "9", "--out", "-", "k.wgsl"][..],
             &["kernel", "--groups", "7,8", "--entry=e", "--pointers", "--push", "@0", "--", "-k"],

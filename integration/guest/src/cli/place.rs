@@ -87,6 +87,26 @@ impl DeviceArguments {
         self.socket_path.as_deref()
     }
 
+    /// The socket of the guest's broker: the one that is named, or the usual one if it is there and no device is named.
+    pub(super) fn broker(&self) -> Option<&Path> {
+        let usual = Path::new(USUAL_SOCKET);
+        let is_named = self.pci.is_some() || self.socket_path.is_some();
+        let usual = (!is_named && usual.exists()).then_some(usual);
+        self.broker.as_deref().or(usual)
+    }
+
+    /// Where the device is, as options of `bellhop-guest`.
+    pub(super) fn to_command_line(&self) -> Vec<OsString> {
+        let mut line = Vec::new();
+        if let Some(path) = &self.socket_path {
+            line.extend(["--socket-path".into(), path.into()]);
+        }
+        if let Some(address) = self.pci {
+            line.extend(["--pci".into(), address.to_string().into()]);
+        }
+        line
+    }
+
     /// The device, for one who drives it as programs do: not as a VMM with its guest.
     pub(super) fn transport(&self) -> anyhow::Result<Arc<dyn Transport>> {
         self.end_with_parent()?;
@@ -113,10 +133,7 @@ impl DeviceArguments {
 
     pub(super) fn guests(&self) -> anyhow::Result<Vec<Arc<dyn Guest>>> {
         self.end_with_parent()?;
-        let usual = Path::new(USUAL_SOCKET);
-        let usual =
-            (self.pci.is_none() && self.socket_path.is_none() && usual.exists()).then_some(usual);
-        if let Some(path) = self.broker.as_deref().or(usual) {
+        if let Some(path) = self.broker() {
             let program = Broker::connect(path);
             let broker = program.with_context(|| format!("no broker at {}", path.display()))?;
             return Ok(vec![broker]);

@@ -3,10 +3,11 @@
 //! Behaviours, and the reasons for which one may fail.
 
 use super::scene::Scene;
+use bellhop_guest_umd::transport::TransportError;
 use bellhop_protocol::status::Status;
 
-/// One behaviour.
-pub(super) struct Behaviour {
+/// One behaviour, tried with what `S` has: a guest, or its programs.
+pub(super) struct Behaviour<S = Scene> {
     /// Its name.
     pub(super) id: &'static str,
     /// What it shows, in one sentence.
@@ -14,14 +15,14 @@ pub(super) struct Behaviour {
     /// The section of a reference that it comes from.
     pub(super) section: &'static str,
     /// Tries the behaviour; the error says what was seen instead.
-    pub(super) check: fn(&Scene) -> Result<(), Mismatch>,
+    pub(super) check: fn(&S) -> Result<(), Mismatch>,
 }
 
-impl Behaviour {
+impl<S> Behaviour<S> {
     pub(super) const fn new(
         id: &'static str,
         section: &'static str,
-        check: fn(&Scene) -> Result<(), Mismatch>,
+        check: fn(&S) -> Result<(), Mismatch>,
     ) -> Self {
         Self { id, shows: "", section, check }
     }
@@ -29,6 +30,18 @@ impl Behaviour {
     pub(super) const fn shows(self, shows: &'static str) -> Self {
         Self { shows, ..self }
     }
+}
+
+/// Where behaviours are tried.
+pub(super) trait Place {
+    /// Takes the count to show beside the verdict, if there is one.
+    fn take_shown(&self) -> Option<String>;
+
+    /// Whether it has a broker's part of a guest, and behaviours may want what only a whole guest has.
+    fn is_part(&self) -> bool;
+
+    /// Fails once the device is gone.
+    fn check(&self) -> Result<(), TransportError>;
 }
 
 /// Why a behaviour was not seen.

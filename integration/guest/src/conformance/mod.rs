@@ -4,7 +4,7 @@
 //!
 //! Each is a function that runs inside the guest, over the guest's own transport, and knows nothing of the
 //! host. Ids are `area.object.behaviour`; a file holds those of one area, and a folder the files of one
-//! subject. `catalog` lists them all. Raw access to rings and descriptors comes from the driver's feature
+//! subject. `catalog` lists them all but those of `programs`, each of which has several programs of the guest's. Raw access to rings and descriptors comes from the driver's feature
 //! `raw`.
 
 mod adapter;
@@ -22,6 +22,7 @@ mod memory;
 mod packet;
 mod power;
 mod process;
+mod programs;
 mod queue;
 mod raw;
 mod report;
@@ -34,5 +35,6 @@ mod source;
 mod video;
 mod virtqueue;
 
+pub use programs::{Start, perform};
 pub use report::{Check, Outcome, Report};
-pub use run::{Selection, list, run};
+pub use run::{Selection, list, run, run_programs};

@@ -28,7 +28,12 @@ pub(super) fn send(transport: &dyn Transport, request: &[u8]) -> Result<Reply, M
     let length = transport
         .request(request, &mut reply)
         .map_err(|error| Mismatch::Seen(format!("no reply: {error}")))?;
-    let reply = reply.get(..length).unwrap_or(&reply);
+    parse(reply.get(..length).unwrap_or(&reply))
+}
+
+/// Takes a reply's bytes apart.
+pub(super) fn parse(reply: &[u8]) -> Result<Reply, Mismatch> {
+    let length = reply.len();
     let Ok((header, body)) = ReplyHeader::read_from_prefix(reply) else {
         return Err(Mismatch::Seen(format!("a reply of {length} bytes has no header")));
     };
@@ -84,7 +89,15 @@ pub(super) fn call_with_list<T: Request>(
     request: &T,
     list: &[u8],
 ) -> Result<T::Reply, Mismatch> {
-    let reply = send(transport, &encode(process, request, list))?;
+    of_success::<T>(&send(transport, &encode(process, request, list))?)
+}
+
+/// What the reply to a request says that succeeded.
+pub(super) fn successful<T: Request>(reply: &[u8]) -> Result<T::Reply, Mismatch> {
+    of_success::<T>(&parse(reply)?)
+}
+
+fn of_success<T: Request>(reply: &Reply) -> Result<T::Reply, Mismatch> {
     require!(reply.status.is_success(), "{} ended with {}", T::CODE, reply.status);
     T::Reply::read_from_bytes(&reply.body)
         .map_err(|_| Mismatch::Seen(format!("{} replied {} bytes", T::CODE, reply.body.len())))

@@ -3,10 +3,10 @@
 //! The guest, the adapter and the objects with which behaviours are tried.
 
 use crate::client::Shape;
-use crate::conformance::behaviour::{Mismatch, require};
+use crate::conformance::behaviour::{Mismatch, Place, require};
 use crate::guest::Guest;
 use crate::onlooker::Onlooker;
-use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::transport::{Transport, TransportError};
 use bellhop_guest_umd::{Adapter, Error, PlacementPolicy, QueueFault};
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -62,11 +62,6 @@ impl Scene {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
     }
 
-    /// Takes the count to show.
-    pub(super) fn take_shown(&self) -> Option<String> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     /// Fails with "not offered" unless these features are on.
     pub(super) fn needs(&self, features: Features) -> Result<(), Mismatch> {
         let missing = features - self.adapter.features();
@@ -103,6 +98,20 @@ impl Scene {
     pub(super) fn bench_on(&self, engine_type: EngineType) -> Result<Bench, Mismatch> {
         let shape = Shape { node: self.node(engine_type)?, memory: MEMORY, ..Shape::default() };
         Ok(Bench::new(self.adapter.open_process()?, shape)?)
+    }
+}
+
+impl Place for Scene {
+    fn take_shown(&self) -> Option<String> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn is_part(&self) -> bool {
+        self.guest.is_shared()
+    }
+
+    fn check(&self) -> Result<(), TransportError> {
+        self.transport().check()
     }
 }
 

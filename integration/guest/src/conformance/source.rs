@@ -66,3 +66,5 @@ pub(super) const KERNELS: &str = "docs/kernels.md: The protocol";
 pub(super) const VIDEO: &str = "docs/video.md: The protocol";
 pub(super) const SECURITY: &str = "docs/protocol.md: Sealed bytes and statements";
 pub(super) const VIRTIO: &str = "VIRTIO 1.3: 2.7 Split Virtqueues";
+pub(super) const PROGRAMS: &str = "docs/programs.md: Several programs in one guest";
+pub(super) const PROCESS_BARS: &str = "docs/protocol.md: BARs of processes' own";
