@@ -5,6 +5,7 @@
 mod requests;
 
 use super::Shared;
+use super::descriptors;
 use super::device::DeviceError;
 use super::events::Sockets;
 use super::listener::{Connection, Peer};
@@ -18,8 +19,8 @@ use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
-    SocketType, recv, send, sendmsg, socketpair,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
+    SocketFlags, SocketType, recv, send, sendmsg, shutdown, socketpair,
 };
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -41,9 +42,17 @@ pub(super) struct Client {
     _place: Place,
 }
 
+/// What a program has said.
+pub(super) enum Heard {
+    /// A request, to which this is the reply.
+    Asked(Vec<u8>),
+    /// What is not answered.
+    Told,
+}
+
 /// Where the channel of a program is, and what it hears first.
-struct Welcomed {
-    client: Arc<Client>,
+pub(super) struct Welcomed {
+    pub(super) client: Arc<Client>,
     second: OwnedFd,
 }
 
@@ -57,7 +66,7 @@ impl Client {
         let peer = connection.peer();
         let Welcomed { client, second } = match Self::welcome(shared, &connection, place) {
             Ok(welcomed) => welcomed,
-            Err(error) => return note(format_args!("{peer}: {error:#}")),
+            Err(error) => return shared.unserved.note(format_args!("{peer}: {error:#}")),
         };
         let other = Arc::clone(&client);
         let started = thread::Builder::new()
@@ -69,12 +78,15 @@ impl Client {
                 // The thread does nothing that panics.
                 let _ = thread.join();
             }
-            Err(error) => note(format_args!("{peer}: cannot start its second thread: {error}")),
+            Err(error) => {
+                let told = format_args!("{peer}: cannot start its second thread: {error}");
+                shared.unserved.note(told);
+            }
         }
     }
 
     /// Gives a program its memory and its channels.
-    fn welcome(
+    pub(super) fn welcome(
         shared: &Arc<Shared>,
         connection: &Connection,
         place: Place,
@@ -88,6 +100,10 @@ impl Client {
         let extents = memory.extents();
         anyhow::ensure!(extents.len() <= MAX_EXTENTS, "the guest's memory is in too many pieces");
         let ((second, its_second), (events, its_events)) = (pair()?, pair()?);
+        // Nothing is read there, so nothing may wait there.
+        shutdown(&events, Shutdown::Read)?;
+        // An older Linux takes them.
+        let _ = descriptors::refuse(&second);
         let config = shared.device.config();
         let features = config.features & shared.device.features_of_programs().bits();
         let welcome = Welcome {
@@ -133,23 +149,28 @@ impl Client {
                 Err(Errno::INTR) => continue,
                 Err(_) => break,
             };
-            let Some(bytes) = message.get(..received).filter(|bytes| !bytes.is_empty()) else {
-                break;
+            let heard = message.get(..received).and_then(|bytes| self.hear(bytes));
+            let goes_on = match heard {
+                Some(Heard::Asked(reply)) => send(socket, &reply, SendFlags::NOSIGNAL).is_ok(),
+                Some(Heard::Told) => true,
+                None => false,
             };
-            let Ok((header, bytes)) = MessageHeader::read_from_prefix(bytes) else { break };
-            let is_served = match header.kind {
-                MessageKind::REQUEST => self
-                    .reply(bytes)
-                    .is_some_and(|reply| send(socket, &reply, SendFlags::NOSIGNAL).is_ok()),
-                MessageKind::POST => self.reply(bytes).is_some(),
-                MessageKind::KICK => self.shared.device.kick().is_ok(),
-                _ => false,
-            };
-            if !is_served {
+            if !goes_on {
                 break;
             }
         }
         self.sockets.end();
+    }
+
+    /// Does what a message says; `None` if it ends the connection.
+    pub(super) fn hear(&self, message: &[u8]) -> Option<Heard> {
+        let (header, bytes) = MessageHeader::read_from_prefix(message).ok()?;
+        match header.kind {
+            MessageKind::REQUEST => self.reply(bytes).map(Heard::Asked),
+            MessageKind::POST => self.reply(bytes).map(|_| Heard::Told),
+            MessageKind::KICK => self.shared.device.kick().is_ok().then_some(Heard::Told),
+            _ => None,
+        }
     }
 }
 

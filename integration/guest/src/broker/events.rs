@@ -6,7 +6,7 @@ use super::device::Device;
 use bellhop_guest_umd::transport::TransportError;
 use bellhop_protocol::event::Event;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::IntoBytes;
@@ -41,11 +41,11 @@ impl Sockets {
 
 /// Which program has which process.
 #[derive(Default)]
-pub(super) struct Routes(Mutex<HashMap<u32, Arc<Sockets>>>);
+pub(super) struct Routes(Mutex<BTreeMap<u32, Arc<Sockets>>>);
 
 impl Routes {
     /// No code panics while it holds the lock, so a poisoned table is whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Sockets>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Sockets>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,17 +64,31 @@ impl Routes {
         self.lock().values().for_each(|sockets| sockets.end());
     }
 
-    /// Passes events on until the device is gone. One that names no process is for all.
+    /// Passes an event on. One that names no process is for all.
+    ///
+    /// The lock is held meanwhile, and nothing here waits: so the program's own threads drop its sockets, which may take long.
+    pub(super) fn pass_on(&self, event: &Event) {
+        let all = self.lock();
+        match event.process {
+            0 => {
+                // A program with several processes hears it once.
+                let mut told: Vec<&Arc<Sockets>> = Vec::new();
+                for sockets in all.values() {
+                    if !told.iter().any(|other| Arc::ptr_eq(other, sockets)) {
+                        sockets.send(event);
+                        told.push(sockets);
+                    }
+                }
+            }
+            process => all.get(&process).into_iter().for_each(|sockets| sockets.send(event)),
+        }
+    }
+
+    /// Passes events on until the device is gone.
     pub(super) fn deliver(&self, device: &Device) -> TransportError {
         loop {
             match device.next_event() {
-                Ok(Some(event)) if event.process == 0 => {
-                    self.lock().values().for_each(|sockets| sockets.send(&event));
-                }
-                Ok(Some(event)) => {
-                    let sockets = self.lock().get(&event.process).cloned();
-                    sockets.iter().for_each(|sockets| sockets.send(&event));
-                }
+                Ok(Some(event)) => self.pass_on(&event),
                 // The event that says why comes, too.
                 Ok(None) => {}
                 Err(error) => return error,

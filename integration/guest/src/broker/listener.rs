@@ -2,6 +2,7 @@
 
 //! The socket of the broker, and who connects to it.
 
+use super::descriptors;
 use anyhow::{Context, bail};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
@@ -24,6 +25,16 @@ pub(super) struct Listener {
     path: PathBuf,
 }
 
+/// What waits at a listener's socket.
+pub(super) enum Knock {
+    /// A program.
+    Program(Connection),
+    /// A program, for which there are no descriptors or no memory now.
+    Scarce(Errno),
+    /// Nobody: the listener was ended.
+    End,
+}
+
 /// Ends a listener from another thread.
 pub(super) struct Ender(OwnedFd);
 
@@ -31,7 +42,7 @@ pub(super) struct Ender(OwnedFd);
 pub(super) struct Connection {
     /// The socket.
     pub(super) socket: OwnedFd,
-    peer: Peer,
+    pub(super) peer: Peer,
 }
 
 /// Who connected, as the kernel says.
@@ -80,6 +91,8 @@ impl Listener {
         let socket = socket()?;
         bind(&socket, &address).with_context(cannot)?;
         chmod(path, Mode::from_raw_mode(mode)).with_context(cannot)?;
+        // An older Linux takes them.
+        let _ = descriptors::refuse(&socket);
         listen(&socket, BACKLOG).with_context(cannot)?;
         Ok(Self { socket, path: path.to_owned() })
     }
@@ -88,18 +101,21 @@ impl Listener {
         Ok(Ender(self.socket.try_clone().context("no descriptors are left")?))
     }
 
-    /// The next program; `None` once the listener was ended.
-    pub(super) fn accept(&self) -> anyhow::Result<Option<Connection>> {
+    /// The next program.
+    pub(super) fn accept(&self) -> anyhow::Result<Knock> {
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     let Ok(credentials) = socket_peercred(&socket) else { continue };
                     let (user, process) =
                         (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
-                    return Ok(Some(Connection { socket, peer: Peer { user, process } }));
+                    return Ok(Knock::Program(Connection { socket, peer: Peer { user, process } }));
                 }
                 // Ended, by the thread of events.
-                Err(Errno::INVAL) => return Ok(None),
+                Err(Errno::INVAL) => return Ok(Knock::End),
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    return Ok(Knock::Scarce(error));
+                }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => return Err(error).context("cannot accept programs"),
             }

@@ -4,7 +4,8 @@
 
 use super::listener::Peer;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What programs may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,8 @@ impl Default for Limits {
 pub(super) struct Places {
     limits: Limits,
     taken: Mutex<HashMap<u32, usize>>,
+    /// A program has gone.
+    left: Condvar,
 }
 
 /// A program's place, until it is dropped.
@@ -63,7 +66,7 @@ pub(super) enum Full {
 
 impl Places {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { limits: *limits, taken: Mutex::default() })
+        Arc::new(Self { limits: *limits, taken: Mutex::default(), left: Condvar::new() })
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -73,6 +76,12 @@ impl Places {
     /// No code panics while it holds the lock, so a poisoned table is whole.
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a program goes, or so long.
+    pub(super) fn await_one_that_goes(&self, most: Duration) {
+        // Waits for `Place::drop`. To return early does no harm.
+        drop(self.left.wait_timeout(self.lock(), most));
     }
 
     /// Takes a place for a program of this user.
@@ -100,6 +109,9 @@ impl Drop for Place {
                 taken.remove(&self.user);
             }
         }
+        drop(taken);
+        // Wakes `await_one_that_goes`.
+        self.places.left.notify_all();
     }
 }
 
