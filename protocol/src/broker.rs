@@ -21,6 +21,9 @@ pub const USUAL_SOCKET: &str = "/run/bellhop/broker.sock";
 /// First bytes of [`Welcome`], `"BLHPbrkr"`.
 pub const WELCOME_MAGIC: u64 = u64::from_le_bytes(*b"BLHPbrkr");
 
+/// Maximum size of a program's name in bytes.
+pub const NAME_SIZE: usize = 16;
+
 /// Maximum number of extents behind [`Welcome`].
 pub const MAX_EXTENTS: usize = 8192;
 
@@ -59,6 +62,8 @@ open_enum! {
         /// The program wants another request channel. The answer is a header of this kind, with the channel's descriptor, or
         /// without it if there are no more.
         CHANNEL = 4;
+        /// What the program calls itself, for tools of the host: at most [`NAME_SIZE`] bytes of ASCII.
+        NAME = 5;
     }
 }
 

@@ -7,6 +7,7 @@
 //! generator. The guest's surroundings are those of the crates' tests.
 
 mod bar;
+mod broker;
 mod burst;
 mod codec;
 mod control_queue;
@@ -43,6 +44,7 @@ mod rig;
 
 use arbitrary::{Arbitrary, Unstructured};
 pub use bar::bar;
+pub use broker::broker;
 pub use burst::burst;
 pub use codec::codec;
 pub use control_queue::control_queue;
@@ -60,8 +62,9 @@ pub use worker::worker;
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("bar", bar),
+    ("broker", broker),
     ("burst", burst),
     ("codec", codec),
     ("control_queue", control_queue),

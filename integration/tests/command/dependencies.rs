@@ -36,6 +36,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "bellhop-codec",
             "bellhop-device",
+            "bellhop-guest",
+            "bellhop-guest-umd",
             "bellhop-host-kmd",
             "bellhop-protocol",
             "bellhop-rfb",

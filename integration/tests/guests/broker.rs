@@ -17,7 +17,10 @@ use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, Re
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::snapshot::{Process, Program};
 use bellhop_protocol::status::Status;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
+};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -390,4 +393,62 @@ fn a_device_with_a_global_doorbell_has_no_broker() {
     let output = broker.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("PROCESS_BARS"), "{}", text(&output.stderr));
+}
+
+/// A value of the broker's status, as Linux shows it.
+fn status(brokered: &Brokered, key: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", brokered.process())).unwrap();
+    let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    value.unwrap().trim().to_owned()
+}
+
+/// Descriptors that the broker may have.
+fn most_files(brokered: &Brokered) -> u64 {
+    let limits = format!("/proc/{}/limits", brokered.process());
+    let limits = std::fs::read_to_string(limits).unwrap();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    files.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_broker_that_serves_has_given_up_what_it_does_not_need() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &["--programs", "4"]);
+    assert_eq!(status(&brokered, "NoNewPrivs"), "1");
+    // A filter of system calls.
+    assert_eq!(status(&brokered, "Seccomp"), "2");
+    let pin_memory = 1 << 14;
+    for set in ["CapEff", "CapPrm", "CapInh"] {
+        let left = u64::from_str_radix(&status(&brokered, set), 16).unwrap();
+        assert_eq!(left & !pin_memory, 0, "{set}");
+    }
+    assert_eq!(most_files(&brokered), 256 + 4 * (8 + 2 * 8));
+    // And yet it serves.
+    submit_once(&mut client(&brokered));
+}
+
+#[test]
+fn a_broker_without_descriptors_serves_again_when_a_program_has_gone() {
+    let daemon = Daemon::start(1);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let mut neighbour = client(&brokered);
+    let second = client(&brokered);
+    let broker = Pid::from_raw(brokered.process().try_into().unwrap());
+    let open = std::fs::read_dir(format!("/proc/{}/fd", brokered.process())).unwrap().count();
+    let most = Rlimit { current: Some(open as u64), maximum: Some(most_files(&brokered)) };
+    let before = prlimit(broker, Resource::Nofile, most).unwrap();
+    let address = SocketAddrUnix::new(brokered.socket()).unwrap();
+    let waiting =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let waiting = waiting.unwrap();
+    connect(&waiting, &address).unwrap();
+    submit_once(&mut neighbour);
+    drop(second);
+    // What it hears first, or that it could not be served.
+    let mut heard = vec![0; 1 << 20];
+    recv(&waiting, &mut heard[..], RecvFlags::empty()).unwrap();
+    drop(waiting);
+    prlimit(broker, Resource::Nofile, before).unwrap();
+    submit_once(&mut client(&brokered));
+    submit_once(&mut neighbour);
 }

@@ -30,7 +30,7 @@ fn every_behaviour_is_seen_through_a_broker_that_runs_already() {
 
 /// The suite starts a broker of its own where none is named.
 #[test]
-fn every_behaviour_of_displays_video_and_chains_is_seen() {
+fn every_behaviour_of_video_and_chains_is_seen() {
     let configuration = format!("{}{DISPLAYS}{LINK}", quick(VIDEO_NODES, ""));
     let daemon = Daemon::start_with(1, &configuration);
     let seen = conformance(&mut daemon.work(&SUITE));

@@ -16,6 +16,7 @@ mod log;
 #[path = "../support/named_kernels.rs"]
 mod named_kernels;
 mod neighbour;
+mod programs;
 mod restart;
 #[path = "../support/mod.rs"]
 mod support;

@@ -7,16 +7,8 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 /// Behaviours that a device with its default configuration does not offer.
-pub const NOT_OFFERED: &[&str] = &[
-    "program.kernel.apart",
-    "program.video.apart",
-    "program.display.owner",
-    "program.display.handed-over",
-    "program.display.lent",
-    "program.display.ended",
-    "program.link.fence",
-    "program.link.memory",
-];
+pub const NOT_OFFERED: &[&str] =
+    &["program.kernel.apart", "program.video.apart", "program.link.fence", "program.link.memory"];
 
 /// Behaviours that take programs of several users, which only root starts.
 pub const OF_USERS: [&str; 3] =

@@ -11,7 +11,7 @@ mod events;
 
 use super::{BarMapping, Donations, MemoryType, SystemMemory, Transport, TransportError};
 use arena::Arena;
-use bellhop_protocol::broker::{MAX_EXTENTS, MessageKind, WELCOME_MAGIC, Welcome};
+use bellhop_protocol::broker::{MAX_EXTENTS, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome};
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
@@ -56,12 +56,21 @@ impl Broker {
             return Err(refused());
         };
         let memory = Arena::new(memory, welcome.bar, welcome.memory, extents.to_vec())?;
+        first.send(MessageKind::NAME, &own_name())?;
         let channels = vec![first, Channel::from(second)];
         let requests = Channels::new(channels, welcome.channels as usize);
         let events = Events::from(events);
         let (config, donations) = (welcome.config, Donations::default());
         Ok(Arc::new(Self { config, requests, events, memory, donations }))
     }
+}
+
+/// The name of this program's first thread, as `ps` shows it.
+fn own_name() -> Vec<u8> {
+    // A program without /proc has none.
+    let mut name = std::fs::read("/proc/self/comm").unwrap_or_default();
+    name.truncate(name.trim_ascii_end().len().min(NAME_SIZE));
+    name
 }
 
 impl Transport for Broker {

@@ -5,6 +5,7 @@
 mod requests;
 
 use super::Shared;
+use super::descriptors;
 use super::device::{Device, DeviceError};
 use super::events::{Connections, event_pipe};
 use super::listener::{Connection, Peer};
@@ -12,7 +13,7 @@ use super::places::Place;
 use crate::output::note;
 use bellhop_guest_umd::transport::SystemMemory;
 use bellhop_protocol::broker::{
-    MAX_EXTENTS, MAX_MESSAGE_SIZE, MessageHeader, MessageKind, WELCOME_MAGIC, Welcome,
+    MAX_EXTENTS, MAX_MESSAGE_SIZE, MessageHeader, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome,
 };
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
@@ -34,6 +35,7 @@ use zerocopy::{FromBytes, IntoBytes};
 pub(super) struct Client {
     shared: Arc<Shared>,
     peer: Peer,
+    name: Mutex<[u8; NAME_SIZE]>,
     /// A BAR, and memory behind it; `None` only while it is dropped.
     memory: Option<Box<dyn SystemMemory>>,
     processes: Mutex<BTreeSet<u32>>,
@@ -41,9 +43,19 @@ pub(super) struct Client {
     _place: Place,
 }
 
+/// What a program has said.
+pub(super) enum Heard {
+    /// A request, to which this is the reply.
+    Asked(Vec<u8>),
+    /// What is not answered.
+    Told,
+    /// It wants another channel.
+    WantsChannel,
+}
+
 /// Where the channel of a program is, and what it hears first.
-struct Welcomed {
-    client: Arc<Client>,
+pub(super) struct Welcomed {
+    pub(super) client: Arc<Client>,
     second: OwnedFd,
 }
 
@@ -57,11 +69,13 @@ impl Client {
         let peer = connection.peer();
         let welcomed = match Self::welcome(shared, &connection, place) {
             Ok(welcomed) => welcomed,
-            Err(error) => return note(format_args!("{peer}: {error:#}")),
+            Err(error) => return shared.unserved.note(format_args!("{peer}: {error:#}")),
         };
         let Welcomed { client, second } = welcomed;
         if let Err(error) = client.serve_also(second) {
-            return note(format_args!("{peer}: cannot start its second thread: {error}"));
+            return shared
+                .unserved
+                .note(format_args!("{peer}: cannot start its second thread: {error}"));
         }
         client.serve_channel(connection.socket.as_fd());
     }
@@ -74,7 +88,7 @@ impl Client {
     }
 
     /// Gives a program its memory and its channels.
-    fn welcome(
+    pub(super) fn welcome(
         shared: &Arc<Shared>,
         connection: &Connection,
         place: Place,
@@ -88,6 +102,8 @@ impl Client {
         let extents = memory.extents();
         anyhow::ensure!(extents.len() <= MAX_EXTENTS, "the guest's memory is in too many pieces");
         let ((second, its_second), (events, its_events)) = (pair()?, event_pipe()?);
+        // An older Linux takes them.
+        let _ = descriptors::refuse(&second);
         let config = shared.device.config();
         let features = config.features & shared.device.features_of_programs().bits();
         let welcome = Welcome {
@@ -113,6 +129,7 @@ impl Client {
         let client = Self {
             shared: Arc::clone(shared),
             peer,
+            name: Mutex::default(),
             memory: Some(memory),
             processes: Mutex::default(),
             connections: Connections::new(events, requests),
@@ -135,25 +152,20 @@ impl Client {
     fn serve_channel(self: &Arc<Self>, socket: BorrowedFd<'_>) {
         let mut message = vec![0; MAX_MESSAGE_SIZE];
         loop {
+            // A message that is too long says its whole length.
             let received = match recv(socket, &mut message[..], RecvFlags::TRUNC) {
-                Ok((length, _)) => length,
+                Ok((_, length)) => length,
                 Err(Errno::INTR) => continue,
                 Err(_) => break,
             };
-            let Some(bytes) = message.get(..received).filter(|bytes| !bytes.is_empty()) else {
-                break;
+            let heard = message.get(..received).and_then(|bytes| self.hear(bytes));
+            let goes_on = match heard {
+                Some(Heard::Asked(reply)) => send(socket, &reply, SendFlags::NOSIGNAL).is_ok(),
+                Some(Heard::Told) => true,
+                Some(Heard::WantsChannel) => self.send_channel(socket).is_ok(),
+                None => false,
             };
-            let Ok((header, bytes)) = MessageHeader::read_from_prefix(bytes) else { break };
-            let is_served = match header.kind {
-                MessageKind::REQUEST => self
-                    .reply(bytes)
-                    .is_some_and(|reply| send(socket, &reply, SendFlags::NOSIGNAL).is_ok()),
-                MessageKind::POST => self.reply(bytes).is_some(),
-                MessageKind::KICK => self.shared.device.kick().is_ok(),
-                MessageKind::CHANNEL => self.send_channel(socket).is_ok(),
-                _ => false,
-            };
-            if !is_served {
+            if !goes_on {
                 break;
             }
         }
@@ -164,6 +176,8 @@ impl Client {
     fn send_channel(self: &Arc<Self>, socket: BorrowedFd<'_>) -> std::io::Result<()> {
         let (own, its) = pair()?;
         let most = self.shared.places.limits().requests;
+        // An older Linux takes them.
+        let _ = descriptors::refuse(&own);
         let is_more = self.connections.add(own.try_clone()?, most) && self.serve_also(own).is_ok();
         let header = MessageHeader { kind: MessageKind::CHANNEL, reserved: 0 };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -175,6 +189,32 @@ impl Client {
         let parts = [IoSlice::new(header.as_bytes())];
         sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())
+    }
+
+    /// Keeps what the program calls itself; `None` if it is too long.
+    fn take_name(&self, bytes: &[u8]) -> Option<()> {
+        let mut name = [0; NAME_SIZE];
+        name.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        *self.name() = name;
+        Some(())
+    }
+
+    /// No code panics while it holds the lock, so a poisoned name is whole.
+    fn name(&self) -> MutexGuard<'_, [u8; NAME_SIZE]> {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what a message says; `None` if it ends the connection.
+    pub(super) fn hear(&self, message: &[u8]) -> Option<Heard> {
+        let (header, bytes) = MessageHeader::read_from_prefix(message).ok()?;
+        match header.kind {
+            MessageKind::REQUEST => self.reply(bytes).map(Heard::Asked),
+            MessageKind::POST => self.reply(bytes).map(|_| Heard::Told),
+            MessageKind::KICK => self.shared.device.kick().is_ok().then_some(Heard::Told),
+            MessageKind::CHANNEL => Some(Heard::WantsChannel),
+            MessageKind::NAME => self.take_name(bytes).map(|()| Heard::Told),
+            _ => None,
+        }
     }
 }
 

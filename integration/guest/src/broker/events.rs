@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, write};
 use rustix::net::{Shutdown, shutdown};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::IntoBytes;
@@ -18,10 +18,12 @@ use zerocopy::IntoBytes;
 const UNREAD: usize = 1 << 20;
 
 /// What a program is connected by: the pipe that its events go into, and sockets on which it sends requests.
-pub(super) struct Connections(Mutex<Option<Open>>);
+pub(super) struct Connections(Mutex<Open>);
 
 struct Open {
-    events: OwnedFd,
+    /// `None` once the program is disconnected.
+    events: Option<OwnedFd>,
+    /// They stay until the program's own threads drop them, which may take long.
     requests: Vec<OwnedFd>,
 }
 
@@ -36,29 +38,29 @@ pub(super) fn event_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
 
 impl Connections {
     pub(super) fn new(events: OwnedFd, requests: Vec<OwnedFd>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(Open { events, requests }))))
+        Arc::new(Self(Mutex::new(Open { events: Some(events), requests })))
     }
 
     /// No code panics while it holds the lock, so poisoned connections are whole.
-    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a socket, unless the program has `most` already or is disconnected.
     pub(super) fn add(&self, socket: OwnedFd, most: usize) -> bool {
-        match &mut *self.lock() {
-            Some(Open { requests, .. }) if requests.len() < most => {
-                requests.push(socket);
-                true
-            }
-            _ => false,
+        let mut open = self.lock();
+        let may = open.events.is_some() && open.requests.len() < most;
+        if may {
+            open.requests.push(socket);
         }
+        may
     }
 
     /// Disconnects the program.
     pub(super) fn end(&self) {
-        let open = self.lock().take();
-        for socket in open.iter().flat_map(|open| &open.requests) {
+        let mut open = self.lock();
+        open.events = None;
+        for socket in &open.requests {
             // It fails only if the program has gone.
             let _ = shutdown(socket, Shutdown::Both);
         }
@@ -66,12 +68,9 @@ impl Connections {
 
     /// Sends an event. A program that takes none, or is gone, is disconnected: it must not lose one and go on.
     fn send(&self, event: &Event) {
-        let sent = match &*self.lock() {
-            // A pipe takes so few bytes at once, or not at all.
-            Some(open) => write(&open.events, event.as_bytes()),
-            None => return,
-        };
-        if sent.is_err() {
+        // A pipe takes so few bytes at once, or not at all.
+        let sent = self.lock().events.as_ref().map(|pipe| write(pipe, event.as_bytes()));
+        if let Some(Err(_)) = sent {
             self.end();
         }
     }
@@ -79,11 +78,11 @@ impl Connections {
 
 /// Which program has which process.
 #[derive(Default)]
-pub(super) struct Routes(Mutex<HashMap<u32, Arc<Connections>>>);
+pub(super) struct Routes(Mutex<BTreeMap<u32, Arc<Connections>>>);
 
 impl Routes {
     /// No code panics while it holds the lock, so a poisoned table is whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Connections>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Connections>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,17 +101,33 @@ impl Routes {
         self.lock().values().for_each(|connections| connections.end());
     }
 
-    /// Passes events on until the device is gone. One that names no process is for all.
+    /// Passes an event on. One that names no process is for all.
+    ///
+    /// The lock is held meanwhile, and nothing here waits: so the program's own threads drop its sockets, which may take long.
+    pub(super) fn pass_on(&self, event: &Event) {
+        let all = self.lock();
+        match event.process {
+            0 => {
+                // A program with several processes hears it once.
+                let mut told: Vec<&Arc<Connections>> = Vec::new();
+                for connections in all.values() {
+                    if !told.iter().any(|other| Arc::ptr_eq(other, connections)) {
+                        connections.send(event);
+                        told.push(connections);
+                    }
+                }
+            }
+            process => {
+                all.get(&process).into_iter().for_each(|connections| connections.send(event))
+            }
+        }
+    }
+
+    /// Passes events on until the device is gone.
     pub(super) fn deliver(&self, device: &Device) -> TransportError {
         loop {
             match device.next_event() {
-                Ok(Some(event)) if event.process == 0 => {
-                    self.lock().values().for_each(|connections| connections.send(&event));
-                }
-                Ok(Some(event)) => {
-                    let connections = self.lock().get(&event.process).cloned();
-                    connections.iter().for_each(|connections| connections.send(&event));
-                }
+                Ok(Some(event)) => self.pass_on(&event),
                 // The event that says why comes, too.
                 Ok(None) => {}
                 Err(error) => return error,

@@ -2,6 +2,7 @@
 
 //! The socket of the broker, and who connects to it.
 
+use super::descriptors;
 use anyhow::{Context, bail};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
@@ -24,6 +25,16 @@ pub(super) struct Listener {
     path: PathBuf,
 }
 
+/// What waits at a listener's socket.
+pub(super) enum Knock {
+    /// A program.
+    Program(Connection),
+    /// A program, for which there are no descriptors or no memory now.
+    Scarce(Errno),
+    /// Nobody: the listener was ended.
+    End,
+}
+
 /// Ends a listener from another thread.
 pub(super) struct Ender(OwnedFd);
 
@@ -31,7 +42,7 @@ pub(super) struct Ender(OwnedFd);
 pub(super) struct Connection {
     /// The socket.
     pub(super) socket: OwnedFd,
-    peer: Peer,
+    pub(super) peer: Peer,
 }
 
 /// Who connected, as the kernel says.
@@ -41,20 +52,13 @@ pub(super) struct Peer {
     pub(super) user: u32,
     /// The process that connected.
     pub(super) process: i32,
-    /// Its name then.
-    pub(super) command: [u8; 16],
 }
 
 impl Peer {
     fn of(socket: &OwnedFd) -> Result<Self, Errno> {
         let credentials = socket_peercred(socket)?;
         let (user, process) = (credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get());
-        // It may have gone, or be in another namespace.
-        let name = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
-        let name = name.strip_suffix(b"\n").unwrap_or(&name);
-        let mut command = [0; 16];
-        command.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-        Ok(Self { user, process, command })
+        Ok(Self { user, process })
     }
 }
 
@@ -95,6 +99,8 @@ impl Listener {
         let socket = socket()?;
         bind(&socket, &address).with_context(cannot)?;
         chmod(path, Mode::from_raw_mode(mode)).with_context(cannot)?;
+        // An older Linux takes them.
+        let _ = descriptors::refuse(&socket);
         listen(&socket, BACKLOG).with_context(cannot)?;
         Ok(Self { socket, path: path.to_owned() })
     }
@@ -103,16 +109,19 @@ impl Listener {
         Ok(Ender(self.socket.try_clone().context("no descriptors are left")?))
     }
 
-    /// The next program; `None` once the listener was ended.
-    pub(super) fn accept(&self) -> anyhow::Result<Option<Connection>> {
+    /// The next program.
+    pub(super) fn accept(&self) -> anyhow::Result<Knock> {
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     let Ok(peer) = Peer::of(&socket) else { continue };
-                    return Ok(Some(Connection { socket, peer }));
+                    return Ok(Knock::Program(Connection { socket, peer }));
                 }
                 // Ended, by the thread of events.
-                Err(Errno::INVAL) => return Ok(None),
+                Err(Errno::INVAL) => return Ok(Knock::End),
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    return Ok(Knock::Scarce(error));
+                }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => return Err(error).context("cannot accept programs"),
             }

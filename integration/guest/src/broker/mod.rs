@@ -11,13 +11,18 @@
 
 mod access;
 mod client;
+mod complaints;
+mod descriptors;
 mod device;
 mod events;
 mod listener;
 mod places;
+mod sandbox;
+mod stepped;
 mod turns;
 
 pub use places::Limits;
+pub use stepped::{Said, SteppedBroker, SteppedProgram};
 
 use anyhow::{Context, ensure};
 use bellhop_guest_umd::transport::Transport;
@@ -25,14 +30,19 @@ use bellhop_guest_umd::transport::control_queue::MAX_IN_FLIGHT;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::features::Features;
 use client::Client;
+use complaints::Complaints;
 use device::Device;
 use events::Routes;
-use listener::Listener;
+use listener::{Knock, Listener};
 use places::Places;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use turns::Turns;
+
+/// How long the broker waits for descriptors and memory, unless a program goes before: others of the system may free some.
+const SCARCE: Duration = Duration::from_millis(100);
 
 /// How a broker serves.
 #[derive(Debug, Clone)]
@@ -43,6 +53,8 @@ pub struct Options {
     pub mode: u32,
     /// What programs may have.
     pub limits: Limits,
+    /// Whether the process does nothing else, so that it gives up whatever serving does not take.
+    pub is_alone: bool,
 }
 
 /// What all threads of a broker share.
@@ -53,6 +65,29 @@ struct Shared {
     routes: Routes,
     places: Arc<Places>,
     turns: Turns,
+    /// Programs that had no place, and such as could not be served.
+    refused: Complaints,
+    unserved: Complaints,
+}
+
+impl Shared {
+    fn new(device: Device, limits: &Limits) -> anyhow::Result<Self> {
+        ensure!(
+            device.features().contains(Features::PROCESS_BARS),
+            "the device does not offer PROCESS_BARS, without which programs are not apart: it has a global doorbell, moves \
+             doorbells' pages, or has no native fences"
+        );
+        let Limits { doorbells, fences, .. } = *limits;
+        let layout = BarLayout {
+            doorbell_count: doorbells.min(device.config().doorbell_count),
+            fence_count: fences.min(device.config().fence_count),
+            local_memory: 0,
+        };
+        let (refused, unserved) = (Complaints::default(), Complaints::default());
+        let (routes, places) = (Routes::default(), Places::new(limits));
+        let turns = Turns::new(MAX_IN_FLIGHT);
+        Ok(Self { device, layout, routes, places, turns, refused, unserved })
+    }
 }
 
 /// Serves programs until the device is gone.
@@ -61,22 +96,11 @@ struct Shared {
 /// If the device offers too little, nobody can be listened to, or the device is gone: the reason.
 pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result<()> {
     let device = Device::open(transport).context("cannot open the device")?;
-    ensure!(
-        device.features().contains(Features::PROCESS_BARS),
-        "the device does not offer PROCESS_BARS, without which programs are not apart: it has a global doorbell, moves \
-         doorbells' pages, or has no native fences"
-    );
-    let Limits { doorbells, fences, .. } = options.limits;
-    let layout = BarLayout {
-        doorbell_count: doorbells.min(device.config().doorbell_count),
-        fence_count: fences.min(device.config().fence_count),
-        local_memory: 0,
-    };
+    let shared = Arc::new(Shared::new(device, &options.limits)?);
     let listener = Listener::bind(&options.socket, options.mode)?;
-    let places = Places::new(&options.limits);
-    let routes = Routes::default();
-    let turns = Turns::new(MAX_IN_FLIGHT);
-    let shared = Arc::new(Shared { device, layout, routes, places, turns });
+    if options.is_alone {
+        sandbox::enter(&options.socket, &options.limits)?;
+    }
     let (for_events, ending) = (Arc::clone(&shared), listener.ender()?);
     let events = thread::Builder::new().name("events".into()).spawn(move || {
         let end = for_events.routes.deliver(&for_events.device);
@@ -87,26 +111,31 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
     });
     let events = events.context("cannot start the thread of events")?;
     crate::output::note(format_args!("programs may connect to {}", options.socket.display()));
-    let mut refused = 0u64;
-    while let Some(connection) = listener.accept()? {
-        let place = match shared.places.take(connection.peer()) {
+    loop {
+        let connection = match listener.accept()? {
+            Knock::Program(connection) => connection,
+            Knock::Scarce(error) => {
+                shared.unserved.note(format_args!("a program waits: {error}"));
+                shared.places.await_one_that_goes(SCARCE);
+                continue;
+            }
+            Knock::End => break,
+        };
+        let peer = connection.peer();
+        let place = match shared.places.take(peer) {
             Ok(place) => place,
             Err(full) => {
-                // The program hears that the connection ends. Who tries on and on fills no log.
-                refused += 1;
-                if refused.is_power_of_two() {
-                    let peer = connection.peer();
-                    crate::output::note(format_args!("{peer}: {full} (refused so far: {refused})"));
-                }
+                // The program hears that the connection ends.
+                shared.refused.note(format_args!("{peer}: {full}"));
                 continue;
             }
         };
-        let shared = Arc::clone(&shared);
+        let other = Arc::clone(&shared);
         let started = thread::Builder::new()
             .name("client".into())
-            .spawn(move || Client::serve(&shared, connection, place));
+            .spawn(move || Client::serve(&other, connection, place));
         if let Err(error) = started {
-            crate::output::note(format_args!("cannot start a thread for a program: {error}"));
+            shared.unserved.note(format_args!("{peer}: cannot start a thread for it: {error}"));
         }
     }
     let end = events.join().map_err(|_| anyhow::anyhow!("the thread of events ended"))?;

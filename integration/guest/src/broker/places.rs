@@ -4,7 +4,8 @@
 
 use super::listener::Peer;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What programs may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Default for Limits {
             requests: 8,
             memory: 64 << 20,
             doorbells: 64,
-            fences: 1024,
+            fences: 256,
         }
     }
 }
@@ -44,6 +45,8 @@ impl Default for Limits {
 pub(super) struct Places {
     limits: Limits,
     taken: Mutex<HashMap<u32, usize>>,
+    /// A program has gone.
+    left: Condvar,
 }
 
 /// A program's place, until it is dropped.
@@ -66,7 +69,7 @@ pub(super) enum Full {
 
 impl Places {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { limits: *limits, taken: Mutex::default() })
+        Arc::new(Self { limits: *limits, taken: Mutex::default(), left: Condvar::new() })
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -76,6 +79,12 @@ impl Places {
     /// No code panics while it holds the lock, so a poisoned table is whole.
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a program goes, or so long.
+    pub(super) fn await_one_that_goes(&self, most: Duration) {
+        // Waits for `Place::drop`. To return early does no harm.
+        drop(self.left.wait_timeout(self.lock(), most));
     }
 
     /// Takes a place for a program of this user.
@@ -103,6 +112,9 @@ impl Drop for Place {
                 taken.remove(&self.user);
             }
         }
+        drop(taken);
+        // Wakes `await_one_that_goes`.
+        self.places.left.notify_all();
     }
 }
 
@@ -114,7 +126,7 @@ mod tests {
     fn a_user_cannot_take_the_places_of_others_and_gives_back_what_it_had() {
         let limits = Limits { programs: 3, programs_of_user: 2, ..Limits::default() };
         let places = Places::new(&limits);
-        let take = |user| places.take(Peer { user, process: 1, command: [0; 16] });
+        let take = |user| places.take(Peer { user, process: 1 });
         let [first, _second] = [take(7).unwrap(), take(7).unwrap()];
         assert_eq!(take(7).unwrap_err(), Full::OfUser(2));
         let other = take(8).unwrap();

@@ -129,9 +129,7 @@ fn try_all<S: Place>(
         let (outcome, verdict) = match &result {
             Ok(()) => (Outcome::Passed, "passed"),
             Err(Mismatch::NotOffered(_)) => (Outcome::NotOffered, "not here"),
-            Err(Mismatch::NotSupported(_)) if place.is_part() => {
-                (Outcome::NotOffered, "not here")
-            }
+            Err(Mismatch::NotSupported(_)) if place.is_part() => (Outcome::NotOffered, "not here"),
             Err(Mismatch::Seen(_) | Mismatch::NotSupported(_)) => (Outcome::Failed, "FAILED"),
         };
         let detail = match (result, place.take_shown()) {

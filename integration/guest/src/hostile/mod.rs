@@ -9,6 +9,7 @@
 mod attacks;
 mod front_end;
 mod noise;
+pub mod programs;
 mod punch;
 
 pub use front_end::{FEATURES, HostileVmm, QUEUES, Region, event, memory, message};

@@ -186,7 +186,7 @@ impl Client {
             }
         };
         let CreateProcessReply { process, .. } = made;
-        let Peer { user, process: pid, command } = self.peer;
+        let (Peer { user, process: pid }, command) = (self.peer, *self.name());
         let program = DescribeProcess { user, pid: pid as u32, command };
         if let Err(error) = self.in_turn(|device| device.call(process, &program, &[])) {
             note(format_args!("{}: the host does not learn of it: {error}", self.peer));

@@ -2,7 +2,6 @@
 
 //! What the suite asks of a program, and what the program answers: a line of JSON each, on the program's pipes.
 
-use bellhop_guest_umd::display::DisplayError;
 use bellhop_guest_umd::transport::TransportError;
 use bellhop_guest_umd::{Error, KernelError};
 use bellhop_protocol::event::FaultReason;
@@ -111,10 +110,6 @@ commands! {
 
     /// Creates another queue, in a context of its own, on a node.
     CreateQueue { node: u32 } -> QueueAt;
-    /// Sets the priority of a queue's context.
-    SetPriority { queue: usize, priority: i32 } -> ();
-    /// Keeps a queue's context from executing, or no longer.
-    Suspend { queue: usize, suspended: bool } -> ();
     /// Submits these steps so many times; answers with the value that the queue's fence then gets.
     Submit { queue: usize, steps: Vec<Step>, times: u32 } -> u64;
     /// Waits until a queue's fence has a value.
@@ -126,14 +121,6 @@ commands! {
 
     /// Compiles a kernel; answers with its handle and the number by which packets name it.
     CreateKernel {} -> u64;
-    /// Shows source 0 on the first monitor.
-    Show {} -> ();
-    /// Shows nothing.
-    ShowNothing {} -> ();
-    /// Creates a picture of the size that is shown.
-    CreatePicture {} -> ();
-    /// Flips source 0 to the last picture, and waits until it is shown.
-    Flip {} -> ();
 
     /// Ends as a program does.
     Leave {} -> ();
@@ -284,16 +271,6 @@ impl From<TransportError> for Failure {
     fn from(error: TransportError) -> Self {
         match error {
             TransportError::OutOfMemory(_) => Self::OutOfMemory,
-            error => Self::Other(error.to_string()),
-        }
-    }
-}
-
-impl From<DisplayError> for Failure {
-    fn from(error: DisplayError) -> Self {
-        match error {
-            DisplayError::NoDisplay => Self::NotOffered("this guest has no display".into()),
-            DisplayError::Device(error) => error.into(),
             error => Self::Other(error.to_string()),
         }
     }

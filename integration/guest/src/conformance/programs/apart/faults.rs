@@ -50,7 +50,7 @@ fn spares(
 }
 
 fn page(stage: &Stage) -> Result<(), Mismatch> {
-    let nowhere = |_| Step::Store { to: 1 << 40, word: 1 };
+    let nowhere = |_| Step::Store { to: 1 << 38, word: 1 };
     spares(stage, nowhere, FaultReason::WRITE_PAGE_FAULT)
 }
 

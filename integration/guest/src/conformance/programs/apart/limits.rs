@@ -56,8 +56,9 @@ fn each_has_its_own<C: Command + Clone>(stage: &Stage, command: &C) -> Result<()
     let second = use_up(&mut other, command)?;
     require!(first > 0 && second == first, "one program got {first}, another {second}");
     stage.show(format!("{first} each"));
+    // What one had is another's now.
     one.kill();
-    other.expect_works()
+    stage.program(0)?.expect_works()
 }
 
 fn memory(stage: &Stage) -> Result<(), Mismatch> {

@@ -13,7 +13,7 @@ mod memory;
 mod sessions;
 mod users;
 
-pub(super) use ends::{kill_and_await_end, shared_fence, shared_memory};
+pub(super) use ends::{shared_fence, shared_memory};
 
 use super::stage::Stage;
 use crate::conformance::behaviour::Behaviour;

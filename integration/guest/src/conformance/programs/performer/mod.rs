@@ -3,7 +3,6 @@
 //! The program's side: it does what the suite asks, one thing after another.
 
 mod bar;
-mod displays;
 mod fences;
 mod memory;
 mod queues;
@@ -20,7 +19,6 @@ use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::{SystemMemory, Transport};
 use bellhop_guest_umd::{Adapter, Error, Fence, Kernel};
 use bellhop_protocol::control::MAX_REPLY_SIZE;
-use displays::Screen;
 use memory::Local;
 use queues::Lane;
 use rustix::process::{Signal, geteuid, set_parent_process_death_signal};
@@ -46,7 +44,6 @@ pub(super) trait Perform: Command {
 /// A program of the guest's, with all that it was asked to have.
 pub(super) struct Performer {
     // Dropped in this order: what executes before what it executes on.
-    screen: Option<Screen>,
     lanes: Vec<Lane>,
     kernels: Vec<Kernel>,
     fences: Vec<Option<Fence>>,
@@ -67,7 +64,6 @@ pub fn perform(broker: &Path) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let transport = Broker::connect(broker).context("cannot connect to the broker")?;
     let mut performer = Performer {
-        screen: None,
         lanes: Vec::new(),
         kernels: Vec::new(),
         fences: Vec::new(),

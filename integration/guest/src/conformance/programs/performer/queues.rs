@@ -4,8 +4,7 @@
 
 use super::{Perform, Performer, nth};
 use crate::conformance::programs::wire::{
-    CreateQueue, Failure, Finish, Progress, QueryStatus, QueueAt, SetPriority, Step, Submit,
-    Suspend,
+    CreateQueue, Failure, Finish, Progress, QueryStatus, QueueAt, Step, Submit,
 };
 use crate::conformance::scene::TIMEOUT;
 use bellhop_guest_umd::{CommandBuffer, Context, Error, Fence, UserModeQueue};
@@ -24,7 +23,7 @@ pub(super) struct Lane {
     // Dropped in this order.
     queue: UserModeQueue,
     buffers: Vec<CommandBuffer>,
-    context: Context,
+    _context: Context,
 }
 
 impl Performer {
@@ -40,7 +39,7 @@ impl Performer {
     fn create_lane(&mut self, node: u32) -> Result<(), Error> {
         let context = self.client()?.device.create_context(node)?;
         let queue = context.create_user_mode_queue(RING)?;
-        self.lanes.push(Lane { queue, buffers: Vec::new(), context });
+        self.lanes.push(Lane { queue, buffers: Vec::new(), _context: context });
         Ok(())
     }
 
@@ -90,19 +89,6 @@ impl Perform for CreateQueue {
         performer.create_lane(self.node)?;
         let queue = performer.lanes.len() - 1;
         Ok(QueueAt { queue, handle: performer.lane(queue)?.queue.handle().0 })
-    }
-}
-
-impl Perform for SetPriority {
-    fn perform(self, performer: &mut Performer) -> Result<(), Failure> {
-        Ok(performer.lane(self.queue)?.context.set_scheduling_priority(self.priority)?)
-    }
-}
-
-impl Perform for Suspend {
-    fn perform(self, performer: &mut Performer) -> Result<(), Failure> {
-        let context = &performer.lane(self.queue)?.context;
-        Ok(if self.suspended { context.suspend() } else { context.resume() }?)
     }
 }
 

@@ -2,7 +2,6 @@
 
 //! What programs do with each other.
 
-mod displays;
 mod fences;
 mod links;
 mod memory;
@@ -12,11 +11,10 @@ mod turns;
 use super::stage::Stage;
 use crate::conformance::behaviour::Behaviour;
 
-pub(super) const BEHAVIOURS: [&[Behaviour<Stage>]; 6] = [
+pub(super) const BEHAVIOURS: [&[Behaviour<Stage>]; 5] = [
     fences::BEHAVIOURS,
     memory::BEHAVIOURS,
     turns::BEHAVIOURS,
     queries::BEHAVIOURS,
-    displays::BEHAVIOURS,
     links::BEHAVIOURS,
 ];
