@@ -2,8 +2,11 @@
 
 //! A guest's AV1 stream, broken anywhere, for the decoder that workers have.
 
+mod ivf;
 #[cfg(test)]
 mod seeds;
+
+pub use ivf::ivf;
 
 use crate::actions;
 use arbitrary::Arbitrary;

@@ -2,9 +2,10 @@
 
 //! What each kind of work does with one device.
 
+use super::Work;
 use super::arguments::{ChurnArguments, HotplugArguments, ProbeArguments};
+use super::ending::Ending;
 use super::video::{DecodeArguments, VideoArguments, VideoJob};
-use super::{Ending, Work};
 use crate::agent;
 use crate::bench::{self, Configuration, Delivery, Measured};
 use crate::churn::Churn;

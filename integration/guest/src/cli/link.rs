@@ -2,8 +2,8 @@
 
 //! The arguments of `link`, and what its jobs do.
 
-use super::Ending;
 use super::arguments::in_one_word;
+use super::ending::Ending;
 use crate::files::NewFile;
 use crate::guest::Guest;
 use crate::link::{self, Bursts, Cue, Detach, Film, Frames, LargeSurface};

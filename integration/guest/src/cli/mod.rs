@@ -8,6 +8,7 @@ mod arguments;
 mod broker;
 mod carried;
 mod delivery;
+mod ending;
 mod kernels;
 mod link;
 mod place;
@@ -40,6 +41,7 @@ use arguments::{ChurnArguments, HotplugArguments};
 use bellhop_guest_umd::KernelError;
 use broker::BrokerArguments;
 use clap::{CommandFactory, Parser, Subcommand};
+use ending::Ending;
 use place::DeviceArguments;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -160,25 +162,6 @@ pub fn main(
         Ok(Ending::Regressed) => bench::REGRESSED.into(),
         Ok(Ending::Failed) => ExitCode::FAILURE,
         Err(error) => output::failure("bellhop-guest", &error),
-    }
-}
-
-/// How the work ended, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
-    Succeeded,
-    /// A benchmark is worse than an earlier one.
-    Regressed,
-    Failed,
-}
-
-impl Ending {
-    fn of(succeeded: bool) -> Self {
-        if succeeded { Self::Succeeded } else { Self::Failed }
-    }
-
-    fn of_bench(regressed: bool) -> Self {
-        if regressed { Self::Regressed } else { Self::Succeeded }
     }
 }
 

@@ -2,8 +2,8 @@
 
 //! The conformance suite of programs that share a guest's device.
 
-use super::Ending;
 use super::arguments::SelftestArguments;
+use super::ending::Ending;
 use super::place::DeviceArguments;
 use crate::conformance::{self, Report, Start};
 use crate::files::NewFile;

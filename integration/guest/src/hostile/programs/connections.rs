@@ -2,8 +2,8 @@
 
 //! Connections: halves of them, too many, and such as end in the middle of something.
 
-use super::session::{encode, message};
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::{Session, encode, message};
 use anyhow::ensure;
 use bellhop_protocol::broker::MessageKind;
 use bellhop_protocol::control::RequestCode;

@@ -2,8 +2,8 @@
 
 //! Descriptors, which the broker takes from nobody. Closing one can take as long as its sender likes.
 
-use super::session::{MOST_DESCRIPTORS, await_end, message, send_with};
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::{MOST_DESCRIPTORS, Session, await_end, message, send_with};
 use anyhow::{Context, ensure};
 use bellhop_protocol::broker::MessageKind;
 use bellhop_protocol::control::RequestCode;

@@ -2,7 +2,8 @@
 
 //! Memory that a program names for its allocations, and that is not its own.
 
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::Session;
 use anyhow::{Context, ensure};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::Handle;

@@ -2,7 +2,8 @@
 
 //! The program's file: whoever could take its pages away would end the guest's connection, whose memory they are.
 
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::Session;
 use crate::hostile::Punch;
 use anyhow::ensure;
 use rustix::fs::{

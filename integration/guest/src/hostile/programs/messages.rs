@@ -2,8 +2,8 @@
 
 //! Messages: halves of them, other kinds, and too many.
 
-use super::session::{encode, message, send_with};
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::{Session, encode, message, send_with};
 use anyhow::{Context, ensure};
 use bellhop_protocol::broker::{MAX_MESSAGE_SIZE, MessageHeader, MessageKind};
 use bellhop_protocol::control::RequestCode;

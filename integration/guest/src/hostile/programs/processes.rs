@@ -2,8 +2,8 @@
 
 //! Processes: of others, of nobody, that have ended, and without end.
 
-use super::session::{encode, message};
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::{Session, encode, message};
 use anyhow::ensure;
 use bellhop_protocol::broker::MessageKind;
 use bellhop_protocol::control::RequestCode;

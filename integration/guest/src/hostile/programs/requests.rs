@@ -2,8 +2,8 @@
 
 //! Requests: wrong ones, those of the guest and of nobody, and guesses at what others have.
 
-use super::session::encode;
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::{Session, encode};
 use crate::hostile::request;
 use anyhow::ensure;
 use bellhop_protocol::PAGE_SIZE;

@@ -2,7 +2,7 @@
 
 //! Stores into the program's file, while the device uses it.
 
-use super::{Group, Scene};
+use super::scene::{Group, Scene};
 use crate::client::{Client, Shape};
 use crate::hostile::packets;
 use anyhow::Context as _;

@@ -2,7 +2,8 @@
 
 //! Work: without end, with faults, and too much.
 
-use super::{Group, Scene, Session};
+use super::scene::{Group, Scene};
+use super::session::Session;
 use crate::client::{Client, Shape};
 use anyhow::{Context as _, ensure};
 use bellhop_guest_umd::{Adapter, CommandBuffer};

@@ -2,32 +2,15 @@
 
 //! A program's memory: pages of its own, and allocations in local memory.
 
+use super::local::Local;
 use super::{Perform, Performer, keep, nth};
 use crate::conformance::programs::wire::{
     Allocate, DropAllocation, Failure, OpenAllocation, Placed, Read, ShareAllocation, TakePages,
     Write,
 };
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Allocation, GpuMapping};
 use bellhop_protocol::control::allocation::SegmentSet;
 use bellhop_protocol::control::fence::NtHandle;
-use bellhop_protocol::control::gpu_va::Protection;
-use std::sync::Arc;
-
-/// An allocation in a GPU's local memory, resident and mapped.
-pub(super) struct Local {
-    // Dropped in this order.
-    mapping: GpuMapping,
-    allocation: Arc<Allocation>,
-}
-
-impl Local {
-    fn place(allocation: Arc<Allocation>) -> Result<Self, Failure> {
-        allocation.make_resident()?;
-        let mapping = allocation.map(Protection::WRITE)?;
-        Ok(Self { mapping, allocation })
-    }
-}
 
 impl Performer {
     fn keep_local(&mut self, local: Local) -> Placed {

@@ -4,6 +4,7 @@
 
 mod bar;
 mod fences;
+mod local;
 mod memory;
 mod queues;
 
@@ -19,7 +20,7 @@ use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::{SystemMemory, Transport};
 use bellhop_guest_umd::{Adapter, Error, Fence, Kernel};
 use bellhop_protocol::control::MAX_REPLY_SIZE;
-use memory::Local;
+use local::Local;
 use queues::Lane;
 use rustix::process::{Signal, geteuid, set_parent_process_death_signal};
 use std::io::BufRead;

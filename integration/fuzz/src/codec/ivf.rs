@@ -2,7 +2,7 @@
 
 //! A video file.
 
-#[path = "../../guest/src/video/ivf.rs"]
+#[path = "../../../guest/src/video/ivf.rs"]
 #[allow(dead_code, reason = "the writer of headers is for whoever encodes")]
 mod file;
 
