@@ -40,8 +40,12 @@ impl Link {
     /// The error for a queue that executes nothing more: the queue is lost, with the device's reason, or the device
     /// is gone.
     pub(crate) fn queue_lost(&self, process: u32, queue: Handle) -> Error {
-        // The device has sent the reason before it answers this. A process that ended has no reason to be told.
-        let _ = self.check_process(process);
+        // If the device is gone, the end of this says so.
+        let _ = self.events.drain();
+        if self.events.known_fault(process, queue).is_none() {
+            // The device has sent the reason before it answers this. A process that ended has no reason to be told.
+            let _ = self.check_process(process);
+        }
         let fault = self.events.fault(process, queue);
         match self.gone.error() {
             Some(gone) => gone.into(),
