@@ -284,7 +284,7 @@ impl Play {
                 );
                 let mut body = [create.as_bytes(), list.as_bytes()].concat();
                 if *cut > 200 {
-                    body.truncate(body.len() - usize::from(cut - 200));
+                    body.truncate(body.len().saturating_sub(usize::from(cut - 200)));
                 }
                 (kind, request(CreateAllocation::CODE, *who, &body))
             }
