@@ -190,7 +190,7 @@ fn outcome(behaviour: &str, how: Break) -> Outcome {
     let socket = folder.path().join("broker.sock");
     let limits = Limits { memory: 8 << 20, ..Limits::default() };
     let socket_of_it = socket.clone();
-    let options = broker::Options { socket: socket_of_it, mode: 0o600, limits, is_alone: false };
+    let options = broker::Options { socket: socket_of_it, mode: 0o600, limits, is_confined: false };
     let broken = Arc::new(Intercepted { intercept, guest: device });
     let serves = thread::spawn(move || broker::serve(broken, &options));
     await_that("the broker serves", || Broker::connect(&socket).is_ok());

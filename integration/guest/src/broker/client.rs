@@ -40,7 +40,7 @@ pub(super) struct Client {
     memory: Option<Box<dyn SystemMemory>>,
     processes: Mutex<BTreeSet<u32>>,
     connections: Arc<Connections>,
-    _place: Place,
+    place: Place,
 }
 
 /// What a program has said.
@@ -124,23 +124,21 @@ impl Client {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&connection.socket, &parts, &mut ancillary, flags)?;
         let requests = vec![connection.socket.try_clone()?, second.try_clone()?];
-        let peer = connection.peer();
-        shared.turns.add_program(peer.user);
         let client = Self {
             shared: Arc::clone(shared),
-            peer,
+            peer: connection.peer(),
             name: Mutex::default(),
             memory: Some(memory),
             processes: Mutex::default(),
             connections: Connections::new(events, requests),
-            _place: place,
+            place,
         };
         Ok(Welcomed { client: Arc::new(client), second })
     }
 
-    /// Has the device when it is the user's turn.
-    fn in_turn<T>(&self, act: impl FnOnce(&Device) -> T) -> T {
-        self.shared.turns.with(self.peer.user, || act(&self.shared.device))
+    /// Asks the device, when a request of the user's may be in flight.
+    fn asks<T>(&self, ask: impl FnOnce(&Device) -> T) -> T {
+        self.place.in_flight(|| ask(&self.shared.device))
     }
 
     /// No code panics while it holds the lock, so a poisoned set is whole.
@@ -224,7 +222,7 @@ impl Drop for Client {
         let processes = std::mem::take(&mut *self.processes());
         for process in processes {
             let request = DestroyProcess { flags: TERMINATED_ABNORMALLY };
-            let destroyed = self.in_turn(|device| device.call(process, &request, &[]));
+            let destroyed = self.asks(|device| device.call(process, &request, &[]));
             ended &= !matches!(destroyed, Err(DeviceError::Refused(..) | DeviceError::BadReply));
             self.shared.routes.remove(process);
         }
@@ -233,6 +231,5 @@ impl Drop for Client {
             // The device may still write it.
             std::mem::forget(self.memory.take());
         }
-        self.shared.turns.remove_program(self.peer.user);
     }
 }

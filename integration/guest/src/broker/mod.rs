@@ -15,13 +15,13 @@ mod complaints;
 mod descriptors;
 mod device;
 mod events;
+mod limits;
 mod listener;
 mod places;
 mod sandbox;
 mod stepped;
-mod turns;
 
-pub use places::Limits;
+pub use limits::Limits;
 pub use stepped::{Said, SteppedBroker, SteppedProgram};
 
 use anyhow::{Context, ensure};
@@ -39,7 +39,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use turns::Turns;
 
 /// How long the broker waits for descriptors and memory, unless a program goes before: others of the system may free some.
 const SCARCE: Duration = Duration::from_millis(100);
@@ -53,8 +52,8 @@ pub struct Options {
     pub mode: u32,
     /// What programs may have.
     pub limits: Limits,
-    /// Whether the process does nothing else, so that it gives up whatever serving does not take.
-    pub is_alone: bool,
+    /// Whether the process, which then does nothing else, gives up what serving does not take.
+    pub is_confined: bool,
 }
 
 /// What all threads of a broker share.
@@ -64,7 +63,6 @@ struct Shared {
     layout: BarLayout,
     routes: Routes,
     places: Arc<Places>,
-    turns: Turns,
     /// Programs that had no place, and such as could not be served.
     refused: Complaints,
     unserved: Complaints,
@@ -84,9 +82,8 @@ impl Shared {
             local_memory: 0,
         };
         let (refused, unserved) = (Complaints::default(), Complaints::default());
-        let (routes, places) = (Routes::default(), Places::new(limits));
-        let turns = Turns::new(MAX_IN_FLIGHT);
-        Ok(Self { device, layout, routes, places, turns, refused, unserved })
+        let (routes, places) = (Routes::default(), Places::new(limits, MAX_IN_FLIGHT));
+        Ok(Self { device, layout, routes, places, refused, unserved })
     }
 }
 
@@ -98,7 +95,7 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
     let device = Device::open(transport).context("cannot open the device")?;
     let shared = Arc::new(Shared::new(device, &options.limits)?);
     let listener = Listener::bind(&options.socket, options.mode)?;
-    if options.is_alone {
+    if options.is_confined {
         sandbox::enter(&options.socket, &options.limits)?;
     }
     let (for_events, ending) = (Arc::clone(&shared), listener.ender()?);

@@ -1,52 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Places for programs: so many together, and so many of each user.
+//! Places: of programs in the broker, and of their requests on the device.
+//!
+//! The device takes so many requests of a guest at once, and some take long, such as the end of a queue whose work hangs. So a
+//! place for a request is kept for each user who has a program and no request in flight: no user waits for what another one's
+//! requests wait for. The other places are for whoever comes first.
 
+use super::limits::Limits;
 use super::listener::Peer;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// What programs may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Programs at once.
-    pub programs: usize,
-    /// Programs of one user at once.
-    pub programs_of_user: usize,
-    /// Processes on the device of each program.
-    pub processes: usize,
-    /// Requests in flight of each program, at least 2.
-    pub requests: usize,
-    /// Bytes of memory for allocations of each program.
-    pub memory: u64,
-    /// Doorbells of each program.
-    pub doorbells: u32,
-    /// Fences of each program.
-    pub fences: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            programs: 16,
-            programs_of_user: 8,
-            processes: 16,
-            requests: 8,
-            memory: 64 << 20,
-            doorbells: 64,
-            fences: 256,
-        }
-    }
-}
 
 /// The places, and who has how many.
 #[derive(Debug)]
 pub(super) struct Places {
     limits: Limits,
-    taken: Mutex<HashMap<u32, usize>>,
-    /// A program has gone.
+    state: Mutex<State>,
+    /// A program has gone, or a request is done.
     left: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Requests that the device takes beside those in flight.
+    free: usize,
+    /// Those who have a program.
+    users: BTreeMap<u32, User>,
+}
+
+#[derive(Debug, Default)]
+struct User {
+    programs: usize,
+    in_flight: usize,
 }
 
 /// A program's place, until it is dropped.
@@ -67,18 +53,35 @@ pub(super) enum Full {
     OfUser(usize),
 }
 
+impl State {
+    fn user(&mut self, user: u32) -> &mut User {
+        self.users.entry(user).or_default()
+    }
+
+    /// Whether a request of this user's may begin: beside the places that are kept for others.
+    fn may_begin(&mut self, user: u32) -> bool {
+        if self.user(user).in_flight == 0 {
+            return self.free > 0;
+        }
+        let kept = self.users.values().filter(|of| of.in_flight == 0).count();
+        self.free > kept
+    }
+}
+
 impl Places {
-    pub(super) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Self { limits: *limits, taken: Mutex::default(), left: Condvar::new() })
+    /// Places under these limits, on a device that takes so many requests at once.
+    pub(super) fn new(limits: &Limits, requests: usize) -> Arc<Self> {
+        let state = State { free: requests, users: BTreeMap::new() };
+        Arc::new(Self { limits: *limits, state: Mutex::new(state), left: Condvar::new() })
     }
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// No code panics while it holds the lock, so a poisoned table is whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No code panics while it holds the lock, so a poisoned state is whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until a program goes, or so long.
@@ -90,11 +93,11 @@ impl Places {
     /// Takes a place for a program of this user.
     pub(super) fn take(self: &Arc<Self>, peer: Peer) -> Result<Place, Full> {
         let Limits { programs, programs_of_user, .. } = self.limits;
-        let mut taken = self.lock();
-        if taken.values().sum::<usize>() >= programs {
+        let mut state = self.lock();
+        if state.users.values().map(|of| of.programs).sum::<usize>() >= programs {
             return Err(Full::Programs(programs));
         }
-        let own = taken.entry(peer.user).or_default();
+        let own = &mut state.user(peer.user).programs;
         if *own >= programs_of_user {
             return Err(Full::OfUser(programs_of_user));
         }
@@ -103,17 +106,45 @@ impl Places {
     }
 }
 
+impl Place {
+    /// Acts when a request of this user's may be in flight.
+    pub(super) fn in_flight<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.begin();
+        let done = act();
+        self.end();
+        done
+    }
+
+    /// Waits for `Self::end` of others, and for their `drop`.
+    fn begin(&self) {
+        let mut state = self.places.lock();
+        while !state.may_begin(self.user) {
+            state = self.places.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.free -= 1;
+        state.user(self.user).in_flight += 1;
+    }
+
+    fn end(&self) {
+        let mut state = self.places.lock();
+        state.free += 1;
+        state.user(self.user).in_flight -= 1;
+        drop(state);
+        self.places.left.notify_all();
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
-        if let Some(own) = taken.get_mut(&self.user) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.user);
-            }
+        let mut state = self.places.lock();
+        let own = state.user(self.user);
+        own.programs -= 1;
+        // Its programs' requests are done.
+        if own.programs == 0 {
+            state.users.remove(&self.user);
         }
-        drop(taken);
-        // Wakes `await_one_that_goes`.
+        drop(state);
+        // Nothing is kept for it any more, and what it had is free.
         self.places.left.notify_all();
     }
 }
@@ -121,19 +152,75 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    fn places(programs: usize, programs_of_user: usize, requests: usize) -> Arc<Places> {
+        Places::new(&Limits { programs, programs_of_user, ..Limits::default() }, requests)
+    }
+
+    fn take(places: &Arc<Places>, user: u32) -> Result<Place, Full> {
+        places.take(Peer { user, process: 1 })
+    }
+
+    /// Begins as many requests as may be; returns how many.
+    fn begin(place: &Place) -> usize {
+        let may = || place.places.lock().may_begin(place.user);
+        std::iter::repeat_with(may).take_while(|may| *may).map(|_| place.begin()).count()
+    }
 
     #[test]
     fn a_user_cannot_take_the_places_of_others_and_gives_back_what_it_had() {
-        let limits = Limits { programs: 3, programs_of_user: 2, ..Limits::default() };
-        let places = Places::new(&limits);
-        let take = |user| places.take(Peer { user, process: 1 });
-        let [first, _second] = [take(7).unwrap(), take(7).unwrap()];
-        assert_eq!(take(7).unwrap_err(), Full::OfUser(2));
-        let other = take(8).unwrap();
-        assert_eq!(take(9).unwrap_err(), Full::Programs(3));
+        let places = places(3, 2, 1);
+        let [first, _second] = [take(&places, 7).unwrap(), take(&places, 7).unwrap()];
+        assert_eq!(take(&places, 7).unwrap_err(), Full::OfUser(2));
+        let other = take(&places, 8).unwrap();
+        assert_eq!(take(&places, 9).unwrap_err(), Full::Programs(3));
         drop(first);
-        take(7).unwrap();
+        take(&places, 7).unwrap();
         drop(other);
-        assert_eq!(places.lock().keys().collect::<Vec<_>>(), [&7]);
+        assert_eq!(places.lock().users.keys().collect::<Vec<_>>(), [&7]);
+    }
+
+    #[test]
+    fn a_place_is_kept_for_each_user_who_has_a_program_and_no_request() {
+        let places = places(4, 2, 5);
+        let [one, two, _two, three] = [1, 2, 2, 3].map(|user| take(&places, user).unwrap());
+        assert_eq!(begin(&one), 3, "two are kept");
+        assert_eq!(begin(&two), 1, "its own, and one is kept");
+        assert_eq!(begin(&three), 1);
+        assert!([1, 2, 3].iter().all(|user| !places.lock().may_begin(*user)));
+    }
+
+    #[test]
+    fn a_user_alone_has_all_places_and_the_end_of_anothers_programs_frees_what_was_kept() {
+        let places = places(2, 2, 3);
+        let [one, other] = [1, 2].map(|user| take(&places, user).unwrap());
+        assert_eq!(begin(&one), 2);
+        drop(other);
+        assert_eq!(begin(&one), 1);
+        assert_eq!(begin(&one), 0);
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_another_request_is_done() {
+        let places = places(1, 1, 1);
+        let place = take(&places, 1).unwrap();
+        let (begun, is_begun) = channel();
+        let (end, is_ended) = channel::<()>();
+        thread::scope(|threads| {
+            let place = &place;
+            threads.spawn(move || {
+                place.in_flight(|| {
+                    begun.send(()).unwrap();
+                    is_ended.recv().unwrap();
+                });
+            });
+            is_begun.recv().unwrap();
+            let second = threads.spawn(move || place.in_flight(|| true));
+            end.send(()).unwrap();
+            assert!(second.join().unwrap());
+        });
+        assert_eq!(places.lock().free, 1);
     }
 }

@@ -3,8 +3,8 @@
 //! A broker without threads: the caller's thread serves its programs, message by message.
 
 use super::client::{Client, Heard, Welcomed};
+use super::limits::Limits;
 use super::listener::{Connection, Peer};
-use super::places::Limits;
 use super::{Shared, device::Device};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::event::Event;

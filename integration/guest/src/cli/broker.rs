@@ -61,6 +61,6 @@ impl BrokerArguments {
         let (memory, requests) = (self.memory << 20, self.requests as usize);
         let limits =
             Limits { programs, programs_of_user, processes, requests, memory, doorbells, fences };
-        Options { socket: self.listen.clone(), mode: self.mode, limits, is_alone: true }
+        Options { socket: self.listen.clone(), mode: self.mode, limits, is_confined: true }
     }
 }

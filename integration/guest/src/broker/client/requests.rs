@@ -97,7 +97,7 @@ impl Client {
 
     fn pass_on(&self, bytes: &[u8]) -> Answer {
         let mut reply = vec![0; MAX_REPLY_SIZE];
-        let length = self.in_turn(|device| device.request(bytes, &mut reply));
+        let length = self.asks(|device| device.request(bytes, &mut reply));
         let length = length.map_err(DeviceError::from)?;
         reply.truncate(length);
         Ok(reply)
@@ -172,7 +172,7 @@ impl Client {
                     doorbell_count: 0,
                     fence_count: 0,
                 };
-                self.in_turn(|device| device.call(0, &request, &[]))?
+                self.asks(|device| device.call(0, &request, &[]))?
             }
             None => {
                 let bar = beginning(self.extents(), self.shared.layout.end());
@@ -182,13 +182,13 @@ impl Client {
                     doorbell_count: self.shared.layout.doorbell_count,
                     fence_count: self.shared.layout.fence_count,
                 };
-                self.in_turn(|device| device.call(0, &request, bar.as_bytes()))?
+                self.asks(|device| device.call(0, &request, bar.as_bytes()))?
             }
         };
         let CreateProcessReply { process, .. } = made;
         let (Peer { user, process: pid }, command) = (self.peer, *self.name());
         let program = DescribeProcess { user, pid: pid as u32, command };
-        if let Err(error) = self.in_turn(|device| device.call(process, &program, &[])) {
+        if let Err(error) = self.asks(|device| device.call(process, &program, &[])) {
             note(format_args!("{}: the host does not learn of it: {error}", self.peer));
         }
         processes.insert(process);
