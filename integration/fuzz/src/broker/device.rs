@@ -2,6 +2,7 @@
 
 //! A device that does nothing, and panics when it is asked for what the speaking program must not have.
 
+use bellhop_guest::hostile::programs::{OF_GUEST, OF_NOBODY};
 use bellhop_guest_umd::transport::{
     BarMapping, Donations, SystemMemory, Transport, TransportError,
 };
@@ -9,7 +10,9 @@ use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
 use bellhop_protocol::control::allocation::{CreateAllocation, Extent};
-use bellhop_protocol::control::process::{CreateProcessReply, CreateProcessWithBar};
+use bellhop_protocol::control::process::{
+    CreateProcessReply, CreateProcessWithBar, DescribeProcess,
+};
 use bellhop_protocol::control::{ReplyHeader, RequestCode, RequestHeader};
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::{Features, Version};
@@ -25,23 +28,6 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 /// Processes of one program.
 pub const PROCESSES: usize = 3;
 
-/// What nobody but the broker asks.
-const NEVER: [RequestCode; 5] = [
-    RequestCode::ESCAPE,
-    RequestCode::SET_DEVICE_POWER,
-    RequestCode::SET_ENGINE_POWER,
-    RequestCode::QUERY_BAR_LAYOUT,
-    RequestCode::DONATE_AREA,
-];
-/// What only an administrator's programs ask.
-const OF_GUEST: [RequestCode; 6] = [
-    RequestCode::REGISTER_AGENT,
-    RequestCode::UNREGISTER_AGENT,
-    RequestCode::ASK_AGENT,
-    RequestCode::ANSWER_AGENT_REQUEST,
-    RequestCode::SET_POWER_POLICY,
-    RequestCode::SET_DEVICE_PRESENCE,
-];
 /// What is about the adapter, and names no process.
 const OF_ADAPTER: [RequestCode; 17] = [
     RequestCode::GET_NODE_METADATA,
@@ -178,7 +164,7 @@ impl State {
         let RequestHeader { code, process, .. } = header;
         let (program, user) = self.speaking.expect("a program speaks");
         let is_own = self.processes.get(&process) == Some(&program);
-        assert!(!NEVER.contains(&code), "{code} was let through");
+        assert!(!OF_NOBODY.contains(&code), "{code} was let through");
         assert!(!OF_GUEST.contains(&code) || user == 0, "{code} of user {user}");
         assert!(RequestCode::ALL.contains(&code), "{code} is no request");
         if code == RequestCode::CREATE_PROCESS_WITH_BAR {
@@ -199,6 +185,11 @@ impl State {
         }
         assert!(code != RequestCode::CREATE_PROCESS && code != RequestCode::OPEN_ADAPTER);
         assert!(is_own || OF_ADAPTER.contains(&code), "{code} of process {process}");
+        if code == RequestCode::DESCRIBE_PROCESS {
+            let DescribeProcess { user: told, .. } =
+                DescribeProcess::read_from_bytes(body).unwrap();
+            assert_eq!(told, user, "a process is another user's");
+        }
         if code == RequestCode::CREATE_ALLOCATION {
             let extents = body.get(size_of::<CreateAllocation>()..).unwrap_or_default();
             for bytes in extents.chunks_exact(size_of::<Extent>()) {

@@ -3,6 +3,7 @@
 //! The attacks.
 
 use super::Attacker;
+use super::much_work::MuchWork;
 use super::noise::{descriptors, packets, request};
 use crate::client::{Client, Shape};
 use crate::guest::Guest as _;
@@ -134,22 +135,10 @@ fn endless_work(attacker: &mut Attacker) -> anyhow::Result<()> {
     Ok(client.write(0, &1u64.to_le_bytes())?)
 }
 
-/// Valid requests, far too many: as much work as fits, at the highest priority, and paging for it.
 fn much_work(attacker: &mut Attacker) -> anyhow::Result<()> {
-    let Client { context, memory, mut queue, device, .. } =
-        client(adapter(attacker)?, 0, AllocationKind::SYSTEM, MUCH)?;
-    context.set_scheduling_priority(7)?;
-    let mut all = Vec::new();
-    for _ in 0..16 {
-        let mut commands = CommandBuffer::new(&device, 256)?;
-        commands.fill(memory.gpu_va(), MUCH, 0)?;
-        all.push(commands);
-    }
+    let mut work = MuchWork::new(adapter(attacker)?, MUCH)?;
     while attacker.goes_on() {
-        for commands in &mut all {
-            queue.submit(commands)?;
-        }
-        queue.progress_fence().wait(queue.last_value(), 1000 * SOON)?;
+        work.round(1000 * SOON)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
 
 mod attacks;
 mod front_end;
+mod much_work;
 mod noise;
 pub mod programs;
 mod punch;

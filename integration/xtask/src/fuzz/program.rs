@@ -21,8 +21,9 @@ const COVERAGE: [&str; 4] = [
 const SANITIZER: &str = "-Zsanitizer=address";
 /// What is fuzzed, beside the targets. What targets hardly use has no counters: libFuzzer looks at them after each input, as
 /// far as one of their page was ever changed, and tells two million features apart, eight of each counter.
-const FUZZED: [&str; 8] = [
+const FUZZED: [&str; 9] = [
     "bellhop_device",
+    "bellhop_guest",
     "bellhop_host_kmd",
     "bellhop_protocol",
     "bellhop_rfb",

@@ -16,6 +16,7 @@ mod scribbles;
 mod session;
 mod work;
 
+pub use requests::{OF_GUEST, OF_NOBODY};
 pub use scene::{Attack, Group, Scene};
 pub use session::Session;
 

@@ -57,6 +57,24 @@ fn random(scene: &mut Scene) -> anyhow::Result<()> {
     session.is_served()
 }
 
+/// What concerns the whole guest: only an administrator's programs ask.
+pub const OF_GUEST: [RequestCode; 6] = [
+    RequestCode::REGISTER_AGENT,
+    RequestCode::UNREGISTER_AGENT,
+    RequestCode::ASK_AGENT,
+    RequestCode::ANSWER_AGENT_REQUEST,
+    RequestCode::SET_POWER_POLICY,
+    RequestCode::SET_DEVICE_PRESENCE,
+];
+/// What concerns what the broker has, or everybody's power: no program asks, and the broker does not either.
+pub const OF_NOBODY: [RequestCode; 5] = [
+    RequestCode::ESCAPE,
+    RequestCode::SET_DEVICE_POWER,
+    RequestCode::SET_ENGINE_POWER,
+    RequestCode::QUERY_BAR_LAYOUT,
+    RequestCode::DONATE_AREA,
+];
+
 fn unknown(scene: &mut Scene) -> anyhow::Result<()> {
     let session = Session::open(&scene.socket)?;
     let process = session.process()?;
@@ -88,32 +106,13 @@ fn are_refused(scene: &mut Scene, codes: &[RequestCode]) -> anyhow::Result<()> {
 
 /// What the guest's agent does, and whether the guest has a device at all.
 fn of_the_guest(scene: &mut Scene) -> anyhow::Result<()> {
-    are_refused(
-        scene,
-        &[
-            RequestCode::REGISTER_AGENT,
-            RequestCode::UNREGISTER_AGENT,
-            RequestCode::ASK_AGENT,
-            RequestCode::ANSWER_AGENT_REQUEST,
-            RequestCode::SET_POWER_POLICY,
-            RequestCode::SET_DEVICE_PRESENCE,
-        ],
-    )
+    are_refused(scene, &OF_GUEST)
 }
 
-/// What concerns the broker's own, or everybody's power.
+/// What concerns the broker's own, or everybody's power, and what the broker itself asks for programs.
 fn of_nobody(scene: &mut Scene) -> anyhow::Result<()> {
-    are_refused(
-        scene,
-        &[
-            RequestCode::ESCAPE,
-            RequestCode::SET_DEVICE_POWER,
-            RequestCode::SET_ENGINE_POWER,
-            RequestCode::QUERY_BAR_LAYOUT,
-            RequestCode::DONATE_AREA,
-            RequestCode::CREATE_PROCESS_WITH_BAR,
-        ],
-    )
+    are_refused(scene, &OF_NOBODY)?;
+    are_refused(scene, &[RequestCode::CREATE_PROCESS_WITH_BAR, RequestCode::DESCRIBE_PROCESS])
 }
 
 /// Headers that claim another length than the message has.

@@ -5,8 +5,9 @@
 use super::scene::{Group, Scene};
 use super::session::Session;
 use crate::client::{Client, Shape};
+use crate::hostile::much_work::MuchWork;
 use anyhow::{Context as _, ensure};
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::Adapter;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::allocation::AllocationKind;
 use bellhop_protocol::control::fence::{CreateNativeFence, FenceValue, WaitForFences};
@@ -80,24 +81,9 @@ fn faults(scene: &mut Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As much as fits, at the highest priority.
 fn much(scene: &mut Scene) -> anyhow::Result<()> {
-    let shape = Shape { kind: AllocationKind::SYSTEM, memory: MUCH, ..Shape::default() };
-    let Client { context, memory, mut queue, device, .. } = Client::new(adapter(scene)?, shape)?;
-    context.set_scheduling_priority(7)?;
-    let mut all = Vec::new();
-    for _ in 0..16 {
-        let mut commands = CommandBuffer::new(&device, 256)?;
-        commands.fill(memory.gpu_va(), MUCH, 0)?;
-        all.push(commands);
-    }
-    for _ in 0..8 {
-        for commands in &mut all {
-            queue.submit(commands)?;
-        }
-        queue.progress_fence().wait(queue.last_value(), LONG)?;
-    }
-    Ok(())
+    let mut work = MuchWork::new(adapter(scene)?, MUCH)?;
+    (0..8).try_for_each(|_| Ok(work.round(LONG)?))
 }
 
 /// Waits that nothing satisfies, which the program leaves.
