@@ -24,7 +24,6 @@ use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, GpuPowerInfo, PowerInfo, QueryGpuPower, QueryPower,
     SetDevicePower, SetEnginePower,
 };
-use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
@@ -279,14 +278,14 @@ impl Adapter {
     }
 
     /// Ends the process as the operating system ends the process of a crashed program. When this returns, none of
-    /// its submissions executes, and its objects are destroyed.
+    /// its submissions executes, and its objects are destroyed: drop them, and use them no more.
     ///
     /// Source: user-mode work submission, "Normal and abnormal process termination".
     ///
     /// # Errors
     /// Only the common errors.
     pub fn terminate_abnormally(&self) -> Result<(), Error> {
-        self.session.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })
+        self.session.terminate()
     }
 
     pub(crate) fn adapter_call<T: bellhop_protocol::control::Request>(

@@ -385,7 +385,8 @@ impl Gpu {
     }
 
     /// Attaches a guest to this GPU and the others of its chain: creates its BAR, with the header page written, and the
-    /// segments beside it. Each GPU has as much private memory as `segments` says.
+    /// segments beside it. Each GPU has as much private memory as `segments` says. The guest is charged to `account`, with the
+    /// other guests of its socket.
     ///
     /// # Errors
     /// If the operating system has no memory for them.
@@ -394,6 +395,7 @@ impl Gpu {
         layout: BarLayout,
         segments: SegmentSizes,
         memory: Arc<GuestMemoryMmap>,
+        account: &Arc<Account>,
     ) -> io::Result<GuestId> {
         // Relaxed: only the uniqueness of the number matters.
         let guest = GuestId(GUESTS.fetch_add(1, Ordering::Relaxed));
@@ -406,7 +408,8 @@ impl Gpu {
         let segments = SegmentSizes { private, ..segments };
         let partition =
             Partition::new(guest, layout, segments, pages, &memory, cross_adapter, engines)?;
-        let partition = Arc::new(partition);
+        // Before anybody finds the guest, and asks whose it is.
+        let partition = Arc::new(partition.charged_to(Arc::clone(account)));
         let attached = self.gpus_of_chain().try_for_each(|gpu| gpu.displays.attach(&partition));
         if let Err(error) = attached {
             self.gpus_of_chain().for_each(|gpu| gpu.displays.detach(guest));
@@ -465,13 +468,6 @@ impl Gpu {
     pub fn set_guest_weight(&self, guest: GuestId, weight: u32) {
         if let Some(partition) = self.registry().guests.get(&guest) {
             partition.set_weight(weight);
-        }
-    }
-
-    /// Sets what a guest is charged to, with the other guests of its socket. Once.
-    pub fn set_guest_account(&self, guest: GuestId, account: &Arc<Account>) {
-        if let Some(partition) = self.registry().guests.get(&guest) {
-            partition.set_account(account);
         }
     }
 

@@ -378,9 +378,10 @@ impl Shared {
             return Err(ServiceError::Legacy);
         }
         let [_, events] = &self.rings;
-        let Host { gpu, bar, segments, .. } = &self.host;
+        let Host { gpu, bar, segments, standing, .. } = &self.host;
         let memory = self.memory.memory().into_inner();
-        let guest = gpu.attach_guest(*bar, *segments, memory).map_err(ServiceError::Bar)?;
+        let guest = gpu.attach_guest(*bar, *segments, memory, standing.account());
+        let guest = guest.map_err(ServiceError::Bar)?;
         self.host.gpu.set_guest_stay(guest, Arc::clone(&self.place) as Stay);
         let span = guest_span(&self.host.span, guest);
         let _span = span.enter();

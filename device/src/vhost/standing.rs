@@ -88,6 +88,11 @@ impl Standing {
         Self { state: Mutex::new(state), account: Arc::default(), connections: connections.max(1) }
     }
 
+    /// What its guests are charged to.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
     /// No code panics while it holds the lock, so its content is consistent.
     #[expect(clippy::disallowed_methods, reason = "a lock that is held for a few stores")]
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,7 +129,6 @@ impl Standing {
         let mut state = self.lock();
         gpu.set_guest_weight(guest, state.weight);
         gpu.set_doorbell_share(guest, state.doorbell_share);
-        gpu.set_guest_account(guest, &self.account);
         attach();
         let seat = state.seats.entry(place).or_default();
         seat.guest = Some(guest);

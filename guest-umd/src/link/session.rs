@@ -9,11 +9,12 @@ use crate::link::placement::Placements;
 use crate::link::spread::Spread;
 use crate::transport::{Gone, Transport};
 use bellhop_protocol::control::fence::CancelWait;
-use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The state that all processes on one transport share.
@@ -67,16 +68,30 @@ impl Link {
 pub(crate) struct Session {
     pub(crate) link: Arc<Link>,
     process: u32,
+    has_ended: AtomicBool,
 }
 
 impl Session {
     pub(crate) fn begin(link: Arc<Link>) -> Result<Arc<Self>, Error> {
         let reply = call(&*link.transport, 0, &CreateProcess { reserved: 0 }, &[])?;
-        Ok(Arc::new(Self { link, process: reply.process }))
+        Ok(Arc::new(Self { link, process: reply.process, has_ended: AtomicBool::new(false) }))
     }
 
     pub(crate) fn process(&self) -> u32 {
         self.process
+    }
+
+    /// Ends the process with everything in use. Its objects are dropped later.
+    pub(crate) fn terminate(&self) -> Result<(), Error> {
+        self.call(&DestroyProcess { flags: TERMINATED_ABNORMALLY })?;
+        // Relaxed: who drops an object after this got it, or the news, from this thread.
+        self.has_ended.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether the device has destroyed the process's objects: its doorbells, rings and fences may be another one's.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     /// Sends a request and waits for its reply.
@@ -122,8 +137,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A device that is gone has already forgotten the process.
-        let _ = self.call(&DestroyProcess { flags: 0 });
+        if !self.has_ended() {
+            // A device that is gone has already forgotten the process.
+            let _ = self.call(&DestroyProcess { flags: 0 });
+        }
         self.link.events.forget_process(self.process);
     }
 }

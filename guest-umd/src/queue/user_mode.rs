@@ -441,7 +441,10 @@ impl UserModeQueue {
 
 impl Drop for UserModeQueue {
     fn drop(&mut self) {
-        // Destroying the queue waits for visible work, and so for work that was queued but not rung for.
-        self.publish();
+        // After the end of the process, the ring and the doorbell may be another process's.
+        if !self.queue.context().device().session().has_ended() {
+            // Destroying the queue waits for visible work, and so for work that was queued but not rung for.
+            self.publish();
+        }
     }
 }

@@ -6,6 +6,7 @@
 use crate::support::{self, Daemon, TIMEOUT, client, submit_once, while_awaited};
 use bellhop_guest::client::{Client, Shape, request};
 use bellhop_guest_umd::{Error, Fence, GpuMapping};
+use bellhop_protocol::control::doorbell::ConnectDoorbell;
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::doorbell::ConnectionStatus;
@@ -147,6 +148,25 @@ enum End {
     /// A reset like a reboot, which destroys no object first.
     Reset,
     Guest,
+}
+
+#[test]
+fn what_is_left_of_a_process_that_ended_writes_nothing_that_is_now_anothers() {
+    let daemon = Daemon::start(1);
+    let guest = support::guest(&daemon, 0);
+    let mut ended = support::client_of(&guest, Shape::default());
+    (0..5).for_each(|_| submit_once(&mut ended));
+    ended.process.terminate_abnormally().unwrap();
+    // Has its doorbell, and its memory for rings.
+    let mut heir = support::client_of(&guest, Shape::default());
+    drop(ended.queue);
+    // The engine looks at the ring, in which there is nothing, and goes on.
+    let connect = ConnectDoorbell { hw_queue: heir.queue.handle() };
+    request(&*guest, heir.process.process(), &connect).unwrap().unwrap();
+    submit_once(&mut support::client_of(&guest, Shape::default()));
+    submit_once(&mut heir);
+    drop((ended.commands, ended.memory, ended.context, ended.device, ended.process));
+    submit_once(&mut heir);
 }
 
 /// `DisableGpuTimeout`: no time-out ends the queue's work, so the end of its owner must.

@@ -59,7 +59,7 @@ pub struct Partition {
     doorbell_share: AtomicU32,
     /// SHA-256 of what it is known by, of which its keys are derived.
     identity: OnceLock<[u8; 32]>,
-    account: OnceLock<Arc<Account>>,
+    account: Arc<Account>,
     /// Becomes readable when the guest kicks its event queue, if engines wait on that.
     kick: OnceLock<OwnedFd>,
     /// An engine's direct way to reach the guest, if there is one.
@@ -115,7 +115,7 @@ impl Partition {
             weight: AtomicU32::new(DEFAULT_WEIGHT),
             doorbell_share: AtomicU32::new(0),
             identity: OnceLock::new(),
-            account: OnceLock::new(),
+            account: Arc::default(),
             kick: OnceLock::new(),
             nudge: OnceLock::new(),
             events: OnceLock::new(),
@@ -347,16 +347,15 @@ impl Partition {
         self.stay.get()
     }
 
-    /// Sets the account of its socket; once.
-    pub fn set_account(&self, account: &Arc<Account>) {
-        if self.account.set(Arc::clone(account)).is_err() {
-            tracing::error!(guest = self.id.0, "a guest's account was set twice");
-        }
+    /// The guest, charged to the account of its socket. Without this it has an account of its own.
+    #[must_use]
+    pub fn charged_to(self, account: Arc<Account>) -> Self {
+        Self { account, ..self }
     }
 
-    /// What it is charged to, with the other guests of its socket. A guest that no socket brought has an account of its own.
+    /// What it is charged to, with the other guests of its socket.
     pub fn account(&self) -> &Arc<Account> {
-        self.account.get_or_init(Arc::default)
+        &self.account
     }
 
     /// Sets what the guest is known by; once.

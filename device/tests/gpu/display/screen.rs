@@ -100,7 +100,7 @@ impl Screens {
         let connectors = vec![connector("one", true), connector("two", false)];
         let display = DisplayConfig { connectors, total_pixel_rate: u64::MAX };
         let gpu = Gpu::start(GpuConfig { display, ..GpuConfig::default() }).unwrap();
-        let guest = gpu.attach_guest(LAYOUT, SEGMENTS, guest_memory()).unwrap();
+        let guest = gpu.attach_guest(LAYOUT, SEGMENTS, guest_memory(), &Arc::default()).unwrap();
         let file = FileOffset::from_arc(gpu.bar_file(guest).unwrap(), 0);
         let bar = MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap();
         Self { gpu, guest, bar }
@@ -455,7 +455,7 @@ fn a_viewer_learns_that_the_guest_has_gone() {
 #[test]
 fn an_adapter_without_displays_has_none() {
     let gpu = Gpu::start(GpuConfig::default()).unwrap();
-    let guest = gpu.attach_guest(LAYOUT, SEGMENTS, guest_memory()).unwrap();
+    let guest = gpu.attach_guest(LAYOUT, SEGMENTS, guest_memory(), &Arc::default()).unwrap();
     assert_eq!(gpu.display_caps().sources, 0);
     assert_eq!(gpu.commit_vidpn(guest, &[path(0, 0, 60)]), Err(UnknownId::Guest(guest)));
     assert!(gpu.displays().screens().is_empty());

@@ -45,7 +45,7 @@ impl Host {
     fn new(features: OsFeatures) -> Self {
         let gpu = start();
         let mut kernel = Kernel::new(gpu.clone(), features, Limits::default()).unwrap();
-        let guest = gpu.attach_guest(LAYOUT, SEGMENTS, guest_memory()).unwrap();
+        let guest = gpu.attach_guest(LAYOUT, SEGMENTS, guest_memory(), &Arc::default()).unwrap();
         let file = FileOffset::from_arc(gpu.bar_file(guest).unwrap(), 0);
         let bar = MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap();
         let features = Features::NATIVE_FENCES;

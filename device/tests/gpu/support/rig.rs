@@ -173,7 +173,7 @@ impl Guest {
     /// A guest with queues that the physical doorbells from this one on watch.
     pub fn attach_with(gpu: &Arc<Gpu>, first_physical_doorbell: u32) -> Self {
         let memory = guest_memory();
-        let id = gpu.attach_guest(LAYOUT, SEGMENTS, Arc::clone(&memory)).unwrap();
+        let id = gpu.attach_guest(LAYOUT, SEGMENTS, Arc::clone(&memory), &Arc::default()).unwrap();
         let file = FileOffset::from_arc(gpu.bar_file(id).unwrap(), 0);
         let bar = Arc::new(MmapRegion::from_file(file, LAYOUT.bar_size() as usize).unwrap());
         let space = gpu.create_address_space(id).unwrap();

@@ -21,11 +21,9 @@ use crate::harness::scenario::layout::{Lane, Layout};
 use crate::harness::scenario::parse::profile;
 use crate::harness::scenario::{Action, GuestSpec, Leaving, PlacementSpec, Scenario};
 use anyhow::Context as _;
-use bellhop_guest::client::request;
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, QEMU};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, Context, Error, PlacementPolicy, Placements};
-use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
 use bellhop_protocol::features::Features;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -366,12 +364,11 @@ impl<'scope, 'env, 'a> GuestThread<'scope, 'env, 'a> {
         process.halted.raise();
         self.collect(&[number]);
         process.doomed.raise();
-        let destroy = DestroyProcess { flags: TERMINATED_ABNORMALLY };
-        let destroyed = request(&*machine.vm, process.number(), &destroy)?;
+        let ended = process.terminate().map_err(|error| error.to_string());
         drop(process);
         self.close_halted();
         self.start_all(machine)?;
-        Ok(destroyed.map_err(|status| status.to_string()))
+        Ok(ended)
     }
 
     /// Closes the queues that stopped threads left open.

@@ -79,6 +79,11 @@ impl Process {
         self.adapter.process()
     }
 
+    /// Ends it with everything in use, as the end of a crashed program.
+    pub(in crate::harness) fn terminate(&self) -> Result<(), Error> {
+        self.adapter.terminate_abnormally()
+    }
+
     pub(in crate::harness) fn context(&self, lane: &Lane) -> Option<&Context> {
         self.contexts.get(&lane.context_index)
     }

@@ -12,7 +12,6 @@ use crate::gpu::engine::watches::{Watch, Watches};
 use crate::gpu::memory::bar::BarDoorbell;
 use crate::gpu::memory::cross_memory::CrossAdapterMemory;
 use crate::gpu::memory::page_table::{AddressSpace, NodePool};
-use crate::gpu::shared::account::Account;
 use crate::gpu::shared::chain::{Chain, Member};
 use crate::gpu::shared::event::Event;
 use crate::gpu::shared::hw_queue::Role;
@@ -262,9 +261,7 @@ fn an_engine_that_polls_a_fence_in_vain_asks_to_be_called() {
 fn the_next_guest_of_a_socket_makes_up_for_the_time_for_which_an_engine_stood_for_the_last() {
     let mut rig = Rig::new();
     let [owes, honest] = [2, 3].map(|number| guest_of(number, &rig.nodes));
-    let account = Arc::new(Account::default());
-    account.owe(0, 3_600_000_000_000);
-    owes.0.set_account(&account);
+    owes.0.account().owe(0, 3_600_000_000_000);
     let queues = [queue_of(&owes, 2), queue_of(&honest, 3)];
     // The one that owes comes first.
     queues.iter().for_each(|queue| rig.occupy(queue, 0, WatchedAt::OwnPage));

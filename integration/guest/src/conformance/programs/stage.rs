@@ -3,7 +3,8 @@
 //! Where programs come from: a broker, the executable of the programs, and the users that they are of.
 
 use super::program::Program;
-use crate::conformance::behaviour::{Mismatch, Place};
+use crate::conformance::behaviour::{Mismatch, Place, require};
+use crate::conformance::scene::TIMEOUT;
 use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::{Transport, TransportError};
 use bellhop_guest_umd::{Adapter, Error};
@@ -12,8 +13,8 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Users without privileges.
 const USERS: [u32; 3] = [65_534, 65_533, 65_532];
@@ -87,10 +88,16 @@ impl Stage {
         Program::start(command)
     }
 
-    /// A program of the user of this number.
+    /// A program of the user of this number. The place of a program that ended is free when the broker has ended what it
+    /// had on the device, which may take as long as a hang.
     pub(super) fn program(&self, user: usize) -> Result<Program, Mismatch> {
-        let program = self.try_program(user)?;
-        program.ok_or(Mismatch::Seen("the broker has no place for a program".into()))
+        let start = Instant::now();
+        loop {
+            if let Some(program) = self.try_program(user)? {
+                return Ok(program);
+            }
+            require!(start.elapsed() < TIMEOUT, "the broker has no place for a program");
+        }
     }
 
     /// Two programs of two users, each with a process on the device.
