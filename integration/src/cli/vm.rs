@@ -10,7 +10,9 @@ use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::{put, put_line};
 use bellhop_vm::keyboard::Keyboard;
 use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
-use bellhop_vm::{Accelerator, Options, Outcome, STOOD_STILL, Sources, Task, Vmm, attachment};
+use bellhop_vm::{
+    Accelerator, Options, Outcome, STOOD_STILL, Service, Sources, Task, User, Vmm, attachment,
+};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::ffi::OsString;
@@ -32,6 +34,7 @@ Examples:
                                                 the main job on a file of this machine
   bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
   bellhop vm --agent --file hook.sh             the guest's agent as its service, with a hook
+  bellhop vm --broker -- selftest               the suite as one of the programs that share the GPU
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
   bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
   bellhop vm --print-command                    QEMU's command line, for your own VM
@@ -55,11 +58,18 @@ pub struct VmArguments {
     /// Start a shell in the guest, on this terminal
     #[arg(long, conflicts_with_all = ["task"])]
     interactive: bool,
-    /// Boot systemd, and by it the guest's agent, until Ctrl-C; each --file is a hook, if it is executable
+    /// Boot systemd, and by it the guest's agent; each --file is a hook, if it is executable
     ///
-    /// `bellhop ctl agent` asks the agent of a guest of your own bellhopd (--socket-path).
-    #[arg(long, conflicts_with_all = ["task", "interactive"])]
+    /// Without a guest's command, the VM runs until Ctrl-C. `bellhop ctl agent` asks the agent of a guest of your own
+    /// bellhopd (--socket-path).
+    #[arg(long, conflicts_with = "interactive")]
     agent: bool,
+    /// Boot systemd, and by it the guest's broker: the command is a program of a user, which shares the GPU with others
+    #[arg(long, conflicts_with = "interactive")]
+    broker: bool,
+    /// Whose program the command is, with --broker
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = User::User, requires = "broker")]
+    user: User,
     /// End the VM if its task takes longer than this, or a shell this long after its input ends
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -103,16 +113,18 @@ pub struct VmArguments {
     #[arg(long)]
     reboot: bool,
     /// Print the command line that starts your own VM with the device, and exit
-    #[arg(long, conflicts_with_all = ["print_libvirt", "print_description", "interactive", "agent", "task"])]
+    #[arg(long, conflicts_with_all = ["print_libvirt", "print_description", "interactive", "agent", "broker", "task"])]
     print_command: bool,
     /// Print the XML to add to your own libvirt domain, and exit
-    #[arg(long, conflicts_with_all = ["interactive", "agent", "task"])]
+    #[arg(long, conflicts_with_all = ["interactive", "agent", "broker", "task"])]
     print_libvirt: bool,
     /// Print the JSON that describes bellhopd to management tools (QEMU's vhost-user conventions), and exit
-    #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "agent", "task"])]
+    #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "agent", "broker", "task"])]
     print_description: bool,
     /// What bellhop-guest does in the VM
-    #[arg(last = true, value_name = "GUEST-COMMAND", default_value = "probe")]
+    ///
+    /// [default: probe]
+    #[arg(last = true, value_name = "GUEST-COMMAND")]
     task: Vec<OsString>,
 }
 
@@ -150,8 +162,15 @@ impl VmArguments {
              without one, have the guest do a task: bellhop vm -- TASK"
         );
         let worker = self.vulkan.worker(self.mirror.clone())?;
-        let has_task = !self.interactive && !self.agent;
-        let task = if has_task { self.task } else { Vec::new() };
+        let serves = self.agent && !self.broker && self.task.is_empty();
+        let task = match self.task {
+            task if !task.is_empty() || self.interactive || serves => task,
+            _ => vec!["probe".into()],
+        };
+        ensure!(
+            !self.agent || self.broker || serves,
+            "the agent has the guest's device; for a program beside it, add --broker"
+        );
         let Carried { task, files, output } = Carried::new(&self.file, task)?;
         ensure!(
             !self.nested || (files.is_empty() && output.is_none()),
@@ -165,11 +184,16 @@ impl VmArguments {
             accelerator: self.accel,
             sources: Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh },
             guest_program: guest_binary::find(self.guest_binary.as_deref())?,
-            task: match (self.interactive, self.agent) {
+            task: match (self.interactive, serves) {
                 (true, _) => Task::Shell,
-                (_, true) => Task::Agent,
+                (_, true) => Task::Serve,
                 _ => Task::Run(task),
             },
+            user: self.user,
+            services: [(self.broker, Service::Broker), (self.agent, Service::Agent)]
+                .into_iter()
+                .filter_map(|(is_wanted, service)| is_wanted.then_some(service))
+                .collect(),
             files,
             output: output.as_ref().map(Delivery::handle).transpose()?,
             sockets: self.socket_path,
@@ -204,6 +228,7 @@ impl VmArguments {
             (self.variant != VARIANTS[0].name, "--variant"),
             (self.interactive, "--interactive"),
             (self.agent, "--agent"),
+            (self.broker, "--broker"),
             (self.accel != Accelerator::Auto, "--accel"),
             (self.trace_mmio.is_some(), "--trace-mmio"),
             (self.qmp.is_some(), "--qmp"),

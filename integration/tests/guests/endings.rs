@@ -154,16 +154,18 @@ enum End {
 fn what_is_left_of_a_process_that_ended_writes_nothing_that_is_now_anothers() {
     let daemon = Daemon::start(1);
     let guest = support::guest(&daemon, 0);
-    let mut ended = support::client_of(&guest, Shape::default());
+    let adapter = support::adapter_of(&guest);
+    let client = || Client::new(adapter.open_process().unwrap(), Shape::default()).unwrap();
+    let mut ended = client();
     (0..5).for_each(|_| submit_once(&mut ended));
     ended.process.terminate_abnormally().unwrap();
     // Has its doorbell, and its memory for rings.
-    let mut heir = support::client_of(&guest, Shape::default());
+    let mut heir = client();
     drop(ended.queue);
     // The engine looks at the ring, in which there is nothing, and goes on.
     let connect = ConnectDoorbell { hw_queue: heir.queue.handle() };
     request(&*guest, heir.process.process(), &connect).unwrap().unwrap();
-    submit_once(&mut support::client_of(&guest, Shape::default()));
+    submit_once(&mut client());
     submit_once(&mut heir);
     drop((ended.commands, ended.memory, ended.context, ended.device, ended.process));
     submit_once(&mut heir);

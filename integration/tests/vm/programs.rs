@@ -4,7 +4,7 @@
 
 use crate::support::programs::{NOT_OFFERED, assert_seen};
 use crate::support::stranger::{Source, Stranger};
-use crate::support::{conformance, run, vms};
+use crate::support::{conformance, outcomes, run, vms};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -60,8 +60,19 @@ fn programs_of_three_users_share_the_device_of_a_vm() {
 
 /// The suite is root there, so its programs are of several users.
 #[test]
-fn every_behaviour_of_programs_is_seen_in_a_vm() {
+fn every_behaviour_of_programs_is_seen_in_a_vm_whose_broker_is_a_service() {
     let Some(vm) = vms() else { return };
-    let seen = conformance(vm().args(["--", "selftest", "--programs", "--json"]));
+    let mut vm = vm();
+    vm.args(["--broker", "--user", "root", "--", "--broker", "/run/bellhop/broker.sock"]);
+    let seen = conformance(vm.args(["selftest", "--programs", "--json"]));
     assert_seen(&seen, NOT_OFFERED, true);
+}
+
+#[test]
+fn a_user_without_privileges_sees_the_suite_in_a_vm_whose_broker_is_a_service() {
+    let Some(vm) = vms() else { return };
+    let seen = conformance(vm().args(["--broker", "--", "selftest", "--json"]));
+    let failed: Vec<_> = outcomes(&seen, "failed").collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(outcomes(&seen, "passed").count() >= 150, "{seen}");
 }

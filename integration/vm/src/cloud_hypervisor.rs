@@ -76,6 +76,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         carried: &options.files,
         systemd: None,
         task: &options.task,
+        user: options.user,
     };
     guest.write(archive)?;
     let socket = match &options.sockets[..] {

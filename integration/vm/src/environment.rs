@@ -9,7 +9,7 @@ use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
 use crate::qemu::Qemu;
 use crate::reference::{self, Dav1d};
-use crate::task::Task;
+use crate::task::Service;
 use crate::variant::KernelSeries;
 use crate::vulkan::{self, Vulkan};
 use anyhow::{Context, ensure};
@@ -57,17 +57,21 @@ pub struct Sources {
 }
 
 impl Environment {
-    /// Finds or fetches everything that a guest with this task needs.
+    /// Finds or fetches everything that a guest with these services needs.
     ///
     /// # Errors
     /// When a part is neither here nor can be fetched.
-    pub fn prepare(sources: &Sources, series: KernelSeries, task: &Task) -> anyhow::Result<Self> {
+    pub fn prepare(
+        sources: &Sources,
+        series: KernelSeries,
+        services: &[Service],
+    ) -> anyhow::Result<Self> {
         let stock = Stock::open(sources)?;
         Ok(Self {
             qemu: stock.qemu()?,
             kernel: stock.kernel(series)?,
             busybox: stock.busybox()?,
-            systemd: matches!(task, Task::Agent).then(|| stock.systemd()).transpose()?,
+            systemd: (!services.is_empty()).then(|| stock.systemd()).transpose()?,
             kvm_fails: stock.kvm_fails()?,
         })
     }

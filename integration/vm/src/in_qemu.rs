@@ -24,7 +24,7 @@ use std::time::Duration;
 /// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
     let environment =
-        Environment::prepare(&options.sources, options.variant.kernel, &options.task)?;
+        Environment::prepare(&options.sources, options.variant.kernel, &options.services)?;
     let accelerator = options.accelerator.first(&environment.kvm_fails);
     match attempt(options, &environment, accelerator)? {
         Attempt::Ended(outcome) => Ok(outcome),
@@ -78,8 +78,9 @@ fn attempt(
         program: &options.guest_program,
         kernel,
         carried: &options.files,
-        systemd: systemd.as_ref(),
+        systemd: systemd.as_ref().map(|systemd| (systemd, &options.services[..])),
         task: &options.task,
+        user: options.user,
     };
     guest.write(archive)?;
 
@@ -151,7 +152,7 @@ pub async fn attend<P: AsRef<Path>>(
     let too_late = async {
         match machine.task {
             Task::Run(_) => tokio::time::sleep(timeout).await,
-            Task::Agent => std::future::pending().await,
+            Task::Serve => std::future::pending().await,
             Task::Shell => match keyboard.ended().await {
                 Ok(()) => tokio::time::sleep(timeout).await,
                 Err(error) => note(format_args!("bellhop: cannot watch standard input: {error}")),

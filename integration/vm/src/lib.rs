@@ -32,7 +32,7 @@ pub use accelerator::Accelerator;
 pub use environment::{Mesa, Sources};
 pub use options::{Options, Outcome, STOOD_STILL};
 pub use reference::Dav1d;
-pub use task::Task;
+pub use task::{Service, Task, User};
 pub use vmm::Vmm;
 pub use vulkan::Vulkan;
 

@@ -133,7 +133,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         add(&["-kernel", kernel, "-initrd", initramfs, "-append", &kernel_command_line]);
         add(&["-chardev", &format!("file,id=kernel,path={kernel_log}")]);
         match self.task {
-            Task::Run(_) | Task::Agent => {
+            Task::Run(_) | Task::Serve => {
                 for (name, fd) in [("output", OUTPUT_FD), ("errors", ERRORS_FD)] {
                     add(&["-add-fd", &format!("fd={fd},set={fd}")]);
                     add(&["-chardev", &format!("file,id={name},path=/dev/fdset/{fd},append=on")]);

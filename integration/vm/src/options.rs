@@ -4,7 +4,7 @@
 
 use crate::accelerator::Accelerator;
 use crate::environment::Sources;
-use crate::task::Task;
+use crate::task::{Service, Task, User};
 use crate::variant::Variant;
 use crate::vmm::Vmm;
 use anyhow::{Context, ensure};
@@ -34,6 +34,10 @@ pub struct Options {
     pub guest_program: PathBuf,
     /// What the guest does.
     pub task: Task,
+    /// Whose its task is, where it has a broker.
+    pub user: User,
+    /// The services that it boots with.
+    pub services: Vec<Service>,
     /// Files of the host's that are to be in the guest.
     pub files: Vec<CarriedFile>,
     /// The file for the task's output; `None` for standard output.

@@ -11,6 +11,25 @@ pub enum Task {
     Run(Vec<OsString>),
     /// Starts a shell.
     Shell,
-    /// Starts systemd, and by it the guest's agent. It ends with the VM.
+    /// Nothing but its services. They end with the VM.
+    Serve,
+}
+
+/// A service of the guest's, which systemd starts at boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// The guest's agent.
     Agent,
+    /// The guest's broker. Programs share the device by it, and a task is one of them.
+    Broker,
+}
+
+/// Whose a task is, in a guest with a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum User {
+    /// A user without privileges, who may connect to the broker.
+    #[default]
+    User,
+    /// The administrator.
+    Root,
 }

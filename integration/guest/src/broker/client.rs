@@ -12,6 +12,7 @@ use super::listener::{Connection, Peer};
 use super::places::Place;
 use crate::output::note;
 use bellhop_guest_umd::transport::SystemMemory;
+use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::broker::{
     MAX_EXTENTS, MAX_MESSAGE_SIZE, MessageHeader, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome,
 };
@@ -106,9 +107,11 @@ impl Client {
         let _ = descriptors::refuse(&second);
         let config = shared.device.config();
         let features = config.features & shared.device.features_of_programs().bits();
+        // What the program has, not what the guest has.
+        let BarLayout { doorbell_count, fence_count, .. } = shared.layout;
         let welcome = Welcome {
             magic: WELCOME_MAGIC,
-            config: ConfigSpace { features, ..config },
+            config: ConfigSpace { features, bar_size: bar, doorbell_count, fence_count, ..config },
             bar,
             memory: own,
             extent_count: extents.len() as u32,

@@ -35,6 +35,7 @@ use device::Device;
 use events::Routes;
 use listener::{Knock, Listener};
 use places::Places;
+use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -95,6 +96,10 @@ pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result
     let device = Device::open(transport).context("cannot open the device")?;
     let shared = Arc::new(Shared::new(device, &options.limits)?);
     let listener = Listener::bind(&options.socket, options.mode)?;
+    // Programs that connect from here on are served, and from here on the service manager's socket may be out of reach.
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        crate::output::note(format_args!("cannot notify the service manager: {error}"));
+    }
     if options.is_confined {
         sandbox::enter(&options.socket, &options.limits)?;
     }

@@ -5,7 +5,7 @@
 use super::archive::{Entries, Entry, write};
 use super::kernel::Kernel;
 use super::systemd::{self, Systemd};
-use crate::task::Task;
+use crate::task::{Service, Task, User};
 use anyhow::Context;
 use bellhop_guest::cli::{CarriedFile, FOLDER};
 use std::ffi::{OsStr, OsString};
@@ -37,10 +37,12 @@ pub struct Guest<'a> {
     pub kernel: &'a Kernel,
     /// Files of the host's.
     pub carried: &'a [CarriedFile],
-    /// The service manager, where the guest has one.
-    pub systemd: Option<&'a Systemd>,
+    /// The service manager, where the guest has one, and the services that it starts.
+    pub systemd: Option<(&'a Systemd, &'a [Service])>,
     /// What it does.
     pub task: &'a Task,
+    /// Whose that is, where it has a broker.
+    pub user: User,
 }
 
 impl Guest<'_> {
@@ -60,11 +62,12 @@ impl Guest<'_> {
                 name.with_context(|| format!("a name in a VM is UTF-8, not {:?}", file.name))?;
             entries.insert(format!("{FILES}/{name}"), Entry::File(file.path.clone()));
         }
-        if let Some(systemd) = self.systemd {
-            entries.extend(systemd.files()?);
-        }
         if let Task::Run(arguments) = self.task {
             entries.insert("task".into(), command_line("bellhop-guest", arguments)?);
+        }
+        if let Some((systemd, services)) = self.systemd {
+            let has_task = matches!(self.task, Task::Run(_));
+            entries.extend(systemd.files(services, has_task.then_some(self.user))?);
         }
         write(INIT, &entries, archive)
     }
@@ -155,6 +158,7 @@ mod tests {
             carried: &[carried],
             systemd: None,
             task: &task,
+            user: User::default(),
         };
         guest.write(&mut archive).unwrap();
         let files = files(&archive);
@@ -179,6 +183,7 @@ mod tests {
             carried: &[],
             systemd: None,
             task: &Task::Shell,
+            user: User::default(),
         };
         guest.write(&mut archive).unwrap();
         assert!(!files(&archive).contains_key("task"));

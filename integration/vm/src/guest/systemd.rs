@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Debian's systemd as a guest's first process: with the guest's agent as its only service, or with the services of a
-//! host.
+//! Debian's systemd as a guest's first process: with services of a guest, or with those of a host.
 
 use super::archive::{Entries, Entry};
 use super::libraries::Loader;
 use crate::packages::unpacked::Unpacked;
+use crate::task::{Service, User};
 use anyhow::ensure;
 use bellhop_guest::cli::FOLDER;
 use std::path::{Path, PathBuf};
@@ -38,12 +38,24 @@ const TARGETS: [&str; 11] = [
 ];
 /// The folder of units of a machine's administrator.
 const OWN_UNITS: &str = "etc/systemd/system";
-/// The service as it is shipped.
-const AGENT: &str = "bellhop-agent.service";
-const AGENT_UNIT: &str = include_str!("../../../guest/dist/bellhop-agent.service");
-/// Where this VM differs from a machine with a journal: the service's output leaves it by serial ports.
-const AGENT_OUTPUT: &str =
-    "[Service]\nStandardOutput=file:/dev/ttyS1\nStandardError=file:/dev/ttyS2\n";
+/// The services as they are shipped.
+const AGENT: Unit = Unit {
+    name: "bellhop-agent.service",
+    text: include_str!("../../../guest/dist/bellhop-agent.service"),
+};
+const BROKER: Unit = Unit {
+    name: "bellhop-broker.service",
+    text: include_str!("../../../guest/dist/bellhop-broker.service"),
+};
+/// Where this VM differs from a machine with a journal: what services say leaves it by serial ports.
+const OUTPUT: &str = "[Service]\nStandardOutput=file:/dev/ttyS1\nStandardError=file:/dev/ttyS2\n";
+/// The users of a guest with a broker. Each may connect to it.
+const PASSWD: &str = "root:x:0:0::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
+    user:x:1000:1000::/tmp:/bin/sh\nother:x:1001:1001::/tmp:/bin/sh\n";
+const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nbellhop:x:999:user,other\n\
+    user:x:1000:\nother:x:1001:\n";
+/// Says how a task ended, and ends the VM.
+const END_TASK: &str = "end_task.sh";
 /// The folder of the agent's hooks in the unit.
 const HOOKS: &str = "etc/bellhop/hooks.d";
 /// The service that does the task of a VM that stands for a host, and its program.
@@ -65,19 +77,29 @@ impl Systemd {
         Self { packages: Unpacked::new(root) }
     }
 
-    /// The files of a guest that starts it, and the agent by it. The hooks are the files that the guest carries.
+    /// The files of a guest that starts it, and these services by it, as they are shipped. The agent's hooks are the files that
+    /// the guest carries. After them comes the task, if this user has one.
     ///
     /// # Errors
     /// When the package lacks a file, or its programs' libraries cannot be found.
-    pub fn files(&self) -> anyhow::Result<Entries> {
+    pub fn files(&self, services: &[Service], task: Option<User>) -> anyhow::Result<Entries> {
         let mut files = self.with(&PROGRAMS, &TARGETS)?;
+        for service in services {
+            files.extend(match service {
+                Service::Agent => AGENT.files(),
+                Service::Broker => BROKER.files(),
+            });
+        }
         files.extend([
-            own(AGENT.into(), Entry::Text(AGENT_UNIT.into())),
-            own(format!("{AGENT}.d/output.conf"), Entry::Text(AGENT_OUTPUT.into())),
-            own(format!("multi-user.target.wants/{AGENT}"), Entry::Link(format!("../{AGENT}"))),
             (PROGRAM.into(), Entry::Link("/bin/bellhop-guest".into())),
             (HOOKS.into(), Entry::Link(FOLDER.into())),
+            ("etc/passwd".into(), Entry::Text(PASSWD.into())),
+            ("etc/group".into(), Entry::Text(GROUP.into())),
         ]);
+        if let Some(user) = task {
+            files.extend(wanted(TASK_SERVICE, task_of(user)));
+            files.insert(END_TASK.into(), Entry::Text(include_bytes!("end_task.sh").into()));
+        }
         Ok(files)
     }
 
@@ -92,15 +114,11 @@ impl Systemd {
             "[Service]\nExecStart=/bin/sh /{TASK}\n\
              [Unit]\nDescription=What this VM was started for\n"
         );
+        files.extend(wanted(TASK_SERVICE, service));
         files.extend([
             own(
                 format!("sysinit.target.wants/{SYSUSERS}"),
                 Entry::Link(format!("/{UNITS}/{SYSUSERS}")),
-            ),
-            own(TASK_SERVICE.into(), Entry::Text(service.into())),
-            own(
-                format!("multi-user.target.wants/{TASK_SERVICE}"),
-                Entry::Link(format!("../{TASK_SERVICE}")),
             ),
             // Of a folder that every host has.
             ("var/tmp/.empty".into(), Entry::Text(Vec::new())),
@@ -150,6 +168,44 @@ impl Systemd {
     }
 }
 
+/// A service that is shipped with the guest's program.
+struct Unit {
+    name: &'static str,
+    text: &'static str,
+}
+
+impl Unit {
+    /// The files of a guest that starts it at boot.
+    fn files(&self) -> Vec<(String, Entry)> {
+        let mut files = Vec::from(wanted(self.name, self.text.into()));
+        files.push(own(format!("{}.d/output.conf", self.name), Entry::Text(OUTPUT.into())));
+        files
+    }
+}
+
+/// The task of a user, as a service.
+fn task_of(user: User) -> String {
+    let name = match user {
+        User::User => "user",
+        User::Root => "root",
+    };
+    format!(
+        "[Unit]\nDescription=What this VM was started for\n\
+         After=bellhop-broker.service bellhop-agent.service\n\
+         [Service]\nType=oneshot\nUser={name}\nSupplementaryGroups=bellhop\n\
+         Environment=PATH=/bin HOME=/tmp\nStandardInput=null\nStandardOutput=file:/dev/ttyS1\n\
+         StandardError=file:/dev/ttyS2\nExecStart=/bin/sh /task\nExecStopPost=+/bin/sh /{END_TASK}\n"
+    )
+}
+
+/// A unit that starts at boot.
+fn wanted(name: &str, text: String) -> [(String, Entry); 2] {
+    [
+        own(name.into(), Entry::Text(text.into())),
+        own(format!("multi-user.target.wants/{name}"), Entry::Link(format!("../{name}"))),
+    ]
+}
+
 /// A unit of the machine's administrator.
 fn own(name: String, entry: Entry) -> (String, Entry) {
     (format!("{OWN_UNITS}/{name}"), entry)
@@ -160,15 +216,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_unit_starts_the_program_and_the_hooks_that_the_guest_has() {
-        let line = format!("ExecStart=/{PROGRAM} agent --hooks /{HOOKS}\n");
-        assert!(AGENT_UNIT.contains(&line), "{AGENT_UNIT}");
+    fn the_shipped_units_start_the_program_and_the_hooks_that_the_guest_has() {
+        let lines = [
+            (AGENT, format!("ExecStart=/{PROGRAM} agent --hooks /{HOOKS}\n")),
+            (BROKER, format!("ExecStart=/{PROGRAM} broker\n")),
+        ];
+        for (Unit { text, .. }, line) in lines {
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]
     fn a_package_without_a_service_manager_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let error = Systemd::unpacked(root.path()).files().unwrap_err().to_string();
+        let error =
+            Systemd::unpacked(root.path()).files(&[Service::Agent], None).unwrap_err().to_string();
         assert!(error.contains(PROGRAMS[0]) && error.contains("--refresh"), "{error}");
     }
 }

@@ -181,6 +181,11 @@ const WHILE: Duration = Duration::from_millis(200);
 fn thousand(scene: &Scene) -> Result<(), Mismatch> {
     const QUEUES: usize = 1000;
     const SIGNALS: u64 = 20;
+    let room = scene.transport().config().fence_count;
+    // Each queue has a fence of its own, and waits for one.
+    if (room as usize) < 2 * QUEUES + 8 {
+        return Err(Mismatch::NotOffered(format!("{room} fences are too few for {QUEUES} queues")));
+    }
     let mut bench = scene.bench()?;
     let node = scene.node(EngineType::COPY)?;
     let context = bench.device.create_context(node)?;
