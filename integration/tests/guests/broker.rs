@@ -2,11 +2,13 @@
 
 //! Programs of several users that share a guest's device through its broker.
 
+mod ends;
+
 use crate::support::brokers::{Brokered, USERS};
-use crate::support::{self, Daemon, TIMEOUT, await_that, refusal, run, submit_once, text};
+use crate::support::{self, Daemon, await_that, refusal, run, submit_once, text};
 use bellhop_guest::client::{Client, Shape};
-use bellhop_guest_umd::transport::{Transport, TransportError};
-use bellhop_guest_umd::{Adapter, Error};
+use bellhop_guest_umd::Adapter;
+use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::control::adapter::{DonateArea, OpenAdapter};
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent};
 use bellhop_protocol::control::device::CreateDevice;
@@ -394,41 +396,6 @@ fn a_program_that_scribbles_over_all_it_has_harms_itself_alone() {
     }
     drop(scribbler);
     submit_once(&mut neighbour);
-}
-
-#[test]
-fn the_end_of_the_broker_is_the_end_of_the_device_and_a_new_one_serves_again() {
-    let daemon = Daemon::start(1);
-    let mut brokered = Brokered::start(&daemon, 0, &[]);
-    let mut program = client(&brokered);
-    submit_once(&mut program);
-    let fence = program.device.create_fence(0).unwrap();
-    let waited = std::thread::scope(|threads| {
-        let waiter = threads.spawn(|| fence.wait(1, TIMEOUT));
-        brokered.kill();
-        waiter.join().unwrap()
-    });
-    assert!(waited.unwrap_err().is_device_gone());
-    let gone = program.device.create_fence(0).err().unwrap();
-    assert!(matches!(gone, Error::Transport(TransportError::Disconnected(_))), "{gone:?}");
-    drop((fence, program));
-    await_that("the guest has gone", || processes(&daemon) == 0);
-    let again = Brokered::start(&daemon, 0, &[]);
-    submit_once(&mut client(&again));
-}
-
-#[test]
-fn the_end_of_the_daemon_reaches_programs_through_the_broker() {
-    let daemon = Daemon::start(1);
-    let brokered = Brokered::start(&daemon, 0, &[]);
-    let program = client(&brokered);
-    let fence = program.device.create_fence(0).unwrap();
-    let waited = std::thread::scope(|threads| {
-        let waiter = threads.spawn(|| fence.wait(1, TIMEOUT));
-        drop(daemon);
-        waiter.join().unwrap()
-    });
-    assert!(waited.unwrap_err().is_device_gone());
 }
 
 #[test]
