@@ -8,7 +8,7 @@ mod seeds;
 
 use crate::actions;
 use arbitrary::Arbitrary;
-use bellhop_guest::broker::{Limits, Said, SteppedBroker, SteppedProgram};
+use bellhop_guest::broker::{Limits, Said, SteppedBroker, SteppedProgram, UserLimits};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::broker::{MAX_EXTENTS, MessageHeader, MessageKind, NAME_SIZE, Welcome};
 use bellhop_protocol::control::adapter::OpenAdapter;
@@ -125,15 +125,16 @@ pub fn broker(data: &[u8]) {
 /// Returns what programs heard.
 fn play(data: &[u8]) -> Vec<&'static str> {
     let device = Arc::new(Device::default());
-    let limits = Limits {
-        programs: PROGRAMS,
-        programs_of_user: OF_USER,
+    let each = UserLimits {
+        programs: OF_USER,
         processes: PROCESSES,
         requests: 2,
         memory: 4 * PAGE_SIZE,
         doorbells: 1,
         fences: 1,
+        weight: 1,
     };
+    let limits = Limits { programs: PROGRAMS, each, ..Limits::default() };
     let broker = SteppedBroker::new(Arc::clone(&device) as Arc<_>, &limits).unwrap();
     let mut play = Play { broker, device, programs: Vec::new(), connected: 0, heard: Vec::new() };
     for action in actions::<Action>(data, MOST) {

@@ -12,6 +12,7 @@ use super::listener::{Connection, Peer};
 use super::places::Place;
 use crate::output::note;
 use bellhop_guest_umd::transport::SystemMemory;
+use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::broker::{
     MAX_EXTENTS, MAX_MESSAGE_SIZE, MessageHeader, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome,
 };
@@ -41,6 +42,8 @@ pub(super) struct Client {
     processes: Mutex<BTreeSet<u32>>,
     connections: Arc<Connections>,
     place: Place,
+    /// The layout of its BAR.
+    layout: BarLayout,
 }
 
 /// What a program has said.
@@ -93,10 +96,12 @@ impl Client {
         connection: &Connection,
         place: Place,
     ) -> anyhow::Result<Welcomed> {
-        let (bar, own) = (shared.layout.end(), shared.places.limits().memory);
+        let limits = *place.limits();
+        let layout = shared.layout(&limits);
+        let (bar, own) = (layout.end(), limits.memory);
         let memory = shared.device.allocate_file(bar + own)?;
         // The program looks at it before it has a process, with which the device writes it.
-        let header = shared.layout.header();
+        let header = layout.header();
         let bytes = memory.region().as_volatile_slice();
         bytes.write_slice(header.as_bytes(), memory.offset())?;
         let extents = memory.extents();
@@ -112,7 +117,7 @@ impl Client {
             bar,
             memory: own,
             extent_count: extents.len() as u32,
-            channels: shared.places.limits().requests as u32,
+            channels: limits.requests as u32,
         };
         let file = memory.region().file_offset().map(|file| file.file().as_fd());
         let file = file.ok_or_else(|| anyhow::anyhow!("the guest's memory is in no file"))?;
@@ -132,6 +137,7 @@ impl Client {
             processes: Mutex::default(),
             connections: Connections::new(events, requests),
             place,
+            layout,
         };
         Ok(Welcomed { client: Arc::new(client), second })
     }
@@ -173,7 +179,7 @@ impl Client {
     /// Answers on a channel with another one, if the program may have more.
     fn send_channel(self: &Arc<Self>, socket: BorrowedFd<'_>) -> std::io::Result<()> {
         let (own, its) = pair()?;
-        let most = self.shared.places.limits().requests;
+        let most = self.place.limits().requests;
         // An older Linux takes them.
         let _ = descriptors::refuse(&own);
         let is_more = self.connections.add(own.try_clone()?, most) && self.serve_also(own).is_ok();

@@ -161,7 +161,7 @@ impl Client {
         }
         // Locked meanwhile: the program's other channel may create one, too.
         let mut processes = self.processes();
-        if processes.len() >= self.shared.places.limits().processes {
+        if processes.len() >= self.place.limits().processes {
             return Err(Refusal::With(Status::QUOTA_EXCEEDED, processes.len() as u64));
         }
         let made = match processes.first() {
@@ -175,12 +175,12 @@ impl Client {
                 self.asks(|device| device.call(0, &request, &[]))?
             }
             None => {
-                let bar = beginning(self.extents(), self.shared.layout.end());
+                let bar = beginning(self.extents(), self.layout.end());
                 let request = CreateProcessWithBar {
                     beside: 0,
                     extent_count: bar.len() as u32,
-                    doorbell_count: self.shared.layout.doorbell_count,
-                    fence_count: self.shared.layout.fence_count,
+                    doorbell_count: self.layout.doorbell_count,
+                    fence_count: self.layout.fence_count,
                 };
                 self.asks(|device| device.call(0, &request, bar.as_bytes()))?
             }
