@@ -353,8 +353,8 @@ fn is_right(reply: &[u8], asked: usize, request: &[u8]) -> &'static str {
     let code = RequestHeader::read_from_prefix(request).unwrap().0.code;
     match (asked, code) {
         (0, RequestCode::OPEN_ADAPTER) => "opened",
-        // The broker also tells whose the process is.
-        (2, RequestCode::CREATE_PROCESS) | (1, _) => "done",
+        // The broker also tells whose the process is, and what part of the engines it has.
+        (3, RequestCode::CREATE_PROCESS) | (1, _) => "done",
         _ => panic!("{code} had success, and the device was asked {asked} times"),
     }
 }

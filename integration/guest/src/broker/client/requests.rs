@@ -10,7 +10,7 @@ use crate::output::note;
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::allocation::{CreateAllocation, Extent};
 use bellhop_protocol::control::process::{
-    CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess,
+    CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess, SetProcessShare,
 };
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
@@ -190,6 +190,12 @@ impl Client {
         let program = DescribeProcess { user, pid: pid as u32, command };
         if let Err(error) = self.asks(|device| device.call(process, &program, &[])) {
             note(format_args!("{}: the host does not learn of it: {error}", self.peer));
+        }
+        // All processes of a user have one part together. No user has the greatest number, which is none in Linux.
+        let share =
+            SetProcessShare { weight: self.place.limits().weight, group: user.wrapping_add(1) };
+        if let Err(error) = self.asks(|device| device.call(process, &share, &[])) {
+            note(format_args!("{}: its weight is the usual one: {error}", self.peer));
         }
         processes.insert(process);
         self.shared.routes.add(process, &self.connections);
