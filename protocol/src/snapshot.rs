@@ -388,6 +388,10 @@ pub struct Process {
     pub id: u32,
     /// The program that it is for, by the guest's word.
     pub program: Option<Program>,
+    /// Its weight among its guest's processes.
+    pub weight: u32,
+    /// The number of the group with which it uses one part of its guest's engine time.
+    pub group: u32,
     /// Number of mappings in the process's GPU virtual address space.
     pub mappings: u64,
     /// Its devices.

@@ -3,7 +3,7 @@
 //! The command line of `bellhopd`.
 
 use super::access::{self, SocketAccess};
-use super::config::{ConfigError, ConfigFile, Fault, KeyPath};
+use super::config::ConfigFile;
 use super::control::ControlSocket;
 use super::operator::OperatorSocket;
 use super::socket::{self, Inherited};
@@ -11,6 +11,7 @@ use super::{Worker, capabilities, daemon, hardening, manager};
 use crate::gpu::processors;
 use crate::log::{self, FILTER_VARIABLE, LogFormat};
 use anyhow::{Context, bail};
+use bellhop_config::{ConfigError, Fault, KeyPath};
 use clap::{CommandFactory, Parser};
 use rustix::fd::RawFd;
 use rustix::fs::{Gid, Mode};

@@ -2,7 +2,7 @@
 
 //! What security nodes are started with: the root key as a descriptor, and what statements say.
 
-use super::config::{AdapterConfig, Config, KeyPath};
+use super::config::{AdapterConfig, Config, table_of_adapter};
 use super::kernels::Worker;
 use crate::gpu::SecurityConfig;
 use anyhow::{Context, bail, ensure};
@@ -32,14 +32,14 @@ pub(super) fn find(
         if adapter.security_nodes.get() == 0 {
             return Ok(None);
         }
-        let key = KeyPath::of_adapter(name).child("security_nodes");
+        let key = table_of_adapter(name).child("security_nodes");
         let worker = worker.context("the program that contains this device has no workers");
         let worker = worker.and_then(|worker| worker.find().map_err(anyhow::Error::msg));
         let worker = worker.with_context(|| format!("{key} is not 0"))?;
         let path = &adapter.security_key;
         let has_file = !path.as_os_str().is_empty();
         let root = if has_file {
-            let key = KeyPath::of_adapter(name).child("security_key");
+            let key = table_of_adapter(name).child("security_key");
             open(path).with_context(|| format!("{key} is {}", path.display()))?
         } else {
             draw().context("cannot draw a root key")?

@@ -59,7 +59,7 @@ pub use observe::{
     BusyOf, EXECUTED, FrontEnd, HostClocks, KernelDescription, Observe, WorkerDescription,
 };
 pub use page_table::{AccessedBits, PageTableRange, PageTables};
-pub use priority::SchedulingPriority;
+pub use priority::{ProcessShare, SchedulingPriority};
 pub use process_bar::{ProcessBarId, ProcessBarPlace, ProcessBars};
 pub use pte::{ACCESSED, DriverProtection, PhysicalAddress, PhysicalPage, Pte, Segment};
 pub use queue::{HwQueueDescription, KernelSubmission, Queues};

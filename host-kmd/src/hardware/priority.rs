@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Priorities of contexts.
+//! Priorities of contexts, and shares of processes.
 
-/// Priority of a context's work among its guest's other contexts: -7 to 7, as in
+use bellhop_protocol::control::process::DEFAULT_WEIGHT;
+
+/// Priority of a context's work among the other contexts of its process, and of those that share its part: -7 to 7, as in
 /// `D3DKMTSetContextSchedulingPriority`. Greater comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SchedulingPriority(i8);
@@ -32,6 +34,21 @@ impl SchedulingPriority {
     #[must_use]
     pub const fn index(self) -> usize {
         (self.0 - Self::MIN.0) as usize
+    }
+}
+
+/// The part of its guest's engine time that a process may use while other processes of the guest have work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessShare {
+    /// Processes of the guest with this number use one part together; 0 for those of which nothing is said.
+    pub group: u32,
+    /// The part, relative to those of others; not 0.
+    pub weight: u32,
+}
+
+impl Default for ProcessShare {
+    fn default() -> Self {
+        Self { group: 0, weight: DEFAULT_WEIGHT }
     }
 }
 

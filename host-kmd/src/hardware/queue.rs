@@ -3,7 +3,8 @@
 //! HW queues: the run list, and kernel-mode submission.
 
 use super::{
-    AddressSpaceId, GuestId, HardwareError, HwContextId, HwQueueId, SchedulingPriority, UnknownId,
+    AddressSpaceId, GuestId, HardwareError, HwContextId, HwQueueId, ProcessShare,
+    SchedulingPriority, UnknownId,
 };
 
 /// A command buffer submitted in kernel mode.
@@ -30,6 +31,8 @@ pub struct HwQueueDescription {
     pub address_space: AddressSpaceId,
     /// The process that owns the fences that its packets may name.
     pub process: AddressSpaceId,
+    /// The process's part of its guest's engine time.
+    pub share: ProcessShare,
     /// The node that executes it.
     pub node: u32,
     /// Slot of the progress fence (`hHwQueueProgressFence`).
@@ -76,7 +79,7 @@ pub trait Queues {
     /// Fails for a queue that does not exist.
     fn preempt_hw_queue(&self, queue: HwQueueId, preemption_fence: u64) -> Result<(), UnknownId>;
 
-    /// Sets the priority of all HW queues of a context among those of their guest; initially 0. It takes effect when
+    /// Sets the priority of all HW queues of a context among those of their processes' group; initially 0. It takes effect when
     /// the context is next put in line.
     ///
     /// # Errors

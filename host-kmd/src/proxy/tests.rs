@@ -6,7 +6,7 @@ use crate::ddi::{DxgkCallbacks, InvalidParameter, Miniport};
 use crate::hardware::{
     AccessedBits as _, Adapter as _, AddressSpaceId, EngineState, GpuOrdinal, GpuSet, GuestId,
     HwContextId, HwQueueDescription, HwQueueId, Interrupt, PhysicalAddress, PhysicalPage, Platform,
-    Pte, Quiescence as _, Segment, Video as _, VideoSettings,
+    ProcessShare, Pte, Quiescence as _, Segment, Video as _, VideoSettings,
 };
 use crate::hardware::{FenceStorage, Fences as _};
 use crate::miniport::BellhopMiniport;
@@ -63,6 +63,7 @@ impl Rig {
             context: HwContextId(1),
             address_space,
             process: address_space,
+            share: ProcessShare::default(),
             node,
             progress_fence: 0,
             native_progress_fence: true,

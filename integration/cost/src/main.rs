@@ -3,8 +3,10 @@
 //! Submits null command buffers, so that `cargo xtask cost` can count the instructions of driver and engine.
 //!
 //! Driver and engine are the product's, and take turns on one thread: the driver submits a batch, then the
-//! engine executes it. Neither waits for the other, so counts do not vary between runs. Kernel, daemon and
-//! fake guest serve the set-up, on threads that are not counted.
+//! engine executes it. Neither waits for the other, so counts do not vary between runs. Kernel, daemon, fake guest
+//! and the guest's broker serve the set-up, on threads that are not counted.
+//!
+//! All is counted twice: for a guest that is one program, and for a program behind a guest's broker.
 //!
 //! Callgrind knows two functions by name: it collects within [`count`] and writes the counts after
 //! [`end_section`]. This program prints a line for each section: its name, the number of batches, and the number
@@ -14,14 +16,20 @@ use anyhow::{Context as _, anyhow, bail};
 use bellhop_device::gpu::SteppedEngine;
 use bellhop_device::service::config::Config;
 use bellhop_device::service::{Endpoint, Service};
+use bellhop_guest::broker::{Limits, Options, serve};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
+use bellhop_guest_umd::transport::Transport;
+use bellhop_guest_umd::transport::broker::Broker;
+use bellhop_guest_umd::transport::vhost_user::{self, VhostUser};
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Error, PlacementPolicy, Placements, UserModeQueue,
 };
 use std::hint::black_box;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Room for the smallest command buffer.
 const COMMANDS: usize = 64;
@@ -65,31 +73,93 @@ struct Client {
     batch: Vec<CommandBuffer>,
 }
 
+/// Where the counted program is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// It is its guest's only program.
+    Alone,
+    /// It is behind the guest's broker.
+    BehindBroker,
+}
+
+impl Place {
+    /// The name of a load there.
+    fn name(self, load: &str) -> String {
+        match self {
+            Self::Alone => load.to_owned(),
+            Self::BehindBroker => format!("broker-{load}"),
+        }
+    }
+}
+
 fn main() -> anyhow::Result<()> {
+    for place in [Place::Alone, Place::BehindBroker] {
+        count_all(place)?;
+    }
+    Ok(())
+}
+
+/// Counts all loads of a program.
+fn count_all(place: Place) -> anyhow::Result<()> {
     let (service, mut engine) = Service::start_stepped(&Config::default())?;
     let (front_end, device_end) = UnixStream::pair()?;
     service.serve(Endpoint::connected(device_end)?)?;
-    let mut client = beside(&mut engine, || Client::start(front_end))??;
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("broker.sock");
+    let mut client = beside(&mut engine, || Client::start(transport(place, front_end, &socket)?))??;
     for _ in 0..BATCHES {
         count(|| run(&mut engine));
     }
-    end_section("engine", "nothing", 0);
+    end_section("engine", &place.name("nothing"), 0);
     for Load { name, depth, rings } in LOADS {
+        let name = place.name(name);
         for _ in 0..BATCHES {
             client.submit(depth, rings)?;
             thread::sleep(PAUSE);
             count(|| run(&mut engine));
             client.check()?;
         }
-        end_section("engine", name, depth);
+        end_section("engine", &name, depth);
         for _ in 0..BATCHES {
             count(|| client.submit(depth, rings))?;
             run(&mut engine);
             client.check()?;
         }
-        end_section("driver", name, depth);
+        end_section("driver", &name, depth);
     }
     beside(&mut engine, move || drop((client, service)))
+}
+
+/// A program's way to the device.
+fn transport(
+    place: Place,
+    front_end: UnixStream,
+    socket: &Path,
+) -> anyhow::Result<Arc<dyn Transport>> {
+    match place {
+        Place::Alone => Ok(FakeGuest::over(front_end, GuestOptions::default())?),
+        Place::BehindBroker => {
+            let device = VhostUser::over(front_end, vhost_user::Options::default())?;
+            let options = Options {
+                socket: socket.to_owned(),
+                mode: 0o600,
+                limits: Limits::default(),
+                is_confined: false,
+            };
+            // It ends with its device.
+            thread::spawn(move || serve(device, &options));
+            let begun = Instant::now();
+            loop {
+                match Broker::connect(socket) {
+                    Err(error) if begun.elapsed() > TIMEOUT => {
+                        return Err(error).context("there is no broker");
+                    }
+                    Err(_) => thread::sleep(PAUSE),
+                    Ok(program) => return Ok(program),
+                }
+            }
+        }
+    }
 }
 
 /// The function within which callgrind counts.
@@ -126,10 +196,9 @@ fn beside<T: Send>(
 }
 
 impl Client {
-    /// The client of a new guest. It has submitted before, so its doorbell is connected.
-    fn start(front_end: UnixStream) -> anyhow::Result<Self> {
-        let guest = FakeGuest::over(front_end, GuestOptions::default())?;
-        let adapter = Adapter::open_with(guest, PlacementPolicy::Fixed(Placements::BAR))?;
+    /// A client that has submitted before, so its doorbell is connected.
+    fn start(transport: Arc<dyn Transport>) -> anyhow::Result<Self> {
+        let adapter = Adapter::open_with(transport, PlacementPolicy::Fixed(Placements::BAR))?;
         let context = adapter.create_device()?.create_context(0)?;
         let queue = context.create_user_mode_queue(RING)?;
         let mut batch = CommandBuffer::many(context.device(), COMMANDS, DEEPEST)?;

@@ -8,7 +8,7 @@ mod seeds;
 
 use crate::actions;
 use arbitrary::Arbitrary;
-use bellhop_guest::broker::{Limits, Said, SteppedBroker, SteppedProgram};
+use bellhop_guest::broker::{Limits, Said, SteppedBroker, SteppedProgram, UserLimits};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::broker::{MAX_EXTENTS, MessageHeader, MessageKind, NAME_SIZE, Welcome};
 use bellhop_protocol::control::adapter::OpenAdapter;
@@ -125,15 +125,16 @@ pub fn broker(data: &[u8]) {
 /// Returns what programs heard.
 fn play(data: &[u8]) -> Vec<&'static str> {
     let device = Arc::new(Device::default());
-    let limits = Limits {
-        programs: PROGRAMS,
-        programs_of_user: OF_USER,
+    let each = UserLimits {
+        programs: OF_USER,
         processes: PROCESSES,
         requests: 2,
         memory: 4 * PAGE_SIZE,
         doorbells: 1,
         fences: 1,
+        weight: 1,
     };
+    let limits = Limits { programs: PROGRAMS, each, ..Limits::default() };
     let broker = SteppedBroker::new(Arc::clone(&device) as Arc<_>, &limits).unwrap();
     let mut play = Play { broker, device, programs: Vec::new(), connected: 0, heard: Vec::new() };
     for action in actions::<Action>(data, MOST) {
@@ -352,8 +353,8 @@ fn is_right(reply: &[u8], asked: usize, request: &[u8]) -> &'static str {
     let code = RequestHeader::read_from_prefix(request).unwrap().0.code;
     match (asked, code) {
         (0, RequestCode::OPEN_ADAPTER) => "opened",
-        // The broker also tells whose the process is.
-        (2, RequestCode::CREATE_PROCESS) | (1, _) => "done",
+        // The broker also tells whose the process is, and what part of the engines it has.
+        (3, RequestCode::CREATE_PROCESS) | (1, _) => "done",
         _ => panic!("{code} had success, and the device was asked {asked} times"),
     }
 }

@@ -9,7 +9,8 @@ use bellhop_device::gpu::{Gpu, GpuConfig};
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AccessedBits as _, AddressSpaceId, HwContextId, HwQueueDescription, HwQueueId, Interrupt,
-    Interrupts as _, KernelSubmission, PageTables as _, PhysicalPage, Pte, Queues as _, Segment,
+    Interrupts as _, KernelSubmission, PageTables as _, PhysicalPage, ProcessShare, Pte,
+    Queues as _, Segment,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
@@ -365,6 +366,7 @@ impl Bench {
                 address_space: space,
                 // The owner of the progress fence.
                 process: self.guest.space,
+                share: ProcessShare::default(),
                 node: COMPUTE,
                 progress_fence: self.progress_fence,
                 native_progress_fence: true,

@@ -3,12 +3,16 @@
 //! Standard output and standard error, which may be closed or on a full disk.
 
 use anyhow::Error;
+use bellhop_config::ConfigError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 /// The exit status that shells report for a program that SIGPIPE ended.
 const NO_READER: u8 = 141;
+/// The exit status for an unusable configuration (`EX_CONFIG` of `sysexits.h`). It tells a service manager not to start the
+/// program again.
+const CONFIGURATION_FAULT: u8 = 78;
 
 /// Standard output could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +75,7 @@ pub fn failure(program: &str, error: &Error) -> ExitCode {
         return NO_READER.into();
     }
     note(format_args!("{program}: {error:#}"));
-    ExitCode::FAILURE
+    if error.is::<ConfigError>() { CONFIGURATION_FAULT.into() } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]

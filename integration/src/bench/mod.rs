@@ -3,6 +3,7 @@
 //! The cost of submitting, measured from the host: separate daemons, each configured for its suites, with their
 //! guests in this process.
 
+mod broker;
 mod display;
 mod hostile;
 mod idle;
@@ -132,7 +133,7 @@ const fn video(
     Stage { suites: &[Suite::Video], part: Some(part), config, measure, processors, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 20] = [
+const STAGES: [Stage; 21] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -168,6 +169,7 @@ const STAGES: [Stage; 20] = [
         measure: oversubscription::run,
         ..ONE_GUEST
     },
+    Stage { suites: &[Suite::Broker], guests: broker::GUESTS, measure: broker::run, ..ONE_GUEST },
     Stage {
         suites: &[Suite::Kernel],
         config: kernel::CONFIG,

@@ -8,18 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Each crate with the crates of this workspace that it may name.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("bellhop-protocol", &[]),
+    ("bellhop-config", &[]),
     ("bellhop-host-kmd", &["bellhop-protocol"]),
-    ("bellhop-device", &["bellhop-host-kmd", "bellhop-protocol", "bellhop-worker"]),
+    (
+        "bellhop-device",
+        &["bellhop-config", "bellhop-host-kmd", "bellhop-protocol", "bellhop-worker"],
+    ),
     ("bellhop-codec", &[]),
     ("bellhop-worker", &["bellhop-codec", "bellhop-protocol"]),
     ("bellhop-guest-umd", &["bellhop-protocol"]),
-    ("bellhop-guest", &["bellhop-guest-umd", "bellhop-protocol"]),
+    ("bellhop-guest", &["bellhop-config", "bellhop-guest-umd", "bellhop-protocol"]),
     ("bellhop-processes", &[]),
     ("bellhop-rfb", &[]),
     ("bellhop-vm", &["bellhop-device", "bellhop-guest", "bellhop-processes", "bellhop-protocol"]),
     (
         "bellhop-integration",
         &[
+            "bellhop-config",
             "bellhop-device",
             "bellhop-guest",
             "bellhop-guest-umd",

@@ -188,7 +188,8 @@ fn outcome(behaviour: &str, how: Break) -> Outcome {
     };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("broker.sock");
-    let limits = Limits { memory: 8 << 20, ..Limits::default() };
+    let mut limits = Limits::default();
+    limits.each.memory = 8 << 20;
     let socket_of_it = socket.clone();
     let options = broker::Options { socket: socket_of_it, mode: 0o600, limits, is_confined: false };
     let broken = Arc::new(Intercepted { intercept, guest: device });

@@ -6,11 +6,14 @@
 //! speed or load. Times are printed and not asserted.
 
 use crate::alone;
+use crate::support::brokers::{Brokered, USERS};
 use crate::support::{self, Daemon, TIMEOUT};
 use bellhop_guest::client::{Client, Mode, Queue, Shape};
 use bellhop_guest_umd::{Adapter, CommandBuffer};
 use bellhop_protocol::control::allocation::{AllocationKind, SegmentSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,7 +40,10 @@ impl Guest {
     fn new(daemon: &Daemon, number: usize) -> Self {
         let kind = AllocationKind::LOCAL;
         let shape = Shape { node: NODE, kind, memory: SIZE, ..Shape::default() };
-        let client = support::client_of(&support::guest(daemon, number), shape);
+        Self::with(support::client_of(&support::guest(daemon, number), shape))
+    }
+
+    fn with(client: Client) -> Self {
         let mut inner = client.more_commands(1024).unwrap();
         for _ in 0..16 {
             inner.copy(client.va(0), client.va(SIZE / 2), SIZE / 2).unwrap();
@@ -69,14 +75,92 @@ impl Guest {
 }
 
 /// Keeps a queue busy until `stop` is set.
-fn saturate(mut queue: Queue, mut commands: Vec<CommandBuffer>, stop: &AtomicBool) {
+fn saturate(queue: Queue, commands: Vec<CommandBuffer>, stop: &AtomicBool) {
+    saturate_and_count(queue, commands, stop, &AtomicU64::new(0));
+}
+
+/// The same, and counts what is done.
+fn saturate_and_count(
+    mut queue: Queue,
+    mut commands: Vec<CommandBuffer>,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) {
     for buffer in (0..commands.len()).cycle() {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let value = queue.submit(&mut commands[buffer]).unwrap();
         queue.progress_fence().wait(value.saturating_sub(DEPTH), TIMEOUT).unwrap();
+        done.store(value.saturating_sub(DEPTH), Ordering::Relaxed);
     }
+}
+
+/// A program of a guest, which a thread with this user connects for.
+fn program_of(brokered: &Brokered, user: u32) -> Guest {
+    thread::scope(|threads| {
+        let connecting = threads.spawn(|| {
+            // The user of this thread alone, by which the broker knows the program.
+            let user = Uid::from_raw(user);
+            set_thread_res_uid(user, user, user).unwrap();
+            brokered.connect()
+        });
+        let process = Adapter::open(connecting.join().unwrap()).unwrap();
+        let kind = AllocationKind::SYSTEM;
+        let shape = Shape { node: NODE, kind, memory: SIZE, ..Shape::default() };
+        Guest::with(Client::new(process, shape).unwrap())
+    })
+}
+
+/// Equal work is counted, so it says nothing how fast the machine is; the margins are for its other load.
+#[test]
+fn users_of_one_guest_share_an_engine_by_the_weights_that_its_administrator_declares() {
+    const LEAST: u64 = 30;
+    let _alone = alone();
+    let daemon = Daemon::start_with(1, CONFIGURATION.split("[weights]").next().unwrap());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let [light, heavy, _] = USERS;
+    let tables =
+        format!("[[user]]\nname = \"{light}\"\n[[user]]\nname = \"{heavy}\"\nweight = 300\n");
+    std::fs::write(file.path(), tables).unwrap();
+    if !geteuid().is_root() {
+        // Programs of several users take root.
+        return;
+    }
+    let brokered = Brokered::start(&daemon, 0, &["--config", file.path().to_str().unwrap()]);
+    // Two programs of the light user have no more together than one would have.
+    let programs = [light, light, heavy].map(|user| program_of(&brokered, user));
+    let (stop, done) = (AtomicBool::new(false), [(); 3].map(|()| AtomicU64::new(0)));
+    let [light, heavy] = thread::scope(|threads| {
+        for (program, done) in programs.iter().zip(&done) {
+            let (queue, commands, stop) =
+                (program.queue(Mode::User), program.long_commands(), &stop);
+            threads.spawn(move || saturate_and_count(queue, commands, stop, done));
+        }
+        let of_users = || {
+            let [one, other, heavy] = done.each_ref().map(|done| done.load(Ordering::Relaxed));
+            [one + other, heavy]
+        };
+        let await_each = |least: u64| {
+            let start = Instant::now();
+            while of_users().iter().any(|done| *done < least) {
+                assert!(start.elapsed() < 2 * TIMEOUT, "{:?}", of_users());
+                thread::sleep(Duration::from_millis(5));
+            }
+            of_users()
+        };
+        let begun = await_each(2);
+        let ended = await_each(begun[0].max(begun[1]) + LEAST);
+        stop.store(true, Ordering::Relaxed);
+        [ended[0] - begun[0], ended[1] - begun[1]]
+    });
+    let ratio = heavy as f64 / light as f64;
+    println!("weights 1 : 3, and the heavy user's work is {ratio:.2} times the light one's");
+    assert!((2.0..4.5).contains(&ratio), "{light} and {heavy}");
+    let guests = daemon.snapshot().guests;
+    let shares: Vec<_> = guests[0].processes.iter().map(|of| (of.weight, of.group)).collect();
+    let [own, others] = [USERS[0], USERS[1]].map(|user| user + 1);
+    assert_eq!(shares, [(100, own), (100, own), (300, others)]);
 }
 
 /// The constant work of a guest.

@@ -73,6 +73,8 @@ open_enum! {
         CREATE_PROCESS_WITH_BAR = 0x12;
         /// [`process::DescribeProcess`]
         DESCRIBE_PROCESS = 0x13;
+        /// [`process::SetProcessShare`]
+        SET_PROCESS_SHARE = 0x14;
         /// [`device::CreateDevice`]
         CREATE_DEVICE = 0x20;
         /// [`device::DestroyDevice`]

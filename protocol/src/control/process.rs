@@ -68,6 +68,27 @@ pub struct DescribeProcess {
 crate::assert_layout!(DescribeProcess, 24, user at 0, pid at 4, command at 8);
 request!(DescribeProcess, DESCRIBE_PROCESS -> ());
 
+/// The weight of a process of which nothing is said.
+pub const DEFAULT_WEIGHT: u32 = 100;
+/// The greatest weight of a process.
+pub const MAX_WEIGHT: u32 = 10_000;
+
+/// Sets the process's part of the engine time that its guest has, while other processes of the guest have work on an engine.
+/// HW queues that the process creates from then on have it; those of a context have the group of its first one.
+///
+/// Processes of one [`group`](Self::group) use one part together, however many they are: a turn of any of them is charged to all,
+/// by its own weight. Within a group, priorities order the contexts of all its processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct SetProcessShare {
+    /// Its part relative to those of others: 1 to [`MAX_WEIGHT`]; initially [`DEFAULT_WEIGHT`].
+    pub weight: u32,
+    /// Any number that the guest chooses for the group. Processes of which nothing is said are in group 0.
+    pub group: u32,
+}
+crate::assert_layout!(SetProcessShare, 8, weight at 0, group at 4);
+request!(SetProcessShare, SET_PROCESS_SHARE -> ());
+
 /// [`DestroyProcess::flags`]: the process ended abnormally.
 pub const TERMINATED_ABNORMALLY: u64 = 1 << 0;
 

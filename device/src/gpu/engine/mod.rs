@@ -6,7 +6,6 @@ pub mod command_processor;
 pub mod doorbells;
 pub mod executor;
 pub mod fetch;
-pub mod guest_lines;
 pub mod hints;
 pub mod idleness;
 pub mod index_queue;

@@ -183,7 +183,11 @@ impl RunList {
         *self.entries.get_mut(index as usize)? = entry;
         let partition = &queue.partition;
         let account = partition.account();
-        if self.schedule.add(index, (partition.id(), account.id()), queue.context()) {
+        if self.schedule.add(
+            index,
+            (partition.id(), account.id()),
+            queue.context().zip(queue.party()),
+        ) {
             let left = account.left(self.engine);
             self.schedule.charge_aside(partition.id(), left, partition.weight());
         }
@@ -279,7 +283,8 @@ impl RunList {
         if again.is_some() {
             entry.condition = Condition::Runnable;
         }
-        self.schedule.end_turn(index, Ended { time: time.unwrap_or_default(), weight, again });
+        let (time, party_weight) = (time.unwrap_or_default(), entry.queue.process_weight());
+        self.schedule.end_turn(index, Ended { time, weight, party_weight, again });
         if next == Turn::Blocked {
             self.change(index, Condition::Idle, Condition::Blocked);
         }

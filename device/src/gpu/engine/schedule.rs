@@ -2,20 +2,23 @@
 
 //! Which queue gets an engine's next turn.
 //!
-//! *Sockets* share the engine's time by weight, and the guests of each alike: see [`guest_order`]. Within a guest, contexts
-//! are served by priority: see [`guest_lines`](super::guest_lines). Contexts of equal priority take turns of one
-//! *quantum* of engine time each, however many queues they have. The queues of a context rotate within its quantum.
+//! *Sockets* share the engine's time by weight, and the guests of each alike: see [`guest_order`]. Within a guest, groups
+//! of processes share by weight, see [`guest_lines`], and within a group contexts are served by priority, see [`party_lines`]. Contexts of
+//! equal priority take turns of one *quantum* of engine time each, however many queues they have. The queues of a context rotate
+//! within its quantum.
 //!
-//! Only adding and removing a queue may allocate. A pick is O(log n) in the guests that have work, and O(1) in
-//! contexts and queues.
+//! Only adding and removing a queue may allocate. A pick is O(log n) in the guests that have work and in the processes of one that
+//! have, and O(1) in contexts and queues.
 
 mod fair_order;
+mod guest_lines;
 mod guest_order;
+mod party_lines;
 
-use super::guest_lines::GuestLines;
 use super::index_queue::{End, IndexQueue, Links, NONE};
-use crate::gpu::shared::rank::Rank;
+use crate::gpu::shared::rank::{Party, Rank};
 use bellhop_host_kmd::hardware::{GuestId, HwContextId, SocketId};
+use guest_lines::GuestLines;
 use guest_order::GuestOrder;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,6 +39,8 @@ pub struct Ended {
     pub time: Duration,
     /// The weight of the queue's socket; not 0.
     pub weight: u32,
+    /// The weight of the queue's process among those of its guest; not 0.
+    pub party_weight: u32,
     /// The queue's rank, if it wants another turn.
     pub again: Option<Rank>,
 }
@@ -49,6 +54,8 @@ struct ContextLine {
     key: ContextKey,
     /// Index of the context's guest.
     guest: u32,
+    /// Index of its party among those of the guest; none if it is the system context.
+    party: Option<u32>,
     /// The number of its queues.
     members: u32,
     /// Queues that wait for a turn.
@@ -62,10 +69,11 @@ struct ContextLine {
 }
 
 impl ContextLine {
-    fn new(key: ContextKey, guest: u32) -> Self {
+    fn new(key: ContextKey, guest: u32, party: Option<u32>) -> Self {
         Self {
             key,
             guest,
+            party,
             members: 0,
             queues: IndexQueue::EMPTY,
             in_line: false,
@@ -127,17 +135,20 @@ impl Schedule {
         }
     }
 
-    /// Adds a queue to one of the guest's contexts, or to its system context if `context` is `None`. The queue's
-    /// index is not in use. Returns whether it is the only queue of the guest's socket.
+    /// Adds a queue to one of the guest's contexts, of a process of this party, or to its system context if `of` is `None`. The
+    /// queue's index is not in use. Returns whether it is the only queue of the guest's socket.
     pub fn add(
         &mut self,
         queue: u32,
         (guest, socket): (GuestId, SocketId),
-        context: Option<HwContextId>,
+        of: Option<(HwContextId, Party)>,
     ) -> bool {
         let (guest, is_only) = self.guest_place(guest, socket);
-        let place = self.context_place((self.guests[guest as usize].id, context), guest);
-        self.guests[guest as usize].members += 1;
+        let (context, party) = of.unzip();
+        let lines = &mut self.guests[guest as usize];
+        lines.members += 1;
+        let key = (lines.id, context);
+        let place = self.context_place(key, guest, party);
         self.contexts[place as usize].members += 1;
         if self.members.len() <= queue as usize {
             self.members.resize(queue as usize + 1, NONE);
@@ -167,23 +178,26 @@ impl Schedule {
     }
 
     /// The index of a context, which is added if it is new.
-    fn context_place(&mut self, key: ContextKey, guest: u32) -> u32 {
-        let Self { contexts, context_links, context_places, free_contexts, .. } = self;
-        *context_places.entry(key).or_insert_with(|| {
-            let context = ContextLine::new(key, guest);
-            match free_contexts.pop() {
-                Some(place) => {
-                    contexts[place as usize] = context;
-                    place
-                }
-                None => {
-                    contexts.push(context);
-                    let place = contexts.len() as u32 - 1;
-                    context_links.add(place);
-                    place
-                }
+    fn context_place(&mut self, key: ContextKey, guest: u32, party: Option<Party>) -> u32 {
+        if let Some(place) = self.context_places.get(&key) {
+            return *place;
+        }
+        let party = self.guests[guest as usize].add_context(party);
+        let context = ContextLine::new(key, guest, party);
+        let place = match self.free_contexts.pop() {
+            Some(place) => {
+                self.contexts[place as usize] = context;
+                place
             }
-        })
+            None => {
+                self.contexts.push(context);
+                let place = self.contexts.len() as u32 - 1;
+                self.context_links.add(place);
+                place
+            }
+        };
+        self.context_places.insert(key, place);
+        place
     }
 
     /// Whether no queue is in line.
@@ -225,7 +239,7 @@ impl Schedule {
         let Some(lines) = self.guests.get_mut(context.guest as usize) else { return };
         if !context.in_line {
             context.in_line = true;
-            lines.push(&mut self.context_links, context.rank.line(), place, end);
+            lines.push(&mut self.context_links, (context.party, context.rank), place, end);
         }
         self.order.enter(context.guest);
     }
@@ -274,7 +288,7 @@ impl Schedule {
     /// Ends the turn that [`Self::next`] gave to a queue, and charges its time to its guest and its context.
     #[inline]
     pub fn end_turn(&mut self, queue: u32, ended: Ended) {
-        let Ended { time, weight, again } = ended;
+        let Ended { time, weight, party_weight, again } = ended;
         self.rested = NONE;
         let Some(place) = self.members.get(queue as usize).copied() else { return };
         let Some(context) = self.contexts.get_mut(place as usize) else { return };
@@ -282,6 +296,9 @@ impl Schedule {
         let mut end = End::Front;
         context.used += time;
         self.order.end_turn(guest, time, weight);
+        if let Some(lines) = self.guests.get_mut(guest as usize) {
+            lines.end_turn(context.party, time, party_weight);
+        }
         if context.used >= self.quantum {
             // The next quantum is shorter by the excess of this one, so that long turns gain nothing. But a part is
             // left, so that the next context in line gets a turn.
@@ -354,6 +371,7 @@ impl Schedule {
         lines.members -= 1;
         if context.members == 0 {
             self.context_places.remove(&context.key);
+            lines.remove_context(context.party);
             self.free_contexts.push(place);
         }
         if lines.members == 0 {

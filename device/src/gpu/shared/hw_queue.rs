@@ -9,13 +9,14 @@ use super::fence::logs::FenceLogs;
 use super::partition::Partition;
 use crate::gpu::memory::bar::BarDoorbell;
 use crate::gpu::memory::page_table::AddressSpace;
-use crate::gpu::shared::rank::Rank;
+use crate::gpu::shared::rank::{Party, Rank};
 use crate::gpu::shared::watching::Watching;
 use arc_swap::ArcSwapOption;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, Fault, HwContextId, HwQueueId, KernelSubmission, RingBinding,
+    AddressSpaceId, Fault, HwContextId, HwQueueId, KernelSubmission, ProcessShare, RingBinding,
     SchedulingPriority,
 };
+use bellhop_protocol::control::process::DEFAULT_WEIGHT;
 use bellhop_protocol::handoff::pending::Pending;
 use bellhop_protocol::handoff::preemption::Preemption;
 use bellhop_protocol::handoff::publication;
@@ -39,6 +40,8 @@ pub enum Role {
         context: HwContextId,
         /// The process that owns the fences its packets may name.
         process: AddressSpaceId,
+        /// The process's part of its guest's engine time.
+        share: ProcessShare,
         /// Slot of its progress fence.
         progress_fence: u32,
         /// Whether the queue may make no progress for any length of time.
@@ -202,6 +205,23 @@ impl HwQueue {
         match self.role {
             Role::Guest { context, .. } => Some(context),
             Role::System => None,
+        }
+    }
+
+    /// Whose part of its guest's engine time its turns use; `None` for the system context.
+    pub fn party(&self) -> Option<Party> {
+        match self.role {
+            Role::Guest { share, .. } => Some(Party(share.group)),
+            Role::System => None,
+        }
+    }
+
+    /// Engine: the weight of its process among its guest's processes.
+    #[inline]
+    pub fn process_weight(&self) -> u32 {
+        match self.role {
+            Role::Guest { share, .. } => share.weight,
+            Role::System => DEFAULT_WEIGHT,
         }
     }
 

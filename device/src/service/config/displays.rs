@@ -2,12 +2,9 @@
 
 //! The displays of an adapter: `[[adapter.displays]]`.
 
-use super::bounded::{Count, at};
-use super::declare::{Kind, Setting, choices};
-use super::place::KeyPath;
 use crate::gpu::display::config::{ConnectorConfig, DisplayConfig};
 use crate::monitor::{self, Description, Mode};
-use crate::section;
+use bellhop_config::{Count, KeyPath, Kind, Setting, at, choices};
 use bellhop_protocol::control::display::{ConnectorKind, MAX_PATHS};
 use clap::ValueEnum;
 use serde::de::{self, Deserialize, Deserializer, Visitor};

@@ -4,12 +4,10 @@
 //!
 //! The table in `docs/service.md` and the installed `bellhop.toml` are generated from this file.
 
-use super::bounded::{Count, Mib, Micros, Millis, Secs, at};
-use super::declare::{Kind, Setting, choices};
 use super::displays::DisplaySettings;
 use super::processors::Processors;
 use crate::gpu::DEFAULT_WEIGHT;
-use crate::section;
+use bellhop_config::{Count, Kind, Mib, Micros, Millis, Secs, Setting, at, choices};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -2,10 +2,9 @@
 
 //! Linked adapters: chains that a guest sees as one adapter.
 
-use super::place::KeyPath;
-use super::rules::Fault;
-use super::{AdapterConfig, Config, LinkPower, Rotation};
+use super::{AdapterConfig, Config, LinkPower, Rotation, table_of_adapter};
 use crate::gpu::display::config::DisplayConfig;
+use bellhop_config::{Fault, KeyPath};
 use bellhop_host_kmd::dxgkrnl::GpuPowerPolicy;
 use bellhop_host_kmd::hardware::MAX_GPUS;
 use bellhop_protocol::control::display::MAX_PATHS;
@@ -44,7 +43,7 @@ impl<'c> AdapterChain<'c> {
         let mut names = BTreeSet::new();
         for (_, name, adapter) in &self.members {
             let own = adapter.displays(name, names.len())?;
-            let key = KeyPath::of_adapter(name).child("displays");
+            let key = table_of_adapter(name).child("displays");
             for (connector, place) in own.connectors.iter().zip(0..) {
                 if !names.insert(connector.name.clone()) {
                     let expected = "another than that of another display of its chain";
@@ -128,7 +127,7 @@ impl Config {
         let of = |wanted: &String| self.adapters().find(|(name, _)| name == wanted);
         let Some((master_name, master)) = names.first().and_then(of) else { return Ok(()) };
         for (name, adapter) in names.iter().filter_map(of) {
-            let table = KeyPath::of_adapter(name);
+            let table = table_of_adapter(name);
             if names.len() > 1 && adapter.rotation == Rotation::Remap {
                 let expected = "\"watch\" in a chain, whose queues share a guest's doorbell pages";
                 return Err(Fault::new(table.child("rotation"), "\"remap\"", expected));
@@ -142,7 +141,7 @@ impl Config {
                 ),
             ];
             if let Some((key, _)) = alike.into_iter().find(|(_, alike)| !alike) {
-                let expected = format!("that of {}", KeyPath::of_adapter(master_name).child(key));
+                let expected = format!("that of {}", table_of_adapter(master_name).child(key));
                 return Err(Fault::new(table.child(key), "another", expected));
             }
         }

@@ -3,39 +3,32 @@
 //! The configuration of `bellhopd`: a TOML file in which every key is optional. [`Config`] is declared in
 //! `keys`.
 
-mod bounded;
+#[cfg(test)]
+#[macro_use]
+mod sample;
+#[macro_use]
 mod declare;
 mod displays;
-mod file;
 mod keys;
 mod links;
-mod place;
 mod processors;
-mod reading;
 #[cfg(test)]
 mod reference;
 mod rules;
-#[cfg(test)]
-mod sample;
 
-pub use bounded::{Bounded, Bytes, Count, Kib, Mib, Micros, Millis, Unit, at};
-pub use declare::{Key, Kind, Setting, key_name};
 pub use displays::{Connector, DisplaySettings, ModeSetting, Size};
-pub use file::{ConfigError, ConfigFile};
 pub use keys::{
     AdapterConfig, Config, ControlConfig, DebugConfig, DoorbellModel, GuestConfig, KernelSupport,
     LinkConfig, LinkPower, LogConfig, Rotation, Weight,
 };
 pub use links::AdapterChain;
-pub use place::{KeyPath, Position};
 pub use processors::Processors;
-pub use reading::{Flaw, Why, read};
-pub use rules::Fault;
 
 use crate::allowance::Rate;
 use crate::gpu::display::config::DisplayConfig;
 use crate::gpu::{GpuConfig, KernelsConfig, VideoConfig};
 use crate::log::LineLimit;
+use bellhop_config::{Fault, KeyPath};
 use bellhop_host_kmd::dxgkrnl::{Limits, OsFeatures, PowerPolicy, TdrPolicy};
 use bellhop_host_kmd::hardware::{self, SegmentSizes};
 use bellhop_host_kmd::port::SharingGroups;
@@ -45,6 +38,9 @@ use bellhop_protocol::features::Features;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
+
+/// A configuration of the daemon and the file that it was read from.
+pub type ConfigFile = bellhop_config::ConfigFile<Config>;
 
 impl ControlConfig {
     /// The path of the socket, if one is configured.
@@ -88,7 +84,7 @@ impl AdapterConfig {
     /// # Errors
     /// For the first display that cannot be.
     pub fn displays(&self, name: &str, before: usize) -> Result<DisplayConfig, Fault> {
-        let all = KeyPath::of_adapter(name).child("displays");
+        let all = table_of_adapter(name).child("displays");
         displays::displays(&all, (&self.displays, before), self.display_megapixels.get())
             .map_err(|refused| Fault::new(refused.key, refused.value, refused.expected))
     }
@@ -298,6 +294,14 @@ impl Config {
             fence_count: self.part(self.guest.fences.get()),
             local_memory: self.part_of_memory(self.guest.local_memory.get()),
         }
+    }
+}
+
+/// The table of an adapter; the first has no name.
+pub(super) fn table_of_adapter(name: &str) -> KeyPath {
+    match name {
+        "" => KeyPath::new(["adapter"]),
+        name => KeyPath::new(["adapters", name]),
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! A list of processors.
 
-use super::declare::{Kind, Setting};
+use bellhop_config::{Kind, Setting};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 use std::fmt;

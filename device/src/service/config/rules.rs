@@ -2,30 +2,10 @@
 
 //! Rules for values that the types of the keys cannot express.
 
-use super::place::KeyPath;
-use super::{Config, DoorbellModel, Processors, Rotation};
+use super::{Config, DoorbellModel, Processors, Rotation, table_of_adapter};
+use bellhop_config::{Configuration, Fault, KeyPath};
 use std::ops::RangeInclusive;
 use std::path::Path;
-
-/// An invalid value of a key: one line, which says what is allowed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key} is {value}; it must be {expected}")]
-pub struct Fault {
-    /// The key.
-    pub key: KeyPath,
-    /// Another key at fault, which the file may contain when it leaves `key` at its default.
-    pub cause: Option<KeyPath>,
-    /// Its value.
-    pub value: String,
-    /// The allowed values.
-    pub expected: String,
-}
-
-impl Fault {
-    pub(crate) fn new(key: KeyPath, value: impl ToString, expected: impl Into<String>) -> Self {
-        Self { key, cause: None, value: value.to_string(), expected: expected.into() }
-    }
-}
 
 /// Maximum number of adapters beside the first. Each engine of an adapter is a thread.
 const MAX_ADAPTERS: usize = 7;
@@ -37,12 +17,8 @@ const MAX_GROUPS: usize = 64;
 /// may have far fewer.
 const REMAPPED_DOORBELLS: RangeInclusive<u32> = 1..=64;
 
-impl Config {
-    /// Checks what the keys' types do not.
-    ///
-    /// # Errors
-    /// If values contradict each other, or the log filter cannot be parsed.
-    pub fn validate(&self) -> Result<(), Fault> {
+impl Configuration for Config {
+    fn validate(&self) -> Result<(), Fault> {
         self.check_counts()?;
         self.check_connections()?;
         self.check_adapters()?;
@@ -53,7 +29,9 @@ impl Config {
             Fault::new(KeyPath::new(["log", "filter"]), format!("{filter:?}"), error.to_string())
         })
     }
+}
 
+impl Config {
     /// Checks that every socket named in the configuration is served, and that the doorbells suffice for the guests
     /// of all served sockets.
     ///
@@ -97,7 +75,7 @@ impl Config {
         for (name, adapter) in self.adapters() {
             let processors = &adapter.engine_processors;
             if !processors.numbers().iter().all(|number| usable.contains(number)) {
-                let key = KeyPath::of_adapter(name).child("engine_processors");
+                let key = table_of_adapter(name).child("engine_processors");
                 let expected = format!(
                     "of processors that are there and allowed: {}",
                     Processors::from(usable)
@@ -182,7 +160,7 @@ impl Config {
         for (name, adapter) in self.adapters().filter(|_| connections > 1) {
             let displays = adapter.displays.len();
             if displays > 0 {
-                let key = KeyPath::of_adapter(name).child("displays");
+                let key = table_of_adapter(name).child("displays");
                 let expected = format!(
                     "left out while guest.connections is {connections}: which guest of a socket had the \
                      monitors would depend on who connects first"
@@ -196,7 +174,7 @@ impl Config {
 
     fn check_adapters(&self) -> Result<(), Fault> {
         for (name, adapter) in self.adapters() {
-            let table = KeyPath::of_adapter(name);
+            let table = table_of_adapter(name);
             let (nodes, all) = (adapter.kernel_mode_copy_nodes.get(), adapter.copy_nodes.get());
             if nodes > all {
                 let expected = format!("0 to {all}, as many as {}", table.child("copy_nodes"));
@@ -248,8 +226,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::super::at;
     use super::*;
+    use bellhop_config::at;
 
     #[test]
     fn engines_run_on_processors_that_the_process_may_use() {

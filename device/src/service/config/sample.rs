@@ -2,12 +2,12 @@
 
 //! Arbitrary configurations, for tests.
 
-use super::bounded::{Bounded, Unit};
 use super::{
     Config, ConfigFile, Connector, DoorbellModel, KernelSupport, LinkPower, ModeSetting,
     Processors, Rotation, Size,
 };
 use crate::monitor::Mode;
+use bellhop_config::{Bounded, Unit};
 use proptest::prelude::*;
 use proptest::test_runner::TestRng;
 use std::collections::BTreeMap;
@@ -17,6 +17,25 @@ use std::path::PathBuf;
 pub trait Sample: Sized {
     /// Generates a value.
     fn sample(random: &mut TestRng) -> Self;
+}
+
+/// Generates arbitrary values of a section, which stands here as it is declared.
+macro_rules! sampled {
+    (
+        $(#[doc = $about:literal])*
+        pub struct $section:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $key:ident: $type:ty $(as $plain:ident)? $(= $default:expr)?;
+            )*
+        }
+    ) => {
+        impl $crate::service::config::sample::Sample for $section {
+            fn sample(random: &mut proptest::test_runner::TestRng) -> Self {
+                Self { $($key: $crate::service::config::sample::Sample::sample(random),)* }
+            }
+        }
+    };
 }
 
 fn samples<T: Sample>(random: &mut TestRng) -> Vec<T> {

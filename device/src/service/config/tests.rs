@@ -3,6 +3,7 @@
 //! Tests of reading and checking configurations.
 
 use super::*;
+use bellhop_config::ConfigError;
 use bellhop_protocol::control::display::ConnectorKind;
 
 fn file(text: &str) -> Result<ConfigFile, ConfigError> {
@@ -230,7 +231,7 @@ fn a_missing_file_says_how_to_name_one() {
 }
 
 fn displays(text: &str) -> Result<DisplayConfig, String> {
-    let config: Config = super::read(text).map_err(|flaw| flaw.to_string())?;
+    let config: Config = bellhop_config::read(text).map_err(|flaw| flaw.to_string())?;
     config.adapter.displays("", 0).map_err(|fault| fault.to_string())
 }
 

@@ -2,7 +2,8 @@
 
 //! The keys of `[guest]` that may change while guests are attached.
 
-use crate::service::config::{Config, GuestConfig, Kind, Setting as _, read};
+use crate::service::config::{Config, GuestConfig};
+use bellhop_config::{Kind, Setting as _, read};
 use bellhop_host_kmd::port::GuestLimit;
 
 /// What a key changes.

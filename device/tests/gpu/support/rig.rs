@@ -8,8 +8,8 @@ use bellhop_host_kmd::hardware::{
     Adapter as _, AddressSpaceId, CurrentValues as _, DoorbellPages as _, Doorbells as _,
     Engines as _, Fault, FenceStorage, Fences as _, GlobalFence, GuestId, HwContextId,
     HwQueueDescription, HwQueueId, Interrupt, Interrupts as _, KernelSubmission, PageTables as _,
-    PhysicalAddress, PhysicalDoorbell, PhysicalPage, Pte, Queues as _, Quiescence as _,
-    RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
+    PhysicalAddress, PhysicalDoorbell, PhysicalPage, ProcessShare, Pte, Queues as _,
+    Quiescence as _, RingBinding, Segment, SegmentSizes, SlotValue, Ticket, fence_storage_size,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
@@ -296,6 +296,7 @@ impl Guest {
             context: HwContextId(progress_fence.into()),
             address_space: self.space,
             process: self.space,
+            share: ProcessShare::default(),
             node,
             progress_fence,
             native_progress_fence: true,

@@ -3,7 +3,7 @@
 //! A process: its address space, its devices, and what suspends its contexts.
 
 use crate::dxgkrnl::memory::gpu_va::GpuVa;
-use crate::hardware::{AddressSpaceId, ProcessBarId};
+use crate::hardware::{AddressSpaceId, ProcessBarId, ProcessShare};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::process::DescribeProcess;
 use std::collections::BTreeSet;
@@ -22,13 +22,15 @@ pub(crate) struct Process {
     /// Its own BAR, if it has one.
     bar: Option<ProcessBarId>,
     program: Option<DescribeProcess>,
+    share: ProcessShare,
 }
 
 impl Process {
     /// Creates a process without devices, with a BAR of its own or in its guest's.
     pub(crate) fn new(space: AddressSpaceId, bar: Option<ProcessBarId>) -> Self {
         let (gpu_va, devices) = (GpuVa::new(), BTreeSet::new());
-        Self { space, gpu_va, devices, holds: 0, terminating: false, bar, program: None }
+        let (program, share) = (None, ProcessShare::default());
+        Self { space, gpu_va, devices, holds: 0, terminating: false, bar, program, share }
     }
 
     /// The program that it is for, by its guest's word.
@@ -39,6 +41,16 @@ impl Process {
     /// Its guest says which program it is for.
     pub(crate) fn describe(&mut self, program: DescribeProcess) {
         self.program = Some(program);
+    }
+
+    /// Its part of its guest's engine time.
+    pub(crate) fn share(&self) -> ProcessShare {
+        self.share
+    }
+
+    /// HW queues that it creates from now on have this share.
+    pub(crate) fn set_share(&mut self, share: ProcessShare) {
+        self.share = share;
     }
 
     /// Its own BAR, if it has one.

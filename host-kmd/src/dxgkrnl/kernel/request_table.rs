@@ -51,7 +51,7 @@ use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitC
 use bellhop_protocol::control::power::{QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
 use bellhop_protocol::control::process::{
-    CreateProcess, CreateProcessWithBar, DescribeProcess, DestroyProcess,
+    CreateProcess, CreateProcessWithBar, DescribeProcess, DestroyProcess, SetProcessShare,
 };
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
@@ -183,6 +183,7 @@ const REQUESTS: &[Declaration] = declare! {
     }
     Process {
         DescribeProcess => describe_process;
+        SetProcessShare => set_process_share;
         DestroyProcess => destroy_process;
         CreateDevice => create_device, NEW_WORK;
         DestroyDevice => destroy_device;

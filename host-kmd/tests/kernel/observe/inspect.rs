@@ -13,7 +13,8 @@ use bellhop_protocol::control::context::{CreateContext, SuspendContext};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::display::{Rotation, VidPnPath};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
-use bellhop_protocol::control::process::DescribeProcess;
+use bellhop_protocol::control::hw_queue::CreateHwQueue;
+use bellhop_protocol::control::process::{DescribeProcess, SetProcessShare};
 use bellhop_protocol::snapshot::{
     Adapter, Context, Display, DisplayPath, Guest, Kernel, Node, Process, Program, Worker,
 };
@@ -67,6 +68,35 @@ fn a_process_is_shown_with_the_program_that_its_guest_names() {
         let program = Program { user: 1000, pid: 42, command: printable.into() };
         assert_eq!(shown(&bench), Some(program));
     }
+}
+
+#[test]
+fn a_process_has_the_share_that_its_guest_sets_and_so_have_queues_from_then_on() {
+    let mut bench = Bench::new(2);
+    let guest = bench.guest(1);
+    let process = bench.process(guest);
+    let shown = |bench: &Bench| {
+        let wanted = wanted(ObjectList::PROCESSES, guest, 0, Handle(0));
+        let page = bench.list(wanted, 1 << 16).unwrap();
+        let mut processes: Vec<Process> = serde_json::from_slice(&page.objects).unwrap();
+        let process = processes.remove(0);
+        (process.weight, process.group)
+    };
+    assert_eq!(shown(&bench), (100, 0));
+    let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
+    let request = CreateContext { device, node: 1, engine_affinity: 0 };
+    let context = bench.ask(guest, process, &request).unwrap();
+    let queue = CreateHwQueue { context, flags: 0, reserved: 0 };
+    bench.ask(guest, process, &queue).unwrap();
+    bench.ask(guest, process, &SetProcessShare { weight: 7, group: 9 }).unwrap();
+    bench.ask(guest, process, &queue).unwrap();
+    let refused = bench.ask(guest, process, &SetProcessShare { weight: 10_001, group: 9 });
+    assert_eq!(refused.unwrap_err(), (Status::INVALID_PARAMETER, 10_001));
+    assert_eq!(shown(&bench), (7, 9));
+    let state = bench.model.state();
+    let shares: Vec<_> =
+        state.queues.values().map(|of| (of.share.weight, of.share.group)).collect();
+    assert_eq!(shares, [(100, 0), (7, 9)]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::adapter::{AdapterInfo, OpenAdapter};
 use bellhop_protocol::control::allocation::{CreateAllocation, Extent};
 use bellhop_protocol::control::process::{
-    CreateProcessReply, CreateProcessWithBar, DescribeProcess,
+    CreateProcessReply, CreateProcessWithBar, DescribeProcess, SetProcessShare,
 };
 use bellhop_protocol::control::{ReplyHeader, RequestCode, RequestHeader};
 use bellhop_protocol::event::Event;
@@ -189,6 +189,10 @@ impl State {
             let DescribeProcess { user: told, .. } =
                 DescribeProcess::read_from_bytes(body).unwrap();
             assert_eq!(told, user, "a process is another user's");
+        }
+        if code == RequestCode::SET_PROCESS_SHARE {
+            let SetProcessShare { group, .. } = SetProcessShare::read_from_bytes(body).unwrap();
+            assert_eq!(group, user + 1, "a process has another user's part");
         }
         if code == RequestCode::CREATE_ALLOCATION {
             let extents = body.get(size_of::<CreateAllocation>()..).unwrap_or_default();

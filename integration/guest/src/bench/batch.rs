@@ -5,7 +5,7 @@
 use super::floor::{self, MinimalPath, ONE_PROCESSOR, Shape};
 use super::report::Measured;
 use super::set_up::{COMMANDS, TIMEOUT, context};
-use bellhop_guest_umd::{Adapter, CommandBuffer, Error, UserModeQueue};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Error, UserModeQueue};
 use bellhop_protocol::control::adapter::EngineType;
 use std::time::Instant;
 
@@ -48,6 +48,23 @@ const DISCIPLINES: [Discipline; 5] = [
 ];
 
 impl Discipline {
+    /// Submissions a second, in batches of as many command buffers.
+    fn rate(
+        self,
+        context: &Context,
+        batch: &mut [CommandBuffer],
+        samples: u64,
+    ) -> Result<f64, Error> {
+        let mut queue = context.create_user_mode_queue(RING)?;
+        // The first ring connects, and may wake the engine.
+        self.submit(&mut queue, batch, 1)?;
+        let depth = batch.len() as u64;
+        let rounds = (samples / depth).max(1);
+        let start = Instant::now();
+        self.submit(&mut queue, batch, rounds)?;
+        Ok((rounds * depth) as f64 / start.elapsed().as_secs_f64())
+    }
+
     /// Submits a batch many times, and waits for all of them.
     fn submit(
         self,
@@ -128,13 +145,7 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
         }
         let mut rates = Vec::new();
         for discipline in DISCIPLINES {
-            let mut queue = context.create_user_mode_queue(RING)?;
-            // The first ring connects, and may wake the engine.
-            discipline.submit(&mut queue, &mut batch, 1)?;
-            let rounds = (samples / depth).max(1);
-            let start = Instant::now();
-            discipline.submit(&mut queue, &mut batch, rounds)?;
-            let rate = (rounds * depth) as f64 / start.elapsed().as_secs_f64();
+            let rate = discipline.rate(&context, &mut batch, samples)?;
             let name = discipline.name;
             measured.figure(format!("{name}_depth_{depth:02}_submissions_per_second"), rate);
             rates.push((name, rate));
@@ -155,6 +166,19 @@ pub(super) fn run(adapter: &Adapter, samples: u64, measured: &mut Measured) -> a
         }
     }
     Ok(())
+}
+
+/// Submissions a second in the deepest batches, kept fed and rung for once and each.
+pub(super) fn kept_fed(context: &Context, samples: u64) -> anyhow::Result<[f64; 2]> {
+    let mut batch = CommandBuffer::many(context.device(), COMMANDS, DEEPEST as usize)?;
+    for commands in &mut batch {
+        commands.nop()?;
+    }
+    let mut rate = |rings_each| {
+        let fed = Discipline { name: "", rings_each, waits: Waits::KeepsFed };
+        fed.rate(context, &mut batch, samples)
+    };
+    Ok([rate(false)?, rate(true)?])
 }
 
 /// The rate over that of the minimal path whose executor checks.

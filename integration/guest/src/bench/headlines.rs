@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 63] = {
+pub const HEADLINES: [Headline; 67] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -98,6 +98,10 @@ pub const HEADLINES: [Headline; 63] = {
         headline("idle_wakeups_per_second", AtMost(0.0), Suite::Idle),
         headline("oversubscribed_4to1_over_1to1_throughput", AtLeast(0.9), Oversubscription),
         headline("oversubscribed_16to1_over_1to1_throughput", AtLeast(0.9), Oversubscription),
+        headline("doorbell_rtt_behind_broker_over_without", AtMost(1.05), Suite::Broker),
+        headline("throughput_behind_broker_over_without", AtLeast(0.95), Suite::Broker),
+        headline("blocked_wait_behind_broker_over_without", Aim::None, Suite::Broker),
+        headline("request_behind_broker_over_without", Aim::None, Suite::Broker),
         headline("display_flips_missed_60_hz", AtMost(0.0), Display),
         headline("display_flips_missed_240_hz", AtMost(0.0), Display),
         headline("display_submit_to_scan_out_60_hz_over_frame_and_1_ms", AtMost(1.0), Display),

@@ -6,6 +6,7 @@
 //! the machine changes both.
 
 mod batch;
+pub mod behind_broker;
 mod compare;
 mod copy;
 mod delivery;
@@ -113,6 +114,7 @@ pub fn run(
                 | Suite::Idle
                 | Suite::Video
                 | Suite::Oversubscription
+                | Suite::Broker
                 | Suite::Hostile
                 | Suite::Scale => {
                     bail!("the host measures this suite: run bellhop bench without a socket")

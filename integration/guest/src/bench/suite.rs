@@ -36,6 +36,8 @@ pub enum Suite {
     Video,
     /// One engine, shared by more and more guests; only from the host
     Oversubscription,
+    /// A program behind a guest's broker beside one without: the same doorbells, fences and batches; only from the host
+    Broker,
     /// A guest beside a hostile guest, a hostile front end, and workers that were taken over; only from the host
     Hostile,
     /// 1 to 64 guests, to 10,000 queues, to 1,024 doorbells, to 16 workers of kernels, to 64 requests

@@ -118,6 +118,7 @@ pub(super) fn of(code: RequestCode) -> Option<Access> {
         | RequestCode::QUERY_BAR_LAYOUT
         | RequestCode::DONATE_AREA
         | RequestCode::DESCRIBE_PROCESS
+        | RequestCode::SET_PROCESS_SHARE
         | RequestCode::CREATE_PROCESS_WITH_BAR => Access::Nobody,
         _ => return None,
     })

@@ -42,6 +42,8 @@ pub(super) struct Client {
     processes: Mutex<BTreeSet<u32>>,
     connections: Arc<Connections>,
     place: Place,
+    /// The layout of its BAR.
+    layout: BarLayout,
 }
 
 /// What a program has said.
@@ -94,10 +96,12 @@ impl Client {
         connection: &Connection,
         place: Place,
     ) -> anyhow::Result<Welcomed> {
-        let (bar, own) = (shared.layout.end(), shared.places.limits().memory);
+        let limits = *place.limits();
+        let layout = shared.layout(&limits);
+        let (bar, own) = (layout.end(), limits.memory);
         let memory = shared.device.allocate_file(bar + own)?;
         // The program looks at it before it has a process, with which the device writes it.
-        let header = shared.layout.header();
+        let header = layout.header();
         let bytes = memory.region().as_volatile_slice();
         bytes.write_slice(header.as_bytes(), memory.offset())?;
         let extents = memory.extents();
@@ -107,15 +111,15 @@ impl Client {
         let _ = descriptors::refuse(&second);
         let config = shared.device.config();
         let features = config.features & shared.device.features_of_programs().bits();
-        // What the program has, not what the guest has.
-        let BarLayout { doorbell_count, fence_count, .. } = shared.layout;
+        // Those of the program, not of the guest.
+        let BarLayout { doorbell_count, fence_count, .. } = layout;
         let welcome = Welcome {
             magic: WELCOME_MAGIC,
-            config: ConfigSpace { features, bar_size: bar, doorbell_count, fence_count, ..config },
+            config: ConfigSpace { features, doorbell_count, fence_count, ..config },
             bar,
             memory: own,
             extent_count: extents.len() as u32,
-            channels: shared.places.limits().requests as u32,
+            channels: limits.requests as u32,
         };
         let file = memory.region().file_offset().map(|file| file.file().as_fd());
         let file = file.ok_or_else(|| anyhow::anyhow!("the guest's memory is in no file"))?;
@@ -135,6 +139,7 @@ impl Client {
             processes: Mutex::default(),
             connections: Connections::new(events, requests),
             place,
+            layout,
         };
         Ok(Welcomed { client: Arc::new(client), second })
     }
@@ -176,7 +181,7 @@ impl Client {
     /// Answers on a channel with another one, if the program may have more.
     fn send_channel(self: &Arc<Self>, socket: BorrowedFd<'_>) -> std::io::Result<()> {
         let (own, its) = pair()?;
-        let most = self.shared.places.limits().requests;
+        let most = self.place.limits().requests;
         // An older Linux takes them.
         let _ = descriptors::refuse(&own);
         let is_more = self.connections.add(own.try_clone()?, most) && self.serve_also(own).is_ok();

@@ -12,6 +12,7 @@
 mod access;
 mod client;
 mod complaints;
+pub mod config;
 mod descriptors;
 mod device;
 mod events;
@@ -21,13 +22,14 @@ mod places;
 mod sandbox;
 mod stepped;
 
-pub use limits::Limits;
+pub use limits::{Limits, UserLimits};
 pub use stepped::{Said, SteppedBroker, SteppedProgram};
 
 use anyhow::{Context, ensure};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::transport::control_queue::MAX_IN_FLIGHT;
 use bellhop_protocol::bar::BarLayout;
+use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::features::Features;
 use client::Client;
 use complaints::Complaints;
@@ -60,8 +62,6 @@ pub struct Options {
 /// What all threads of a broker share.
 struct Shared {
     device: Device,
-    /// The layout of each program's BAR.
-    layout: BarLayout,
     routes: Routes,
     places: Arc<Places>,
     /// Programs that had no place, and such as could not be served.
@@ -76,15 +76,19 @@ impl Shared {
             "the device does not offer PROCESS_BARS, without which programs are not apart: it has a global doorbell, moves \
              doorbells' pages, or has no native fences"
         );
-        let Limits { doorbells, fences, .. } = *limits;
-        let layout = BarLayout {
-            doorbell_count: doorbells.min(device.config().doorbell_count),
-            fence_count: fences.min(device.config().fence_count),
-            local_memory: 0,
-        };
         let (refused, unserved) = (Complaints::default(), Complaints::default());
         let (routes, places) = (Routes::default(), Places::new(limits, MAX_IN_FLIGHT));
-        Ok(Self { device, layout, routes, places, refused, unserved })
+        Ok(Self { device, routes, places, refused, unserved })
+    }
+
+    /// The layout of a program's BAR.
+    fn layout(&self, limits: &UserLimits) -> BarLayout {
+        let ConfigSpace { doorbell_count, fence_count, .. } = self.device.config();
+        BarLayout {
+            doorbell_count: limits.doorbells.min(doorbell_count),
+            fence_count: limits.fences.min(fence_count),
+            local_memory: 0,
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! place for a request is kept for each user who has a program and no request in flight: no user waits for what another one's
 //! requests wait for. The other places are for whoever comes first.
 
-use super::limits::Limits;
+use super::limits::{Limits, UserLimits};
 use super::listener::Peer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,10 +46,12 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Full {
     /// All are taken.
-    #[error("there are {0} programs, as many as may be: --programs")]
+    #[error("there are {0} programs, as many as may be: broker.programs")]
     Programs(usize),
     /// The user has all that one may have.
-    #[error("this user has {0} programs, as many as one may have: --programs-of-user")]
+    #[error(
+        "this user has {0} programs, as many as it may have: default.programs, or its [[user]]"
+    )]
     OfUser(usize),
 }
 
@@ -72,11 +74,7 @@ impl Places {
     /// Places under these limits, on a device that takes so many requests at once.
     pub(super) fn new(limits: &Limits, requests: usize) -> Arc<Self> {
         let state = State { free: requests, users: BTreeMap::new() };
-        Arc::new(Self { limits: *limits, state: Mutex::new(state), left: Condvar::new() })
-    }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.limits
+        Arc::new(Self { limits: limits.clone(), state: Mutex::new(state), left: Condvar::new() })
     }
 
     /// No code panics while it holds the lock, so a poisoned state is whole.
@@ -92,14 +90,14 @@ impl Places {
 
     /// Takes a place for a program of this user.
     pub(super) fn take(self: &Arc<Self>, peer: Peer) -> Result<Place, Full> {
-        let Limits { programs, programs_of_user, .. } = self.limits;
+        let (programs, of_user) = (self.limits.programs, self.limits.of(peer.user).programs);
         let mut state = self.lock();
         if state.users.values().map(|of| of.programs).sum::<usize>() >= programs {
             return Err(Full::Programs(programs));
         }
         let own = &mut state.user(peer.user).programs;
-        if *own >= programs_of_user {
-            return Err(Full::OfUser(programs_of_user));
+        if *own >= of_user {
+            return Err(Full::OfUser(of_user));
         }
         *own += 1;
         Ok(Place { places: Arc::clone(self), user: peer.user })
@@ -107,6 +105,11 @@ impl Places {
 }
 
 impl Place {
+    /// What the program may have.
+    pub(super) fn limits(&self) -> &UserLimits {
+        self.places.limits.of(self.user)
+    }
+
     /// Acts when a request of this user's may be in flight.
     pub(super) fn in_flight<T>(&self, act: impl FnOnce() -> T) -> T {
         self.begin();
@@ -155,8 +158,9 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    fn places(programs: usize, programs_of_user: usize, requests: usize) -> Arc<Places> {
-        Places::new(&Limits { programs, programs_of_user, ..Limits::default() }, requests)
+    fn places(programs: usize, of_user: usize, requests: usize) -> Arc<Places> {
+        let each = UserLimits { programs: of_user, ..Limits::default().each };
+        Places::new(&Limits { programs, each, ..Limits::default() }, requests)
     }
 
     fn take(places: &Arc<Places>, user: u32) -> Result<Place, Full> {
@@ -180,6 +184,16 @@ mod tests {
         take(&places, 7).unwrap();
         drop(other);
         assert_eq!(places.lock().users.keys().collect::<Vec<_>>(), [&7]);
+    }
+
+    #[test]
+    fn a_user_of_whom_something_else_is_said_has_that() {
+        let each = UserLimits { programs: 1, ..Limits::default().each };
+        let users = [(8, UserLimits { programs: 2, weight: 7, ..each })].into();
+        let places = Places::new(&Limits { programs: 9, each, users }, 1);
+        let [first, second, third] = [7, 8, 8].map(|user| take(&places, user).unwrap());
+        assert_eq!([7, 8].map(|user| take(&places, user).unwrap_err()), [1, 2].map(Full::OfUser));
+        assert_eq!([first, second, third].map(|of| of.limits().weight), [each.weight, 7, 7]);
     }
 
     #[test]

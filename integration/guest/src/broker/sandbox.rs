@@ -39,7 +39,7 @@ pub(super) fn enter(socket: &Path, limits: &Limits) -> anyhow::Result<()> {
 }
 
 fn bound_descriptors(limits: &Limits) -> rustix::io::Result<()> {
-    let of_program = DESCRIPTORS_OF_PROGRAM + 2 * limits.requests as u64;
+    let of_program = DESCRIPTORS_OF_PROGRAM + 2 * limits.most_requests() as u64;
     let most = OWN_DESCRIPTORS + of_program * limits.programs as u64;
     let now = getrlimit(Resource::Nofile);
     let bounded = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));

@@ -174,7 +174,9 @@ fn work(
     let work = match &cli.command {
         Command::Work(work) => work,
         Command::Broker(arguments) => {
-            serve(cli.device.transport()?, &arguments.options())?;
+            if let Some(options) = arguments.options()? {
+                serve(cli.device.transport()?, &options)?;
+            }
             return Ok(Ending::Succeeded);
         }
         Command::Program => {

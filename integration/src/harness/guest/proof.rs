@@ -232,7 +232,7 @@ impl Proof {
 mod tests {
     use super::*;
     use crate::harness::scenario::Scenario;
-    use bellhop_device::service::config::at;
+    use bellhop_config::at;
     use bellhop_device::service::{Endpoint, Service};
     use bellhop_guest::client::{Client, Shape};
     use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};

@@ -9,11 +9,8 @@ pub(in crate::harness) mod plan;
 pub(in crate::harness) mod seed;
 pub(in crate::harness) mod shipped;
 
-use bellhop_device::section;
-use bellhop_device::service::config::{
-    AdapterConfig, Bytes, Config, Count, GuestConfig, Key, Kib, Kind, Mib, Micros, Millis, Setting,
-    at,
-};
+use bellhop_config::{Bytes, Count, Key, Kib, Kind, Mib, Micros, Millis, Setting, at, section};
+use bellhop_device::service::config::{AdapterConfig, Config, GuestConfig};
 pub use bellhop_guest::client::Mode;
 use bellhop_guest::fake_guest::QEMU;
 use serde::{Deserialize, Serialize};

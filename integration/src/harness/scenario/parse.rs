@@ -8,7 +8,7 @@ use crate::harness::scenario::plan::Subject;
 use crate::harness::scenario::{
     Action, Condition, ContextSpec, EventSpec, GuestSpec, Mode, QueueSpec, Scenario,
 };
-use bellhop_device::service::config::{Fault, Flaw, KeyPath, read};
+use bellhop_config::{Configuration as _, Fault, Flaw, KeyPath, read};
 use bellhop_guest::fake_guest::{VMMS, VmmProfile};
 use bellhop_guest_umd::UserModeQueue;
 use bellhop_protocol::features::Features;

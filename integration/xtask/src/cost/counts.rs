@@ -41,14 +41,18 @@ pub struct Section {
 pub struct Counts(pub BTreeMap<Figure, BTreeMap<Row, f64>>);
 
 impl Counts {
-    /// The sections' costs, without those of batches without submissions.
+    /// The sections' costs, each without those of the batches without submissions that came last before it on its side.
     pub fn of(sections: &[Section]) -> Self {
-        let (empty, full): (Vec<_>, Vec<_>) = sections.iter().partition(|s| s.depth == 0);
-        let counts = full.into_iter().map(|section| {
-            let empty = empty.iter().find(|empty| empty.figure.side == section.figure.side);
-            (section.figure.clone(), section.without(empty.copied()))
-        });
-        Self(counts.collect())
+        let (mut counts, mut empty) = (BTreeMap::new(), BTreeMap::new());
+        for section in sections {
+            let side = section.figure.side.as_str();
+            if section.depth == 0 {
+                empty.insert(side, section);
+            } else {
+                counts.insert(section.figure.clone(), section.without(empty.get(side).copied()));
+            }
+        }
+        Self(counts)
     }
 
     /// The sum of each figure.
@@ -97,10 +101,11 @@ mod tests {
             section("engine", "nothing", (2, 0), &[20]),
             section("engine", "deep", (10, 4), &[140, 40]),
             section("driver", "deep", (10, 4), &[40]),
+            section("engine", "another-nothing", (2, 0), &[60]),
+            section("engine", "later", (10, 4), &[380]),
         ]);
-        let totals: Vec<_> =
-            counts.totals().into_iter().map(|(figure, total)| (figure.side, total)).collect();
-        assert_eq!(totals, [("driver".to_owned(), 1.0), ("engine".to_owned(), 2.0)]);
+        let totals: Vec<_> = counts.totals().into_values().collect();
+        assert_eq!(totals, [1.0, 2.0, 2.0], "of the driver's, the engine's, and the later one");
         let figure = Figure { side: "engine".into(), load: "deep".into() };
         assert_eq!(counts.parts(&figure), BTreeMap::from([("p", 2.0)]));
     }

@@ -14,12 +14,12 @@ use std::sync::Arc;
 impl Queues for Gpu {
     fn create_hw_queue(&self, description: HwQueueDescription) -> Result<HwQueueId, UnknownId> {
         let HwQueueDescription { guest, context, address_space, process, node, .. } = description;
-        let HwQueueDescription { progress_fence, disable_gpu_timeout, .. } = description;
+        let HwQueueDescription { progress_fence, disable_gpu_timeout, share, .. } = description;
         let (partition, space) = (self.guest(guest)?, self.space(address_space)?);
         self.engine(node)?;
         let mut registry = self.registry();
         let id = registry.new_queue_id();
-        let role = Role::Guest { context, process, progress_fence, disable_gpu_timeout };
+        let role = Role::Guest { context, process, share, progress_fence, disable_gpu_timeout };
         let queue = HwQueue::new(id, self.chip.engine_of(node), partition, space, role);
         registry.queues.insert(id, Arc::new(queue));
         Ok(id)

@@ -21,7 +21,7 @@ use crate::gpu::shared::watching::WatchedAt;
 use bellhop_host_kmd::ddi::paging::PageSize;
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, FenceStorage, GuestId, HwContextId, HwQueueId, KernelSubmission,
-    PhysicalAddress, PhysicalPage, Pte, RingBinding, Segment, SegmentSizes,
+    PhysicalAddress, PhysicalPage, ProcessShare, Pte, RingBinding, Segment, SegmentSizes,
 };
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{BarLayout, FENCE_STRIDE};
@@ -93,6 +93,7 @@ fn queue_of(guest: &(Arc<Partition>, Arc<AddressSpace>), number: u64) -> Arc<HwQ
     let role = Role::Guest {
         context: HwContextId(number),
         process: space.id(),
+        share: ProcessShare::default(),
         progress_fence: 0,
         disable_gpu_timeout: false,
     };

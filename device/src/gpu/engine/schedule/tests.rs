@@ -2,8 +2,8 @@
 
 //! Checks the schedule against simple models.
 
+use super::party_lines::PATIENCE;
 use super::*;
-use crate::gpu::engine::guest_lines::PATIENCE;
 use bellhop_host_kmd::hardware::SchedulingPriority;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -14,8 +14,17 @@ fn guest(number: u64) -> GuestId {
     GuestId(number)
 }
 
-fn context(number: u64) -> Option<HwContextId> {
-    Some(HwContextId(number))
+/// The weight of a process of which nothing is said.
+const ALIKE: u32 = 100;
+
+/// A context of its guest's only group.
+fn context(number: u64) -> Option<(HwContextId, Party)> {
+    of_process(number, 0)
+}
+
+/// A context of a process in a group of this number.
+fn of_process(context: u64, process: u64) -> Option<(HwContextId, Party)> {
+    Some((HwContextId(context), Party(process as u32)))
 }
 
 fn rank(number: i32) -> Rank {
@@ -28,23 +37,32 @@ fn nanoseconds(time: u64) -> Duration {
 
 impl Schedule {
     /// Adds a queue of a guest that has a socket for itself.
-    fn add_alone(&mut self, queue: u32, guest: GuestId, context: Option<HwContextId>) -> bool {
-        self.add(queue, (guest, SocketId(guest.0)), context)
+    fn add_alone(&mut self, queue: u32, guest: GuestId, of: Option<(HwContextId, Party)>) -> bool {
+        self.add(queue, (guest, SocketId(guest.0)), of)
     }
 }
 
 /// Gives a turn to the next queue, which then wants another.
 fn turn(schedule: &mut Schedule, of: impl Fn(u32) -> (Rank, u64, u32)) -> u32 {
+    turn_of_process(schedule, |queue| (of(queue), ALIKE))
+}
+
+/// The same where processes have weights.
+fn turn_of_process(schedule: &mut Schedule, of: impl Fn(u32) -> ((Rank, u64, u32), u32)) -> u32 {
     let pick = schedule.next().unwrap();
-    let (rank, time, weight) = of(pick.queue);
-    let ended = Ended { time: nanoseconds(time), weight, again: Some(rank) };
+    let ((rank, time, weight), party_weight) = of(pick.queue);
+    let time = nanoseconds(time);
+    let ended = Ended { time, weight, party_weight, again: Some(rank) };
     schedule.end_turn(pick.queue, ended);
     pick.queue
 }
 
 /// Ends the last turn, of a guest of weight 1.
 fn end(schedule: &mut Schedule, queue: u32, time: u64) {
-    schedule.end_turn(queue, Ended { time: nanoseconds(time), weight: 1, again: None });
+    schedule.end_turn(
+        queue,
+        Ended { time: nanoseconds(time), weight: 1, party_weight: ALIKE, again: None },
+    );
 }
 
 #[test]
@@ -169,7 +187,10 @@ fn guests_of_a_socket_that_come_one_after_another_have_no_more_than_one_guest() 
     for _ in 0..TURNS {
         let queue = schedule.next().unwrap().queue;
         let again = (queue == 0).then(|| rank(0));
-        schedule.end_turn(queue, Ended { time: nanoseconds(1000), weight: 100, again });
+        schedule.end_turn(
+            queue,
+            Ended { time: nanoseconds(1000), weight: 100, party_weight: ALIKE, again },
+        );
         if queue != 0 {
             turns += 1;
             coming = coming % 8 + 1;
@@ -252,7 +273,130 @@ fn a_guest_that_lost_its_last_waiting_queue_is_passed_over_until_it_has_another(
     assert!(schedule.is_empty());
 }
 
+/// How many of the next turns each queue has, all of one length, by the weight of its process.
+fn turns_of(schedule: &mut Schedule, turns: usize, weight: impl Fn(u32) -> u32) -> [usize; 6] {
+    let mut counts = [0; 6];
+    for _ in 0..turns {
+        let of = |queue| ((rank(0), 1000, 100), weight(queue));
+        counts[turn_of_process(schedule, of) as usize] += 1;
+    }
+    counts
+}
+
+#[test]
+fn processes_of_a_guest_share_its_part_by_weight_and_no_other_guest_has_less() {
+    let mut schedule = Schedule::new(QUANTUM);
+    schedule.add_alone(0, guest(0), context(0));
+    for queue in 1..=3_u32 {
+        schedule.add_alone(queue, guest(1), of_process(queue.into(), queue.into()));
+    }
+    for queue in 0..=3 {
+        schedule.push(queue, |_| rank(0));
+    }
+    let weight = |queue| [100, 100, 200, 300][queue as usize];
+    assert_eq!(turns_of(&mut schedule, 1200, weight), [600, 100, 200, 300, 0, 0]);
+    // What one leaves goes to the others of its guest.
+    schedule.retain(|queue| queue != 3);
+    assert_eq!(turns_of(&mut schedule, 600, weight), [300, 100, 200, 0, 0, 0]);
+}
+
+#[test]
+fn no_process_has_more_by_a_priority_by_contexts_or_by_queues() {
+    let mut schedule = Schedule::new(nanoseconds(1));
+    schedule.add_alone(0, guest(1), of_process(0, 0));
+    for queue in 1..6 {
+        schedule.add_alone(queue, guest(1), of_process(u64::from(queue.min(3)), 1));
+    }
+    let ranks = |queue: u32| rank(if queue == 0 { 0 } else { 7 });
+    for queue in 0..6 {
+        schedule.push(queue, ranks);
+    }
+    let mut turns = [0; 2];
+    for _ in 0..600 {
+        let queue = turn(&mut schedule, |queue| (ranks(queue), 1000, 100));
+        turns[queue.min(1) as usize] += 1;
+    }
+    assert_eq!(turns, [300, 300]);
+}
+
+#[test]
+fn processes_of_a_group_have_one_part_together() {
+    let mut schedule = Schedule::new(QUANTUM);
+    schedule.add_alone(0, guest(1), of_process(0, 0));
+    for queue in 1..6 {
+        let of = Some((HwContextId(queue.into()), Party(7)));
+        schedule.add_alone(queue, guest(1), of);
+    }
+    for queue in 0..6 {
+        schedule.push(queue, |_| rank(0));
+    }
+    let counts = turns_of(&mut schedule, 2000, |_| ALIKE);
+    assert_eq!(counts[0], 1000, "{counts:?}");
+    assert_eq!(counts[1..], [200; 5]);
+}
+
+#[test]
+fn forgotten_processes_leave_their_places_to_others() {
+    let mut schedule = Schedule::new(QUANTUM);
+    schedule.add_alone(5, guest(1), context(0));
+    for round in 1..=100 {
+        for queue in 0..4 {
+            let process = round * 4 + u64::from(queue);
+            schedule.add_alone(queue, guest(1), of_process(process, process));
+            schedule.push(queue, |_| rank(0));
+        }
+        assert_eq!(turns_of(&mut schedule, 8, |_| ALIKE), [2, 2, 2, 2, 0, 0]);
+        (0..4).for_each(|queue| schedule.remove(queue));
+        assert!(schedule.is_empty());
+    }
+    let (places, known) = schedule.guests[0].known_parties();
+    assert!(places <= 9 && known == 1, "{places} places");
+}
+
 proptest! {
+    /// With any weights, turn lengths, priorities and numbers of contexts, parties of a guest that always have work get their
+    /// shares of what the guest has: none is ever off by more than its longest turn.
+    #[test]
+    fn shares_within_a_guest_are_the_weights(
+        parties in proptest::collection::vec(
+            (1u32..1000, proptest::collection::vec((1u64..100_000, -7i32..=7), 1..5)),
+            2..5,
+        ),
+        turns in 1usize..2000,
+    ) {
+        let mut schedule = Schedule::new(QUANTUM);
+        let mut owners = Vec::new();
+        for (party, (weight, contexts)) in parties.iter().enumerate() {
+            owners.extend(contexts.iter().map(|of| (party, *weight, *of)));
+        }
+        for ((party, ..), queue) in owners.iter().zip(0u32..) {
+            let party = Party(*party as u32);
+            schedule.add_alone(queue, guest(1), Some((HwContextId(queue.into()), party)));
+            schedule.push(queue, |queue| rank(owners[queue as usize].2.1));
+        }
+        let mut times = vec![0f64; parties.len()];
+        for _ in 0..turns {
+            let queue = turn_of_process(&mut schedule, |queue| {
+                let (_, weight, (length, priority)) = owners[queue as usize];
+                ((rank(priority), length, 100), weight)
+            });
+            let (party, _, (length, _)) = owners[queue as usize];
+            times[party] += length as f64;
+        }
+        let by_weight = |party: usize| times[party] / f64::from(parties[party].0);
+        let longest = |party: usize| {
+            let (weight, contexts) = &parties[party];
+            let longest = contexts.iter().map(|(length, _)| *length).max().unwrap();
+            longest as f64 / f64::from(*weight)
+        };
+        for one in 0..parties.len() {
+            for other in 0..parties.len() {
+                let difference = by_weight(one) - by_weight(other);
+                prop_assert!(difference <= longest(one) + longest(other) + 1.0, "{times:?}");
+            }
+        }
+    }
+
     #[test]
     fn ending_a_turn_alone_changes_nothing_for_the_turns_after_it(
         steps in proptest::collection::vec((0u32..6, 0u8..4, 0u64..300_000), 0..200),
@@ -279,7 +423,7 @@ proptest! {
             let time = if step == 1 { 0 } else { time };
             let again = (step == 3).then_some(rank(0));
             in_line[queue as usize] = again.is_some();
-            let ended = Ended { time: nanoseconds(time), weight: 1 + queue, again };
+            let ended = Ended { time: nanoseconds(time), weight: 1 + queue, party_weight: ALIKE, again };
             first.end_turn(queue, ended);
             if time > 0 || again.is_some() || !second.end_alone(queue) {
                 second.end_turn(queue, ended);
@@ -307,7 +451,7 @@ proptest! {
             owners.extend(ranks.map(|rank| (index, rank)));
         }
         for ((owner, rank), queue) in owners.iter().zip(0u32..) {
-            let context = (*rank != Rank::System).then_some(HwContextId(u64::from(queue % 2)));
+            let context = context(u64::from(queue % 2)).filter(|_| *rank != Rank::System);
             schedule.add_alone(queue, guest(*owner as u64), context);
             schedule.push(queue, |queue| owners[queue as usize].1);
         }
@@ -445,7 +589,7 @@ proptest! {
             }
             let (_, number, stays) = *waiting.iter().find(|(q, ..)| *q == pick.queue).unwrap();
             let again = stays.then(|| rank(number));
-            schedule.end_turn(pick.queue, Ended { time: nanoseconds(1), weight: 1, again });
+            schedule.end_turn(pick.queue, Ended { time: nanoseconds(1), weight: 1, party_weight: ALIKE, again });
             prop_assert!(turns < PATIENCE * lines, "{turns} turns without one");
         }
         prop_assert!(turns <= PATIENCE * lines);
@@ -477,7 +621,7 @@ proptest! {
                 let mut earlier = model[..place.unwrap()].iter();
                 prop_assert!(earlier.all(|other| owner(*other) != owner(pick.queue)));
                 prop_assert_eq!(pick.contested, !model.is_empty());
-                let ended = Ended { time: nanoseconds(7), weight: 3, again: None };
+                let ended = Ended { time: nanoseconds(7), weight: 3, party_weight: ALIKE, again: None };
                 schedule.end_turn(pick.queue, ended);
             } else if !model.contains(&queue) {
                 schedule.push(queue, |queue| rank(number(queue)));

@@ -16,7 +16,7 @@ use crate::dxgkrnl::queue::hw_queue::{HwQueue, QueueIdentity};
 use crate::dxgkrnl::queue::node::Model;
 use crate::hardware::{
     BusyOf, ConnectorCaps, DoorbellModel, FrontEnd, GpuOrdinal, GuestId, KernelDescription,
-    Reported as _, Segment, WorkerDescription, fence_segment_size,
+    ProcessShare, Reported as _, Segment, WorkerDescription, fence_segment_size,
 };
 use crate::vidmm::segment::LocalSegment;
 use bellhop_protocol::control::Handle;
@@ -261,7 +261,8 @@ pub(super) fn entry(id: u32, process: &Process) -> snapshot::Process {
         pid: program.pid,
         command: printable(&program.command),
     });
-    snapshot::Process { id, program, mappings, ..Default::default() }
+    let ProcessShare { group, weight } = process.share();
+    snapshot::Process { id, program, weight, group, mappings, ..Default::default() }
 }
 
 /// A guest's text up to its first zero or its end. What is no printable ASCII could do something to a terminal.

@@ -8,12 +8,12 @@ use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::quotas::Limited;
 use crate::dxgkrnl::object::target::{Manner, Target};
-use crate::hardware::ProcessBarId;
+use crate::hardware::{ProcessBarId, ProcessShare};
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::process::{
     CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess, DestroyProcess,
-    TERMINATED_ABNORMALLY,
+    MAX_WEIGHT, SetProcessShare, TERMINATED_ABNORMALLY,
 };
 use bellhop_protocol::features::Features;
 
@@ -73,6 +73,16 @@ impl ProcessAccess<'_> {
     /// Keeps for tools which program the process is for.
     pub(crate) fn describe_process(&mut self, request: DescribeProcess) -> Handled<()> {
         self.process()?.describe(request);
+        Ok(Answer::Done(()))
+    }
+
+    /// Sets the process's part of its guest's engine time.
+    pub(crate) fn set_process_share(&mut self, request: SetProcessShare) -> Handled<()> {
+        let SetProcessShare { weight, group } = request;
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            return Err(RequestError::parameter("weight", weight.into()));
+        }
+        self.process()?.set_share(ProcessShare { group, weight });
         Ok(Answer::Done(()))
     }
 

@@ -45,7 +45,9 @@ use bellhop_protocol::control::node_context::{
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower,
 };
-use bellhop_protocol::control::process::{CreateProcess, DescribeProcess, DestroyProcess};
+use bellhop_protocol::control::process::{
+    CreateProcess, DescribeProcess, DestroyProcess, SetProcessShare,
+};
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{DestroyVideoSession, QueryVideoCaps};
 use bellhop_protocol::control::{Handle, RequestCode};
@@ -150,6 +152,11 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let command = ["command", "its end"].map(|name| any(name, 8));
             let fields = [any("user", 4), any("pid", 4)].into_iter().chain(command).collect();
             vec![row(process, &request, fields)]
+        }
+        RequestCode::SET_PROCESS_SHARE => {
+            let weight = if_so("weight", 4, |weight| (1..=10_000).contains(&weight));
+            let request = SetProcessShare { weight: 7, group: 0 };
+            vec![row(process, &request, vec![weight, any("group", 4)])]
         }
         RequestCode::DESTROY_PROCESS => {
             let fields = vec![if_so("flags", 8, |flags| flags < 2)];

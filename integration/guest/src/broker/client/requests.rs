@@ -10,7 +10,7 @@ use crate::output::note;
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::allocation::{CreateAllocation, Extent};
 use bellhop_protocol::control::process::{
-    CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess,
+    CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess, SetProcessShare,
 };
 use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, RequestHeader};
 use bellhop_protocol::features::{Features, Version};
@@ -161,7 +161,7 @@ impl Client {
         }
         // Locked meanwhile: the program's other channel may create one, too.
         let mut processes = self.processes();
-        if processes.len() >= self.shared.places.limits().processes {
+        if processes.len() >= self.place.limits().processes {
             return Err(Refusal::With(Status::QUOTA_EXCEEDED, processes.len() as u64));
         }
         let made = match processes.first() {
@@ -175,12 +175,12 @@ impl Client {
                 self.asks(|device| device.call(0, &request, &[]))?
             }
             None => {
-                let bar = beginning(self.extents(), self.shared.layout.end());
+                let bar = beginning(self.extents(), self.layout.end());
                 let request = CreateProcessWithBar {
                     beside: 0,
                     extent_count: bar.len() as u32,
-                    doorbell_count: self.shared.layout.doorbell_count,
-                    fence_count: self.shared.layout.fence_count,
+                    doorbell_count: self.layout.doorbell_count,
+                    fence_count: self.layout.fence_count,
                 };
                 self.asks(|device| device.call(0, &request, bar.as_bytes()))?
             }
@@ -190,6 +190,12 @@ impl Client {
         let program = DescribeProcess { user, pid: pid as u32, command };
         if let Err(error) = self.asks(|device| device.call(process, &program, &[])) {
             note(format_args!("{}: the host does not learn of it: {error}", self.peer));
+        }
+        // All processes of a user have one part together. No user has the greatest number, which is none in Linux.
+        let share =
+            SetProcessShare { weight: self.place.limits().weight, group: user.wrapping_add(1) };
+        if let Err(error) = self.asks(|device| device.call(process, &share, &[])) {
+            note(format_args!("{}: its weight is the usual one: {error}", self.peer));
         }
         processes.insert(process);
         self.shared.routes.add(process, &self.connections);

@@ -112,7 +112,14 @@ fn of_the_guest(scene: &mut Scene) -> anyhow::Result<()> {
 /// What concerns the broker's own, or everybody's power, and what the broker itself asks for programs.
 fn of_nobody(scene: &mut Scene) -> anyhow::Result<()> {
     are_refused(scene, &OF_NOBODY)?;
-    are_refused(scene, &[RequestCode::CREATE_PROCESS_WITH_BAR, RequestCode::DESCRIBE_PROCESS])
+    are_refused(
+        scene,
+        &[
+            RequestCode::CREATE_PROCESS_WITH_BAR,
+            RequestCode::DESCRIBE_PROCESS,
+            RequestCode::SET_PROCESS_SHARE,
+        ],
+    )
 }
 
 /// Headers that claim another length than the message has.

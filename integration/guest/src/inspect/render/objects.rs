@@ -14,8 +14,10 @@ pub(super) fn process(process: &Process, nodes: &[Node]) -> Branch {
     let program = process.program.as_ref().map(|Program { user, pid, command }| {
         Cell::from(format!("{command} (process {pid} of user {user})"))
     });
+    // Those of a daemon that is older have none.
+    let weight = (process.weight > 0).then(|| Cell::from(format!("weight {}", process.weight)));
     let mappings = counted(process.mappings, "GPU mapping").into();
-    let head = [id].into_iter().chain(program).chain([mappings]).collect();
+    let head = [id].into_iter().chain(program).chain(weight).chain([mappings]).collect();
     Branch::new("process", head)
         .with(process.kernels.iter().map(kernel))
         .with(process.devices.iter().map(|device| self::device(device, nodes)))

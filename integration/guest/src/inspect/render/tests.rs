@@ -186,6 +186,8 @@ fn example() -> Snapshot {
             processes: vec![Process {
                 program: Some(Program { user: 1000, pid: 42, command: "cat".into() }),
                 id: 1,
+                weight: 300,
+                group: 1001,
                 mappings: 2,
                 devices: vec![device],
                 kernels: [("main", 7, "compiled"), ("blur", 12, "compiling")]
@@ -237,7 +239,7 @@ guest  1  open  BAR mapped  weight 100
 │  └─ flips  flip 1200 is shown  1201, 1202 waiting  1,199 shown  3 missed
 │          0 dropped  1 lost
 ├─ display  1  projector  virtual  unplugged  0 plugs  0 viewers  shows nothing
-└─ process  1  cat (process 42 of user 1000)  2 GPU mappings
+└─ process  1  cat (process 42 of user 1000)  weight 300  2 GPU mappings
    ├─ kernel   7  main  compiled   from 1 KiB
    ├─ kernel  12  blur  compiling  from 1 KiB
    └─ device  0x100000001

@@ -30,7 +30,8 @@ impl ProcessAccess<'_> {
         context.check_alive(context_handle)?;
         let (device, node, state) = (context.device(), context.node(), context.state());
         let priority = context.priority();
-        let process = self.process()?.space();
+        let process = self.process()?;
+        let (process, share) = (process.space(), process.share());
         let kind = if native_progress_fence {
             FenceKind::Native(NativeFenceType::DEFAULT)
         } else {
@@ -50,6 +51,7 @@ impl ProcessAccess<'_> {
             context: HwContextId(context_handle.0),
             address_space,
             process,
+            share,
             node,
             progress_fence: opened.slot,
             native_progress_fence,

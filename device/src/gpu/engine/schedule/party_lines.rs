@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which of a guest's contexts gets the next turn.
+//! Which of a party's contexts gets the next turn.
 //!
-//! The *system context* goes first: it pages, and its time is charged to the guest. Then comes the highest
-//! *priority*. While lower priorities wait, one turn in every [`PATIENCE`] goes to one of them, in rotation, so
-//! that none starves.
+//! The highest *priority* goes first. While lower priorities wait, one turn in every [`PATIENCE`] goes to one of them, in
+//! rotation, so that none starves.
 
-use super::index_queue::{End, IndexQueue, Links};
-use crate::gpu::shared::rank::{LINES, SYSTEM};
-use bellhop_host_kmd::hardware::GuestId;
+use crate::gpu::engine::index_queue::{End, IndexQueue, Links};
+use bellhop_host_kmd::hardware::SchedulingPriority;
 
 /// While lower priorities wait, one turn in this many goes to one of them.
 pub const PATIENCE: u32 = 8;
 
-/// A guest with queues on the engine.
+/// The waiting contexts of a party.
 #[derive(Debug)]
-pub struct GuestLines {
-    /// The guest.
-    pub id: GuestId,
-    /// The number of its queues.
-    pub members: u32,
-    /// Its waiting contexts, by line.
-    lines: [IndexQueue; LINES],
+pub struct PartyLines {
+    /// By priority.
+    lines: [IndexQueue; SchedulingPriority::COUNT],
     /// Bit set of the lines that are not empty.
     waiting: u32,
     /// Turns in a row that went to the highest priority while lower ones waited.
@@ -30,13 +24,11 @@ pub struct GuestLines {
     served: u32,
 }
 
-impl GuestLines {
-    /// A guest without a waiting context.
-    pub fn new(id: GuestId) -> Self {
+impl PartyLines {
+    /// Without a waiting context.
+    pub fn new() -> Self {
         Self {
-            id,
-            members: 0,
-            lines: [IndexQueue::EMPTY; LINES],
+            lines: [IndexQueue::EMPTY; SchedulingPriority::COUNT],
             waiting: 0,
             passed_over: 0,
             served: 0,
@@ -49,9 +41,16 @@ impl GuestLines {
         self.waiting == 0
     }
 
-    /// Puts a context in a line.
+    /// Puts a context in the line of its priority.
     #[inline]
-    pub fn push(&mut self, links: &mut Links, line: usize, context: u32, end: End) {
+    pub fn push(
+        &mut self,
+        links: &mut Links,
+        priority: SchedulingPriority,
+        context: u32,
+        end: End,
+    ) {
+        let line = priority.index();
         self.waiting |= 1 << line;
         self.lines[line].push(links, context, end);
     }
@@ -79,9 +78,6 @@ impl GuestLines {
     fn choose(&mut self) -> usize {
         let highest = self.waiting.ilog2();
         let lower = self.waiting & !(1 << highest);
-        if highest as usize == SYSTEM {
-            return SYSTEM;
-        }
         if lower == 0 {
             self.passed_over = 0;
             return highest as usize;

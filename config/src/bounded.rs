@@ -2,7 +2,7 @@
 
 //! Numbers, times and sizes that carry their unit and their range in their type.
 
-use super::declare::{Kind, Setting};
+use crate::declare::{Kind, Setting};
 use bytesize::ByteSize;
 use humantime::{format_duration, parse_duration};
 use serde::de::{self, Deserialize, Deserializer, Visitor};

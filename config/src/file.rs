@@ -2,10 +2,12 @@
 
 //! Reads a configuration, and reports in one line what is wrong with it and where.
 
-use super::Config;
-use super::place::Position;
-use super::reading::{Flaw, read};
-use super::rules::Fault;
+use crate::declare::Setting;
+use crate::fault::Fault;
+use crate::place::Position;
+use crate::reading::{Flaw, read};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// Why a configuration cannot be used: one line, which says what to change and includes the cause, so that none has
@@ -48,16 +50,25 @@ fn shown_place(path: Option<&Path>, position: Option<Position>) -> String {
     position.map_or(path.clone(), |position| format!("{path}, {position}"))
 }
 
+/// What a file configures: a section whose keys are sections.
+pub trait Configuration: Setting + Default + Serialize + DeserializeOwned {
+    /// Checks what the keys' types do not.
+    ///
+    /// # Errors
+    /// If values contradict each other.
+    fn validate(&self) -> Result<(), Fault>;
+}
+
 /// A configuration and the file that it was read from.
 #[derive(Debug, Default)]
-pub struct ConfigFile {
+pub struct ConfigFile<C> {
     path: Option<PathBuf>,
     text: String,
     /// The configuration. The caller may change it, as the command line does.
-    pub config: Config,
+    pub config: C,
 }
 
-impl ConfigFile {
+impl<C: Configuration> ConfigFile<C> {
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -65,7 +76,7 @@ impl ConfigFile {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|reason| ConfigError::Read { path: path.to_owned(), reason })?;
-        let config =
+        let config: C =
             read(&text).map_err(|flaw| ConfigError::Flaw { path: path.to_owned(), flaw })?;
         let file = Self { path: Some(path.to_owned()), text, config };
         file.config.validate().map_err(|fault| file.error(fault))?;

@@ -2,9 +2,9 @@
 
 //! Reads TOML into what [`section!`](crate::section) declares, and reports in one line what is wrong and where.
 
-use super::declare::{Kind, Setting};
-use super::place::{KeyPath, Position};
-use super::rules::Fault;
+use crate::declare::{Kind, Setting};
+use crate::fault::Fault;
+use crate::place::{KeyPath, Position};
 use serde::de::DeserializeOwned;
 
 /// A flaw of a text and its place: one line, which says what to change.

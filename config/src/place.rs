@@ -17,14 +17,6 @@ impl KeyPath {
         names.into_iter().collect()
     }
 
-    /// The table of an adapter; the first has no name.
-    pub(in crate::service) fn of_adapter(name: &str) -> Self {
-        match name {
-            "" => Self::new(["adapter"]),
-            name => Self::new(["adapters", name]),
-        }
-    }
-
     /// The key with this name in this table or array.
     #[must_use]
     pub fn child(&self, name: impl ToString) -> Self {
@@ -53,7 +45,7 @@ impl KeyPath {
     }
 
     /// The key in a text with a value that contains this byte. Tables and arrays do not count as values.
-    pub(super) fn containing(text: &str, offset: usize) -> Option<Self> {
+    pub(crate) fn containing(text: &str, offset: usize) -> Option<Self> {
         containing(DeTable::parse(text).ok()?.get_ref(), offset, &Self(Vec::new()))
     }
 }
