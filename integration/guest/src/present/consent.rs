@@ -35,7 +35,8 @@ pub(super) fn answer(
 
 /// The topology that is wanted, with the source that is shown.
 fn adapt(display: &Display, shown: &Topology, wanted: WantedTopology) -> Result<Topology, String> {
-    let first = shown.paths().first().ok_or("nothing is shown")?.get();
+    let alone = shown.paths().first().ok_or("nothing is shown")?;
+    let first = alone.get();
     let (source, mode) = (first.source, first.source_mode);
     let plain =
         |target| Path::new(source, target).source_mode(mode.width, mode.height, mode.format);
@@ -44,7 +45,7 @@ fn adapt(display: &Display, shown: &Topology, wanted: WantedTopology) -> Result<
         |topology: &Topology| display.complete(topology).map_err(|error| error.to_string());
     match wanted {
         WantedTopology::Extend | WantedTopology::Single | WantedTopology::Enumerate => {
-            complete(&Topology::new().path(plain(first.target)))
+            Ok(Topology::new().path(*alone))
         }
         WantedTopology::Clone => {
             let gpu = |child: u32| display.children().get(child as usize).map(|child| child.gpu());
@@ -53,7 +54,9 @@ fn adapt(display: &Display, shown: &Topology, wanted: WantedTopology) -> Result<
                 let status = display.child_status(child).map_err(|error| error.to_string())?;
                 // No path leads from one GPU to another.
                 if status.connected == 1 && gpu(child) == gpu(first.target) {
-                    topology = topology.path(plain(child));
+                    // Where it is shown already, it stays as it is.
+                    let kept = own(child).and_then(|place| shown.paths().get(place).copied());
+                    topology = topology.path(kept.unwrap_or_else(|| plain(child)));
                 }
             }
             complete(&topology)
