@@ -5,7 +5,7 @@
 //! A program becomes the agent with [`Adapter::register_agent`]. Others ask it with [`Adapter::ask_agent`], and the host's
 //! operator does with `bellhop ctl agent`. Source: Windows KMD overview, "EEU".
 
-pub use crate::link::agent_events::{AgentEvent, AgentRequest};
+pub use crate::link::agent_events::{AgentEvent, AgentRequest, PresenceChange};
 pub use crate::link::display_events::HotPlug;
 pub use bellhop_protocol::control::agent::topology::WantedTopology;
 pub use bellhop_protocol::control::agent::{
@@ -15,9 +15,10 @@ pub use bellhop_protocol::control::agent::{
 use crate::adapter::Adapter;
 use crate::error::Error;
 use crate::link::session::Session;
+use bellhop_protocol::control::agent::consent::{AnnounceStop, AskForConsent};
 use bellhop_protocol::control::agent::{
-    AGENT_VERSION, AnswerAgentRequest, AskAgent, QueryAgent, RegisterAgent, SetDevicePresence,
-    SetPowerPolicy, UnregisterAgent, answer, printable,
+    AGENT_VERSION, AgentTopology, AnswerAgentRequest, AskAgent, QueryAgent, RegisterAgent,
+    SetDevicePresence, SetPowerPolicy, UnregisterAgent, answer, printable,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,18 @@ pub struct Answered {
     /// What became of the request.
     pub result: AgentResult,
     /// A line for people.
+    pub text: String,
+}
+
+/// What programs that show something said to a question of the agent's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Consent {
+    /// `DONE`: nobody stands against it. `FAILED`: one refused. `TIMED_OUT`: sources were taken from those who did not
+    /// answer.
+    pub result: AgentResult,
+    /// A bit for each source that other processes have now. Without any, the agent may show something.
+    pub sources: u64,
+    /// A line for people: why one refused, or what the last who agreed shows.
     pub text: String,
 }
 
@@ -73,6 +86,19 @@ impl Adapter {
         Ok(Answered { result: answer.result, text: printable(&answer) })
     }
 
+    /// Waits until the device is about to stop, or is started: the guest's agent does that. All processes of a transport
+    /// together see each change once. `None` if none comes in time.
+    ///
+    /// # Errors
+    /// Only the common errors.
+    pub fn next_presence(&self, timeout: Duration) -> Result<Option<PresenceChange>, Error> {
+        let events = &self.session().link.events;
+        if timeout.is_zero() {
+            events.drain()?;
+        }
+        events.wait_for_presence(timeout)
+    }
+
     /// The guest's agent, and how its requests ended.
     ///
     /// # Errors
@@ -88,6 +114,8 @@ impl Agent {
     /// # Errors
     /// Only the common errors.
     pub fn next_event(&self, timeout: Duration) -> Result<Option<AgentEvent>, Error> {
+        // However fast events come, those that replace each other do so here.
+        self.session.link.events.drain()?;
         self.session.link.events.wait_for_agent(self.session.process(), timeout)
     }
 
@@ -103,6 +131,35 @@ impl Agent {
     ) -> Result<(), Error> {
         let request = AnswerAgentRequest { number: request.0, answer: answer(result, text) };
         self.session.call(&request)
+    }
+
+    /// Asks all other processes that show something for their consent, and waits until they have answered, one has
+    /// refused, or the time is over: ten seconds at most.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the topology has no meaning, or such a question is open.
+    pub fn ask_for_consent(
+        &self,
+        wanted: WantedTopology,
+        patience: Duration,
+    ) -> Result<Consent, Error> {
+        let AskAgent { argument, connector, width, height, refresh, .. } =
+            AskAgent::topology(wanted);
+        let (topology, patience_ms) = (AgentTopology(argument), milliseconds(patience));
+        let request = AskForConsent { topology, connector, width, height, refresh, patience_ms };
+        let consent = self.session.call(&request)?;
+        let (result, text) = (consent.answer.result, printable(&consent.answer));
+        Ok(Consent { result, sources: consent.sources, text })
+    }
+
+    /// Tells all other processes that the device will stop, and waits until they have left it or the time is over: ten
+    /// seconds at most. Returns how many have not left.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if such an announcement is under way.
+    pub fn announce_stop(&self, patience: Duration) -> Result<u32, Error> {
+        let request = AnnounceStop { patience_ms: milliseconds(patience), reserved: 0 };
+        Ok(self.session.call(&request)?.processes)
     }
 
     /// Sets how the guest uses power, while it has this agent.
@@ -129,6 +186,10 @@ impl Drop for Agent {
         let _ = self.session.call(&UnregisterAgent { reserved: 0 });
         self.session.link.events.forget_agent(self.session.process());
     }
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 fn request(wish: Wish) -> AskAgent {

@@ -31,8 +31,8 @@ open_enum! {
         /// that says.
         INPUT = 8;
         /// The agent shall change what the monitors show. `value`: [`AgentTopology`]; `cookie`: the request's number;
-        /// for `MODE`, `object`: the connector, `context`: width, and height in the upper half, `time`: refresh rate in
-        /// thousandths of a Hz, 0 for any.
+        /// for `MODE` and `ROTATE`, `object`: the connector, `context`: width, and height in the upper half, `time`:
+        /// refresh rate in thousandths of a Hz, 0 for any; for `ROTATE`, the width is the rotation.
         ///
         /// [`AgentTopology`]: crate::control::agent::AgentTopology
         TOPOLOGY_WANTED = 9;
@@ -53,6 +53,17 @@ open_enum! {
         ///
         /// [`RecoveryKind`]: crate::control::agent::RecoveryKind
         RECOVERED = 15;
+        /// A process that shows something shall agree to another topology, or refuse it. Fields as for
+        /// `TOPOLOGY_WANTED`, and in the upper half of `value` the milliseconds that it has for an answer.
+        CONSENT_WANTED = 16;
+        /// To the agent: other processes show other sources than before; `value`: a bit for each of them. To another
+        /// process: its sources were taken away; `value`: 0.
+        SOURCES_CHANGED = 17;
+        /// The device stops, or is started; for all processes. `value`: [`DevicePresence`]; `cookie`: milliseconds until
+        /// then.
+        ///
+        /// [`DevicePresence`]: crate::control::agent::DevicePresence
+        PRESENCE_CHANGED = 18;
     }
 }
 

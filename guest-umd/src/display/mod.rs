@@ -9,6 +9,7 @@
 //! Source: Windows KMD overview, "Display" and "Flip/Present".
 
 mod clock;
+mod consent;
 mod error;
 mod flip;
 mod monitor;
@@ -19,7 +20,10 @@ mod statistics;
 mod swap_chain;
 mod topology;
 
-pub use crate::link::display_events::{Flipped, HotPlug, Input, Vsync};
+pub use crate::link::display_events::{
+    ConsentRequest, Flipped, HotPlug, Input, TopologyWanted, Vsync,
+};
+pub use bellhop_protocol::control::agent::topology::WantedTopology;
 pub use bellhop_protocol::control::display::{
     ChildDescriptor, ChildStatus, ConnectorKind, Constraint, Rotation, Scaling, SourceMode,
     TargetMode,

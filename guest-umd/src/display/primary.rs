@@ -74,7 +74,7 @@ pub struct Primary {
 }
 
 impl Device {
-    /// Creates a primary.
+    /// Creates a primary. Where no CPU reaches local memory, as behind a broker, only the GPU draws on it.
     ///
     /// # Errors
     /// [`DisplayError::BadSurface`]; a refusal if there is no room for it.

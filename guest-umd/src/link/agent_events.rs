@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the event queue says to the guest's agent.
+//! What the event queue says to the guest's agent, and to others of what it does.
 //!
 //! Source: Windows KMD overview, "EEU".
 
 use crate::link::display_events::HotPlug;
 use bellhop_protocol::control::agent::topology::WantedTopology;
-use bellhop_protocol::control::agent::{AgentTopology, PowerPolicy, RecoveryKind};
+use bellhop_protocol::control::agent::{AgentTopology, DevicePresence, PowerPolicy, RecoveryKind};
 use bellhop_protocol::event::{Event, EventKind};
+use std::time::Duration;
 
 /// Names a request to the agent, which it answers once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +31,8 @@ pub enum AgentEvent {
     GpuArrived(u32),
     /// A GPU was taken away: its ordinal.
     GpuLeft(u32),
+    /// Other processes show other sources than before: a bit for each of them.
+    SourcesOfPrograms(u64),
     /// Something was reset after a hang; of a node, or of the adapter.
     Recovered(RecoveryKind, Option<u32>),
 }
@@ -47,6 +50,7 @@ impl AgentEvent {
             }
             EventKind::DEVICE_STOP_WANTED => Self::Stop(request),
             EventKind::DEVICE_START_WANTED => Self::Start(request),
+            EventKind::SOURCES_CHANGED => Self::SourcesOfPrograms(event.value),
             EventKind::GPU_ARRIVED => Self::GpuArrived(ordinal),
             EventKind::GPU_LEFT => Self::GpuLeft(ordinal),
             EventKind::RECOVERED => {
@@ -58,7 +62,33 @@ impl AgentEvent {
     }
 }
 
-fn wanted(event: &Event) -> Option<WantedTopology> {
+/// What an agent does with the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PresenceChange {
+    /// It stops. Programs that have not left it in this time lose what they have on it.
+    Stops {
+        /// The time; zero if it is stopped already.
+        within: Duration,
+    },
+    /// It is started again: new devices can be created on it.
+    Started,
+}
+
+impl PresenceChange {
+    /// What an event says; `None` for a later version's.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        match DevicePresence(event.value as u32) {
+            DevicePresence::STARTED => Some(Self::Started),
+            DevicePresence::STOPPED => {
+                Some(Self::Stops { within: Duration::from_millis(event.cookie) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The topology that an event names; `None` for a later version's.
+pub(crate) fn wanted(event: &Event) -> Option<WantedTopology> {
     Some(match AgentTopology(event.value as u32) {
         AgentTopology::EXTEND => WantedTopology::Extend,
         AgentTopology::CLONE => WantedTopology::Clone,
@@ -70,6 +100,11 @@ fn wanted(event: &Event) -> Option<WantedTopology> {
             width: event.context as u32,
             height: (event.context >> 32) as u32,
             refresh: event.time as u32,
+        },
+        AgentTopology::ROTATE => WantedTopology::Rotate {
+            connector: event.object as u32,
+            // The device refuses other rotations than those four.
+            quarters: (event.context as u32).wrapping_sub(1) % 4,
         },
         // A later minor version may have more.
         _ => return None,

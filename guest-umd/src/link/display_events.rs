@@ -4,8 +4,11 @@
 //!
 //! Source: Windows KMD overview, "Interrupt" and "Flip/Present".
 
+use crate::link::agent_events::wanted;
+use bellhop_protocol::control::agent::topology::WantedTopology;
 use bellhop_protocol::event::{Event, EventKind, FlipOutcome, InputKind};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Most events of a kind that are kept. The oldest are forgotten: a program that does not look wants none of them.
 const MOST: usize = 1024;
@@ -103,6 +106,29 @@ impl Input {
     }
 }
 
+/// The guest's agent wants monitors to show something else, and asks who shows something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopologyWanted {
+    /// What is answered.
+    pub request: ConsentRequest,
+    /// What monitors shall show.
+    pub wanted: WantedTopology,
+    /// How long the program has for its answer: after that, its sources are taken.
+    pub within: Duration,
+}
+
+/// Names a question of the agent's, which is answered once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsentRequest(pub(crate) u64);
+
+impl TopologyWanted {
+    /// The event; `None` if it is a later version's.
+    fn of(event: &Event) -> Option<Self> {
+        let within = Duration::from_millis(event.value >> 32);
+        Some(Self { request: ConsentRequest(event.cookie), wanted: wanted(event)?, within })
+    }
+}
+
 /// A queue that forgets its oldest entries.
 #[derive(Debug)]
 pub(crate) struct Recent<T>(VecDeque<T>);
@@ -120,6 +146,12 @@ impl<T> Recent<T> {
             self.0.pop_front();
         }
         self.0.push_back(entry);
+    }
+
+    /// Adds an entry, in place of the newest one if that is such a one, too.
+    pub(super) fn replace(&mut self, entry: T, is_such: impl Fn(&T) -> bool) {
+        self.0.pop_back_if(|newest| is_such(newest));
+        self.push(entry);
     }
 
     /// Takes the oldest entry.
@@ -146,6 +178,9 @@ pub(crate) struct Inbox {
     pub(crate) flips: Recent<Flipped>,
     pub(crate) hot_plugs: Recent<HotPlug>,
     pub(crate) input: Recent<Input>,
+    pub(crate) consents: Recent<TopologyWanted>,
+    /// Whether the agent has taken sources of the process.
+    pub(crate) is_taken: bool,
     /// The last number that a flip of the process got.
     last_flip: u64,
 }
@@ -170,6 +205,10 @@ impl Inbox {
             EventKind::INPUT => {
                 Input::of(event).into_iter().for_each(|input| self.input.push(input))
             }
+            EventKind::CONSENT_WANTED => {
+                TopologyWanted::of(event).into_iter().for_each(|asked| self.consents.push(asked));
+            }
+            EventKind::SOURCES_CHANGED => self.is_taken = true,
             _ => {}
         }
     }

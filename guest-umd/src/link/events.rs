@@ -6,7 +6,7 @@
 //! When the leader has its own event, another thread takes over.
 
 use crate::error::{Error, QueueFault};
-use crate::link::agent_events::AgentEvent;
+use crate::link::agent_events::{AgentEvent, PresenceChange};
 use crate::link::display_events::{Inbox, Recent};
 use crate::transport::{Transport, TransportError};
 use bellhop_protocol::control::Handle;
@@ -43,6 +43,8 @@ struct State {
     displays: HashMap<u32, Inbox>,
     /// What agents were told. A guest has one at most, and each process may try.
     agents: HashMap<u32, Recent<AgentEvent>>,
+    /// That the device stops, or is started.
+    presence: Recent<PresenceChange>,
 }
 
 /// A wait that an event will satisfy. Removed on drop.
@@ -143,6 +145,15 @@ impl EventPump {
         Ok(self.read_events(state, deadline(timeout), done)?.1)
     }
 
+    /// Waits until the device stops or is started, unless that has happened. `None` if it does not happen in time.
+    pub(crate) fn wait_for_presence(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<PresenceChange>, Error> {
+        let state = self.lock();
+        Ok(self.read_events(state, deadline(timeout), |state| state.presence.pop())?.1)
+    }
+
     /// Reads the events that are there, without waiting, unless another thread reads them.
     pub(crate) fn drain(&self) -> Result<(), Error> {
         let mut state = self.lock();
@@ -234,12 +245,29 @@ impl State {
                     self.agents.values_mut().for_each(|inbox| inbox.push(told));
                 }
             }
+            EventKind::PRESENCE_CHANGED => {
+                PresenceChange::of(event).into_iter().for_each(|change| self.presence.push(change));
+            }
+            EventKind::CONSENT_WANTED => {
+                if let Some(inbox) = self.displays.get_mut(&event.process) {
+                    inbox.put(event);
+                }
+            }
+            EventKind::SOURCES_CHANGED if !self.agents.contains_key(&event.process) => {
+                if let Some(inbox) = self.displays.get_mut(&event.process) {
+                    inbox.put(event);
+                }
+            }
             // A later minor version may send events that this driver does not need.
             _ => {
                 if let Some(inbox) = self.agents.get_mut(&event.process)
                     && let Some(told) = AgentEvent::of(event)
                 {
-                    inbox.push(told);
+                    inbox.replace(told, |before| {
+                        let of =
+                            |event: &AgentEvent| matches!(event, AgentEvent::SourcesOfPrograms(_));
+                        of(before) && of(&told)
+                    });
                 }
             }
         }

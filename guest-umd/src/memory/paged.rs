@@ -137,7 +137,14 @@ impl AllocationBuilder {
     /// for its own pages.
     pub fn create(mut self) -> Result<Arc<Allocation>, Error> {
         let of_cpu = self.flags.contains(AllocationFlags::CPU_VISIBLE);
-        if of_cpu && !self.device.session().link.has_local_memory {
+        let has_local_memory = self.device.session().link.has_local_memory;
+        if of_cpu && !has_local_memory && self.flags.contains(AllocationFlags::PRIMARY) {
+            // A display reads local memory alone, and no CPU reaches that.
+            self.flags.remove(AllocationFlags::CPU_VISIBLE);
+            self.request.supported_segments = SegmentSet::PRIVATE.bits();
+            self.request.preferred_segment = 0;
+            self.request.eviction_segments = 0;
+        } else if of_cpu && !has_local_memory {
             self.own_pages = true;
             self.request.supported_segments = SegmentSet::SYSTEM.bits();
             self.request.preferred_segment = 0;

@@ -186,8 +186,9 @@ struct OneGpu {
 enum AgentCommand {
     /// Change what the guest's monitors show
     Topology {
-        /// extend, clone, single, off, enumerate, or a mode of a connector such as 1=1920x1080@60
-        topology: Screens,
+        /// extend, clone, single, off, enumerate, a mode of a connector such as 1=1920x1080@60, or its rotation such
+        /// as 1=90
+        topology: WantedTopology,
     },
     /// Change how the guest uses power
     PowerPolicy {
@@ -225,46 +226,6 @@ impl FromStr for Setting {
         let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as weight=400")?;
         Ok(Self { key: key.trim().to_owned(), value: value.trim().to_owned() })
     }
-}
-
-/// What monitors show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Screens(WantedTopology);
-
-impl FromStr for Screens {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Self(match text {
-            "extend" => WantedTopology::Extend,
-            "clone" => WantedTopology::Clone,
-            "single" => WantedTopology::Single,
-            "off" => WantedTopology::Off,
-            "enumerate" => WantedTopology::Enumerate,
-            mode => mode_of(mode).ok_or(
-                "write extend, clone, single, off, enumerate, or a connector's number and its mode, such as \
-                 1=1920x1080@60",
-            )?,
-        }))
-    }
-}
-
-/// A connector and its mode: `1=1920x1080@59.94`.
-fn mode_of(text: &str) -> Option<WantedTopology> {
-    let (connector, mode) = text.split_once('=')?;
-    let (size, rate) = match mode.split_once('@') {
-        Some((size, rate)) => {
-            (size, rate.parse::<f64>().ok().filter(|rate| (1.0..=1000.0).contains(rate))?)
-        }
-        None => (mode, 0.0),
-    };
-    let (width, height) = size.split_once('x')?;
-    Some(WantedTopology::Mode {
-        connector: connector.parse().ok()?,
-        width: width.parse().ok()?,
-        height: height.parse().ok()?,
-        refresh: (rate * 1000.0).round() as u32,
-    })
 }
 
 /// What is printed as JSON when something is done.
@@ -353,7 +314,7 @@ impl CtlCommand {
             }
             Self::Agent { guest: Guest { guest }, what } => {
                 let wish = match what {
-                    AgentCommand::Topology { topology } => Wish::Topology(topology.0),
+                    AgentCommand::Topology { topology } => Wish::Topology(topology),
                     AgentCommand::PowerPolicy { policy } => Wish::PowerPolicy(match policy {
                         Policy::Balanced => PowerPolicy::Balanced,
                         Policy::Performance => PowerPolicy::Performance,
@@ -412,22 +373,6 @@ fn table(guests: &Guests) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn topologies_are_words_or_a_connector_s_mode() {
-        let of = |text: &str| text.parse::<Screens>().map(|wanted| wanted.0);
-        assert_eq!(of("clone"), Ok(WantedTopology::Clone));
-        let mode =
-            WantedTopology::Mode { connector: 1, width: 1920, height: 1080, refresh: 59_940 };
-        assert_eq!(of("1=1920x1080@59.94"), Ok(mode));
-        let any = WantedTopology::Mode { connector: 0, width: 640, height: 480, refresh: 0 };
-        assert_eq!(of("0=640x480"), Ok(any));
-        for wrong in
-            ["", "both", "1=", "1=640", "x=640x480", "1=640x480@", "1=640x480@0", "1=640x480@NaN"]
-        {
-            assert!(of(wrong).unwrap_err().contains("1=1920x1080@60"), "{wrong}");
-        }
-    }
 
     #[test]
     fn each_connection_has_a_line_and_its_socket_s_changes_stand_once() {

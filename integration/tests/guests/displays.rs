@@ -5,6 +5,7 @@
 mod agent;
 mod drawn;
 mod modes;
+mod programs;
 mod resets;
 mod watched;
 

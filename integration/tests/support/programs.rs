@@ -11,8 +11,8 @@ pub const NOT_OFFERED: &[&str] =
     &["program.kernel.apart", "program.video.apart", "program.link.fence", "program.link.memory"];
 
 /// Behaviours that take programs of several users, which only root starts.
-pub const OF_USERS: [&str; 3] =
-    ["program.user.unprivileged", "program.user.files", "program.user.agent"];
+pub const OF_USERS: [&str; 4] =
+    ["program.user.unprivileged", "program.user.files", "program.user.lists", "program.user.agent"];
 
 /// Asserts that a report has every behaviour as seen, but for these, and where programs are of one user those of users.
 #[track_caller]

@@ -44,6 +44,12 @@ open_enum! {
 }
 
 impl Rotation {
+    /// The rotation by so many quarters of a turn.
+    #[must_use]
+    pub fn of_quarters(quarters: u32) -> Self {
+        Self(Self::IDENTITY.0 + quarters % 4)
+    }
+
     /// Whether width and height change places.
     #[must_use]
     pub fn swaps_sides(self) -> bool {

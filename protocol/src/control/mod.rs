@@ -211,6 +211,12 @@ open_enum! {
         SET_DEVICE_PRESENCE = 0x95;
         /// [`agent::QueryAgent`]
         QUERY_AGENT = 0x96;
+        /// [`agent::consent::AskForConsent`]
+        ASK_FOR_CONSENT = 0x97;
+        /// [`agent::consent::AnswerConsent`]
+        ANSWER_CONSENT = 0x98;
+        /// [`agent::consent::AnnounceStop`]
+        ANNOUNCE_STOP = 0x99;
         /// [`video::QueryVideoCaps`]
         QUERY_VIDEO_CAPS = 0xA0;
         /// [`video::CreateVideoSession`]

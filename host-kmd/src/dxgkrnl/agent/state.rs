@@ -5,6 +5,8 @@
 //!
 //! Source: Windows KMD overview, "EEU".
 
+use crate::dxgkrnl::agent::consent::Consents;
+use crate::dxgkrnl::agent::leave::Leave;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::promises::Promise;
 use crate::port::CommandToken;
@@ -51,6 +53,10 @@ pub(crate) struct AgentRegistration {
     /// By number.
     pending: BTreeMap<u64, Pending>,
     policy: PowerPolicy,
+    /// What it asks those who show something.
+    pub(crate) consents: Consents,
+    /// Whom it has told to leave.
+    pub(crate) leave: Leave,
     asked: u64,
     answered: u64,
     refused: u64,
@@ -62,6 +68,8 @@ impl Default for AgentRegistration {
             agent: None,
             pending: BTreeMap::new(),
             policy: PowerPolicy::BALANCED,
+            consents: Consents::default(),
+            leave: Leave::default(),
             asked: 0,
             answered: 0,
             refused: 0,
@@ -152,9 +160,11 @@ impl AgentRegistration {
         expired.map(|(_, pending)| pending.asker).collect()
     }
 
-    /// When the first answer is too late.
+    /// When the first answer is too late, of the agent or to it.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.pending.first_key_value().map(|(_, pending)| pending.deadline)
+        let pending = self.pending.first_key_value().map(|(_, pending)| pending.deadline);
+        let deadlines = [pending, self.consents.deadline(), self.leave.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Sets the guest's power policy.

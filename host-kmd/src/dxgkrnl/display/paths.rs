@@ -7,6 +7,28 @@ use crate::hardware::DisplayPath;
 use bellhop_protocol::control::display::{Constraint, Pinned, VidPnPath};
 use std::collections::BTreeMap;
 
+/// A process that would show something. Paths of the guest's agent give way to those of any other process, and the agent
+/// shows nothing beside another process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claimant {
+    /// The process.
+    pub(crate) process: u32,
+    /// The guest's agent, which it may be itself.
+    pub(crate) agent: Option<u32>,
+}
+
+impl Claimant {
+    /// Whether the paths of this process stay when the claimant shows something.
+    fn stays(self, of: u32) -> bool {
+        of != self.process && Some(of) != self.agent
+    }
+
+    /// The agent, if its paths go.
+    pub(crate) fn displaced(self) -> Option<u32> {
+        self.agent.filter(|agent| *agent != self.process)
+    }
+}
+
 /// The paths of all processes of a guest.
 #[derive(Debug, Default)]
 pub(crate) struct Paths(BTreeMap<u32, Vec<DisplayPath>>);
@@ -17,10 +39,19 @@ impl Paths {
         self.0.get(&process).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The paths of all other processes.
-    pub(crate) fn others(&self, process: u32) -> Vec<DisplayPath> {
-        let others = self.0.iter().filter(|(of, _)| **of != process);
+    /// The paths of other processes, which stay.
+    pub(crate) fn others(&self, claimant: Claimant) -> Vec<DisplayPath> {
+        let others = self.0.iter().filter(|(of, _)| claimant.stays(**of));
         others.flat_map(|(_, paths)| paths).copied().collect()
+    }
+
+    /// The processes that show something, and the sources of each.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (u32, u64)> {
+        let bits = |paths: &Vec<DisplayPath>| {
+            let bit = |path: &DisplayPath| 1u64.checked_shl(path.source).unwrap_or(0);
+            paths.iter().map(bit).fold(0, |all, one| all | one)
+        };
+        self.0.iter().map(move |(process, paths)| (*process, bits(paths)))
     }
 
     /// The path to a target, and whose it is.
@@ -43,16 +74,19 @@ impl Paths {
         }
     }
 
-    /// The first of a process's paths to a source or a target that another process has.
+    /// The first of a process's paths to a source or a target that another process has, or that the agent may not show
+    /// beside another process.
     pub(crate) fn check_free(
         &self,
-        process: u32,
+        claimant: Claimant,
         wanted: &[VidPnPath],
     ) -> Result<(), VidPnRefusal> {
+        let is_agent = claimant.agent == Some(claimant.process);
         for (index, path) in wanted.iter().enumerate() {
-            let is_taken =
-                |other: &DisplayPath| other.source == path.source || other.target == path.target;
-            let mut others = self.0.iter().filter(|(of, _)| **of != process);
+            let is_taken = |other: &DisplayPath| {
+                is_agent || other.source == path.source || other.target == path.target
+            };
+            let mut others = self.0.iter().filter(|(of, _)| claimant.stays(**of));
             if let Some((other, _)) = others.find(|(_, paths)| paths.iter().any(is_taken)) {
                 return Err(refusal(Constraint::IN_USE, index, (*other).into()));
             }

@@ -4,6 +4,7 @@
 
 use crate::ddi::dma_buffer::DMA_BUFFERS_SIZE;
 use crate::dxgkrnl::agent::state::AgentRegistration;
+use crate::dxgkrnl::display::paths::Claimant;
 use crate::dxgkrnl::display::state::Display;
 use crate::dxgkrnl::fence::features::NativeFences;
 use crate::dxgkrnl::fence::log::FenceLogs;
@@ -198,6 +199,11 @@ impl Guest {
     pub(crate) fn count_global_doorbell(&mut self) -> u16 {
         self.global_doorbells = self.global_doorbells.wrapping_add(1);
         self.global_doorbells
+    }
+
+    /// A process that would show something.
+    pub(crate) fn claimant(&self, process: u32) -> Claimant {
+        Claimant { process, agent: self.agency.process() }
     }
 
     /// Counts a request.

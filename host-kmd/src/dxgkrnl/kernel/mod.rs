@@ -203,6 +203,8 @@ impl Kernel {
                 self.set_device_power(state, (id, Completion::Reply(promise)));
             }
             Ok(Answer::AskAgent(request)) => self.program_asks(id, promise, &request),
+            Ok(Answer::AskForConsent(request)) => self.ask_for_consent(id, promise, &request),
+            Ok(Answer::AnnounceStop(patience_ms)) => self.announce_stop(id, promise, patience_ms),
             Ok(Answer::DevicePresence(presence)) => {
                 self.set_presence(id, presence);
                 completion = Completion::Reply(promise);

@@ -8,6 +8,7 @@ use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::target::{Manner, Target};
 use crate::dxgkrnl::queue::submission::Deferred;
 use crate::hardware::{AddressSpaceId, DisplayTicket, HwQueueId, KernelNumber};
+use bellhop_protocol::control::agent::consent::AskForConsent;
 use bellhop_protocol::control::agent::{AskAgent, DevicePresence};
 use bellhop_protocol::control::power::{DevicePowerState, EnginePowerState};
 use bellhop_protocol::control::{Handle, MAX_REQUEST_SIZE, ReplyHeader, Request, RequestHeader};
@@ -46,6 +47,10 @@ pub(crate) enum Answer<R> {
     EnginePower(u32, EnginePowerState),
     /// After the guest's agent has answered, or did not.
     AskAgent(AskAgent),
+    /// After those who show something have answered the agent, or did not.
+    AskForConsent(AskForConsent),
+    /// After all other processes have left the device, or so many milliseconds.
+    AnnounceStop(u32),
     /// The device is stopped or started.
     DevicePresence(DevicePresence),
 }

@@ -7,12 +7,14 @@ use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::request::{
     Answer, Body, Handled, check_header, fixed, split_header, with_list, zero,
 };
+use crate::dxgkrnl::kernel::requests::external::consent;
 use crate::dxgkrnl::kernel::requests::{adapter, display, donation, external, power};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::adapter::{
     DonateArea, GetNodeMetadata, OpenAdapter, QueryBarLayout, QueryClockCalibration,
     QueryNativeFenceCaps, QueryStatistics, QueryUserModeSubmissionCaps,
 };
+use bellhop_protocol::control::agent::consent::{AnnounceStop, AnswerConsent, AskForConsent};
 use bellhop_protocol::control::agent::{
     AnswerAgentRequest, AskAgent, QueryAgent, RegisterAgent, SetDevicePresence, SetPowerPolicy,
     UnregisterAgent,
@@ -250,12 +252,15 @@ const REQUESTS: &[Declaration] = declare! {
         SetPointerPosition => set_pointer_position;
         SetVidPnSourceOwner => set_vidpn_source_owner;
 
-        RegisterAgent => |a| external::register_agent(a.guest, a.process_id);
+        RegisterAgent => |a| external::register_agent(a.guest, a.work, a.process_id);
         UnregisterAgent => |a| external::unregister_agent(a.guest, a.outbox, a.process_id);
         AskAgent => |a| external::ask_agent(a.guest);
         AnswerAgentRequest => |a| external::answer_agent_request(a.guest, a.outbox, a.process_id);
         SetPowerPolicy => |a| external::set_power_policy(a.guest, a.process_id);
         SetDevicePresence => |a| external::set_device_presence(a.guest, a.process_id);
+        AskForConsent => |a| consent::ask_for_consent(a.guest, a.process_id);
+        AnswerConsent => |a| consent::answer_consent(a.guest, a.work, a.process_id);
+        AnnounceStop => |a| consent::announce_stop(a.guest, a.process_id);
     }
 };
 
@@ -291,6 +296,8 @@ fn into_bytes<R: IntoBytes + Immutable>(answer: Handled<R>) -> Handled<Vec<u8>> 
         Answer::DevicePower(state) => Answer::DevicePower(state),
         Answer::EnginePower(node, state) => Answer::EnginePower(node, state),
         Answer::AskAgent(request) => Answer::AskAgent(request),
+        Answer::AskForConsent(request) => Answer::AskForConsent(request),
+        Answer::AnnounceStop(patience_ms) => Answer::AnnounceStop(patience_ms),
         Answer::DevicePresence(presence) => Answer::DevicePresence(presence),
     })
 }

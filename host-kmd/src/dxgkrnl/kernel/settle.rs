@@ -96,7 +96,7 @@ impl Kernel {
             Rule::Connects => answer_connects(&mut self.callbacks, &mut self.outbox),
             Rule::Paging(guest) => self.continue_paging(guest),
             Rule::Display(guest) => self.continue_display(guest),
-            Rule::Agents => self.give_up_late_agents(),
+            Rule::Agents => self.continue_agents(),
             // The list hands out the queues themselves.
             Rule::SoftwareQueues => {}
             Rule::PowerDown => self.continue_power_down(),

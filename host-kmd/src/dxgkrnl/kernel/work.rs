@@ -24,7 +24,7 @@ pub(crate) enum Rule {
     Paging(GuestId),
     /// Gives the hardware a guest's flips, or resets its display.
     Display(GuestId),
-    /// Answers those who wait for agents that are too late.
+    /// Answers those who wait for agents, and agents that wait for programs.
     Agents,
     /// Continues software queues.
     SoftwareQueues,

@@ -7,8 +7,9 @@ use crate::bench::{Bench, bytes};
 use bellhop_host_kmd::hardware::{GpuOrdinal, GuestId};
 use bellhop_host_kmd::port::{Command, GuestLimit};
 use bellhop_protocol::control::RequestCode;
+use bellhop_protocol::control::agent::consent::{AnnounceStop, AnswerConsent, AskForConsent};
 use bellhop_protocol::control::agent::{
-    AGENT_VERSION, ALL_WISHES, AgentResult, AgentWish, AnswerAgentRequest, AskAgent,
+    AGENT_VERSION, ALL_WISHES, AgentResult, AgentTopology, AgentWish, AnswerAgentRequest, AskAgent,
     DevicePresence, PowerPolicy, QueryAgent, RegisterAgent, SetDevicePresence, SetPowerPolicy,
     UnregisterAgent, answer,
 };
@@ -35,7 +36,7 @@ fn wish(choice: usize) -> AskAgent {
 pub(super) fn request(step: &Step, seen: &Seen) -> Vec<u8> {
     let [a, b, c, d] = step.choice;
     let (process, _) = seen.pick(RequestCode::CREATE_PROCESS, a);
-    match b % 8 {
+    match b % 11 {
         0 => {
             let wishes = if c % 4 == 3 { c as u32 } else { ALL_WISHES };
             bytes(process, &RegisterAgent { version: AGENT_VERSION, wishes })
@@ -51,6 +52,18 @@ pub(super) fn request(step: &Step, seen: &Seen) -> Vec<u8> {
             let presence = DevicePresence(c as u32 % 4);
             bytes(process, &SetDevicePresence { presence, reserved: 0 })
         }
+        8 => {
+            let AskAgent { argument, connector, width, height, refresh, .. } = wish(c);
+            let (topology, patience_ms) = (AgentTopology(argument), d as u32 % 4 * 1000);
+            let question =
+                AskForConsent { topology, connector, width, height, refresh, patience_ms };
+            bytes(process, &question)
+        }
+        9 => {
+            let answer = answer(AgentResult(d as u32 % 3), "as you like");
+            bytes(process, &AnswerConsent { number: c as u64 % 8, answer })
+        }
+        10 => bytes(process, &AnnounceStop { patience_ms: c as u32 % 4 * 1000, reserved: 0 }),
         _ => bytes(0, &QueryAgent { reserved: 0 }),
     }
 }

@@ -5,6 +5,7 @@
 mod adapter;
 mod adapters;
 mod agent;
+mod consent;
 mod edge_table;
 mod edges;
 mod features;

@@ -29,7 +29,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 pub const PROCESSES: usize = 3;
 
 /// What is about the adapter, and names no process.
-const OF_ADAPTER: [RequestCode; 17] = [
+const OF_ADAPTER: [RequestCode; 18] = [
     RequestCode::GET_NODE_METADATA,
     RequestCode::QUERY_USER_MODE_SUBMISSION_CAPS,
     RequestCode::QUERY_NATIVE_FENCE_CAPS,
@@ -47,6 +47,7 @@ const OF_ADAPTER: [RequestCode; 17] = [
     RequestCode::GET_SCAN_LINE,
     RequestCode::QUERY_AGENT,
     RequestCode::OPEN_ADAPTER,
+    RequestCode::ESCAPE,
 ];
 
 /// Memory of a program's file, in two pieces.

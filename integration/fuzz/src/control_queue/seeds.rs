@@ -337,6 +337,10 @@ mod agents {
     const SAVING: Step = [74, 1, 5, 3, 0];
     const STOP: Step = [74, 1, 6, 2, 0];
     const START: Step = [74, 1, 6, 1, 0];
+    const SECOND_PROCESS: Step = [0, 0, 0, 0, 0];
+    const ASK_FOR_CONSENT: Step = [74, 1, 8, 11, 1];
+    const ANSWER_CONSENT: Step = [74, 0, 9, 1, 0];
+    const ANNOUNCE_STOP: Step = [74, 1, 10, 1, 0];
     const OPERATOR_ASKS: Step = [75, 0, 3, 0, 0];
     const TAKE_GPU: Step = [75, 2, 0, 0, 0];
     const GIVE_GPU: Step = [75, 3, 0, 0, 0];
@@ -365,6 +369,20 @@ mod agents {
             ),
             ("agents-that-register-twice", &[REGISTER, REGISTER, SAVING, ASK_TOPOLOGY]),
             ("agent-that-stops-the-device", &[REGISTER, STOP, CONTEXT, ASK_STOP, START, CONTEXT]),
+            (
+                "agent-that-asks-programs",
+                &[
+                    SECOND_PROCESS,
+                    REGISTER,
+                    ASK_FOR_CONSENT,
+                    ANSWER_CONSENT,
+                    ANNOUNCE_STOP,
+                    ASK_FOR_CONSENT,
+                    LATER,
+                    STOP,
+                    START,
+                ],
+            ),
             ("gpu-taken-away", &[REGISTER, TAKE_GPU, CONTEXT, ASK_STOP, GIVE_GPU, CONTEXT]),
             ("limits-lowered", &[NO_MORE_QUEUES, CONTEXT, ASK_STOP]),
         ] {

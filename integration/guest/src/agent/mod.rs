@@ -13,8 +13,8 @@ pub use screens::{Layout, Screens, ScreensError};
 use crate::output::put_line;
 use anyhow::Context as _;
 use bellhop_guest_umd::agent::{
-    ALL_WISHES, Agent, AgentEvent, AgentRequest, AgentResult, DevicePresence, HotPlug, PowerPolicy,
-    RecoveryKind, WantedTopology,
+    ALL_WISHES, Agent, AgentEvent, AgentRequest, AgentResult, Consent, DevicePresence, HotPlug,
+    PowerPolicy, RecoveryKind, WantedTopology,
 };
 use bellhop_guest_umd::display::DisplayError;
 use bellhop_guest_umd::transport::Transport;
@@ -29,6 +29,10 @@ pub struct Options {
     pub layout: Layout,
     /// What runs at events.
     pub hooks: Hooks,
+    /// How long programs that show something have to agree to another topology.
+    pub consent: Duration,
+    /// How long programs have to leave a device that stops.
+    pub leave: Duration,
     /// When it ends; never by default.
     pub time: Option<Duration>,
 }
@@ -39,7 +43,11 @@ struct Service {
     /// `None` where the guest has no display.
     screens: Option<Screens>,
     hooks: Hooks,
+    consent: Duration,
+    leave: Duration,
     is_stopped: bool,
+    /// A bit for each source that programs show.
+    programs: u64,
 }
 
 /// Serves until the time is over, or until the device is gone.
@@ -54,13 +62,16 @@ pub fn serve(
     let adapter = Adapter::open_with(transport, placement).context("cannot open the adapter")?;
     let agent = adapter.register_agent(ALL_WISHES);
     let agent = agent.context("cannot become the guest's agent; does another one run?")?;
-    let screens = match Screens::open(adapter.open_process()?, options.layout) {
+    // Of the agent's own process, whose sources give way to those of programs.
+    let screens = match Screens::open(adapter, options.layout) {
         Ok(screens) => Some(screens),
         Err(ScreensError::Display(DisplayError::NoDisplay)) => None,
         Err(error) => return Err(error.into()),
     };
+    let Options { consent, leave, .. } = *options;
     let hooks = options.hooks.clone();
-    let mut service = Service { agent, screens, hooks, is_stopped: false };
+    let mut service =
+        Service { agent, screens, hooks, consent, leave, is_stopped: false, programs: 0 };
     put_line("registered as the guest's agent")?;
     service.apply()?;
     let end = options.time.map(|time| Instant::now() + time);
@@ -117,7 +128,14 @@ impl Service {
             AgentEvent::Stop(request) => {
                 // Clients end by themselves before the device is taken from those that did not.
                 let ran = self.run("stop", String::new(), []);
-                let done = self.stop().map(|()| format!("the device is stopped; {ran} hooks ran"));
+                let done = self.stop().map(|stayed| {
+                    let stayed = match stayed {
+                        0 => String::new(),
+                        1 => "; a program had not left it".to_owned(),
+                        many => format!("; {many} programs had not left it"),
+                    };
+                    format!("the device is stopped; {ran} hooks ran{stayed}")
+                });
                 self.answer(request, &done)?;
             }
             AgentEvent::Start(request) => {
@@ -127,6 +145,7 @@ impl Service {
                     started.map(|shown| format!("the device is started, {shown}; {ran} hooks ran"));
                 self.answer(request, &done)?;
             }
+            AgentEvent::SourcesOfPrograms(sources) => self.make_room(sources)?,
             AgentEvent::GpuLeft(ordinal) => {
                 if let Some(screens) = &mut self.screens {
                     screens.forget();
@@ -154,7 +173,7 @@ impl Service {
 
     /// Shows what the layout says, and tells people.
     fn apply(&mut self) -> anyhow::Result<()> {
-        if self.is_stopped {
+        if self.is_stopped || self.programs != 0 {
             return Ok(());
         }
         let Some(screens) = &mut self.screens else { return Ok(()) };
@@ -170,7 +189,36 @@ impl Service {
             return Err("the device is stopped; start it first".into());
         }
         let screens = self.screens.as_mut().ok_or("the guest has no display")?;
-        screens.show(wanted).map_err(|error| error.to_string())
+        screens.check(wanted).map_err(|error| error.to_string())?;
+        let consent = self.agent.ask_for_consent(wanted, self.consent);
+        let Consent { result, sources, text } = consent.map_err(|error| error.to_string())?;
+        self.programs = sources;
+        if result == AgentResult::FAILED {
+            return Err(format!("the program that shows something refuses: {text}"));
+        }
+        if sources != 0 {
+            // It shows this itself, and the agent does once it has left.
+            screens.choose(wanted).map_err(|error| error.to_string())?;
+            return Ok(format!("the program that shows something agrees: {text}"));
+        }
+        let mut shown = screens.show(wanted).map_err(|error| error.to_string())?;
+        if result == AgentResult::TIMED_OUT {
+            shown += "; a program that did not answer in time lost its monitors";
+        }
+        Ok(shown)
+    }
+
+    /// Programs show these sources now. The agent shows something where none does.
+    fn make_room(&mut self, sources: u64) -> anyhow::Result<()> {
+        let before = std::mem::replace(&mut self.programs, sources);
+        if sources == 0 {
+            // It is told so too of sources that it took itself, and shows something already.
+            return if before == 0 { Ok(()) } else { self.apply() };
+        }
+        if let Some(screens) = &mut self.screens {
+            screens.forget();
+        }
+        Ok(put_line("a program shows something; the monitors are its own")?)
     }
 
     fn let_go(&mut self) {
@@ -181,11 +229,13 @@ impl Service {
         }
     }
 
-    fn stop(&mut self) -> Result<(), String> {
+    /// Returns how many programs had not left.
+    fn stop(&mut self) -> Result<u32, String> {
         self.let_go();
+        let stayed = self.agent.announce_stop(self.leave).map_err(|error| error.to_string())?;
         self.agent.set_presence(DevicePresence::STOPPED).map_err(|error| error.to_string())?;
         self.is_stopped = true;
-        Ok(())
+        Ok(stayed)
     }
 
     fn start(&mut self) -> Done {
@@ -229,9 +279,7 @@ fn words(wanted: WantedTopology) -> (&'static str, Option<String>) {
         WantedTopology::Single => ("single", None),
         WantedTopology::Off => ("off", None),
         WantedTopology::Enumerate => ("enumerate", None),
-        WantedTopology::Mode { connector, width, height, refresh } => {
-            let rate = f64::from(refresh) / 1000.0;
-            ("mode", Some(format!("{connector}={width}x{height}@{rate}")))
-        }
+        mode @ WantedTopology::Mode { .. } => ("mode", Some(mode.to_string())),
+        turned @ WantedTopology::Rotate { .. } => ("rotate", Some(turned.to_string())),
     }
 }

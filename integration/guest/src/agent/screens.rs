@@ -7,11 +7,14 @@
 
 use bellhop_guest_umd::agent::WantedTopology;
 use bellhop_guest_umd::display::{
-    Display, DisplayError, Flip, Path, PixelFormat, Primary, Surface, TargetMode, Topology,
+    Display, DisplayError, Flip, Path, PixelFormat, Primary, Rotation, Surface, TargetMode,
+    Topology,
 };
-use bellhop_guest_umd::{Adapter, Device, Error};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Device, Error};
+use bellhop_protocol::control::adapter::EngineType;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// How monitors are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -58,6 +61,8 @@ pub struct Screens {
     layout: Layout,
     /// Modes that were asked for, by connector.
     modes: BTreeMap<u32, TargetMode>,
+    /// How pictures are turned that are, by connector.
+    rotations: BTreeMap<u32, Rotation>,
     /// What is committed.
     committed: Topology,
     /// What is shown. Dropped before the device.
@@ -78,6 +83,7 @@ impl Screens {
             policy,
             layout: policy,
             modes: BTreeMap::new(),
+            rotations: BTreeMap::new(),
             committed: Topology::new(),
             shown: Vec::new(),
             device: None,
@@ -89,7 +95,17 @@ impl Screens {
     /// # Errors
     /// Why it cannot be.
     pub fn show(&mut self, wanted: WantedTopology) -> Result<String, ScreensError> {
-        let before = (self.layout, self.modes.clone());
+        let before = (self.layout, self.modes.clone(), self.rotations.clone());
+        let asked = self.choose(wanted)?;
+        self.apply_with(asked).inspect_err(|_| (self.layout, self.modes, self.rotations) = before)
+    }
+
+    /// Keeps what monitors shall show, for when this process shows something. Returns the connector that it is about, if it
+    /// is about one.
+    ///
+    /// # Errors
+    /// If a monitor has no such mode.
+    pub fn choose(&mut self, wanted: WantedTopology) -> Result<Option<u32>, ScreensError> {
         let mut asked = None;
         match wanted {
             WantedTopology::Extend => self.layout = Layout::Extend,
@@ -98,14 +114,43 @@ impl Screens {
             WantedTopology::Off => self.layout = Layout::Off,
             WantedTopology::Enumerate => {
                 (self.layout, self.modes) = (self.policy, BTreeMap::new());
+                self.rotations.clear();
             }
             WantedTopology::Mode { connector, width, height, refresh } => {
                 let mode = self.find_mode(connector, (width, height), refresh)?;
                 self.modes.insert(connector, mode);
                 asked = Some(connector);
             }
+            WantedTopology::Rotate { connector, quarters } => {
+                self.rotations.insert(connector, self.rotation(connector, quarters)?);
+                asked = Some(connector);
+            }
         }
-        self.apply_with(asked).inspect_err(|_| (self.layout, self.modes) = before)
+        Ok(asked)
+    }
+
+    /// Refuses a topology that names a monitor or a mode that there is not.
+    ///
+    /// # Errors
+    /// Which.
+    pub fn check(&self, wanted: WantedTopology) -> Result<(), ScreensError> {
+        match wanted {
+            WantedTopology::Mode { connector, width, height, refresh } => {
+                self.find_mode(connector, (width, height), refresh).map(drop)
+            }
+            WantedTopology::Rotate { connector, quarters } => {
+                self.rotation(connector, quarters).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A rotation of a connector with a monitor.
+    fn rotation(&self, connector: u32, quarters: u32) -> Result<Rotation, ScreensError> {
+        if !self.connected()?.contains(&connector) {
+            return Err(ScreensError::NoMonitor(connector));
+        }
+        Ok(Rotation::of_quarters(quarters))
     }
 
     /// Looks at all connectors, and shows what the layout says on those with a monitor. Returns what they show now, and
@@ -205,6 +250,7 @@ impl Screens {
     fn topology(&mut self, asked: Option<u32>) -> Result<(Topology, Vec<u32>), ScreensError> {
         let mut connected = self.connected()?;
         self.modes.retain(|connector, _| connected.contains(connector));
+        self.rotations.retain(|connector, _| connected.contains(connector));
         match self.layout {
             Layout::Off => connected.clear(),
             Layout::Single => connected.truncate(1),
@@ -216,7 +262,9 @@ impl Screens {
             for connector in &connected {
                 let path = Path::new(self.source_of(*connector, &connected), *connector);
                 let mode = self.modes.get(connector);
-                wanted = wanted.path(mode.map_or(path, |mode| path.target_mode(*mode)));
+                let path = mode.map_or(path, |mode| path.target_mode(*mode));
+                let rotation = self.rotations.get(connector);
+                wanted = wanted.path(rotation.map_or(path, |rotation| path.rotation(*rotation)));
             }
             let refused = match self.display.complete(&wanted) {
                 Ok(topology) => return Ok((topology, dark)),
@@ -285,25 +333,45 @@ impl Screens {
             Some(device) => device,
             None => self.adapter.create_device()?,
         };
-        let drawn = draw_on(&device, sources);
+        let drawn = draw_on(&self.adapter, &device, sources);
         self.device = Some(device);
         drawn
     }
 }
 
 fn draw_on(
+    adapter: &Adapter,
     device: &Device,
     sources: &[(u32, Surface)],
 ) -> Result<Vec<(u32, Primary)>, ScreensError> {
     let mut drawn = Vec::new();
     for (source, surface) in sources {
         let primary = device.create_primary(*surface)?;
-        let pixel = BACKGROUND.to_le_bytes();
-        primary.set_pixels(&pixel.repeat((surface.width * surface.height) as usize))?;
+        if adapter.local_memory() > 0 {
+            let pixel = BACKGROUND.to_le_bytes();
+            primary.set_pixels(&pixel.repeat((surface.width * surface.height) as usize))?;
+        } else {
+            fill(adapter, device, &primary)?;
+        }
         drawn.push((*source, primary));
     }
     Ok(drawn)
 }
+
+/// The GPU draws, where no processor reaches local memory, as behind a broker.
+fn fill(adapter: &Adapter, device: &Device, primary: &Primary) -> Result<(), ScreensError> {
+    let context = device.create_context(adapter.least_used_node(EngineType::COPY)?)?;
+    let mut queue = context.create_user_mode_queue(4096)?;
+    let mut commands = CommandBuffer::new(device, 4096)?;
+    let surface = primary.surface();
+    let length = u64::from(surface.pitch()?) * u64::from(surface.height);
+    commands.fill(primary.gpu_va(), length, BACKGROUND)?;
+    let value = queue.submit(&mut commands)?;
+    Ok(queue.progress_fence().wait(value, DRAWING)?)
+}
+
+/// The longest that the GPU may take for a picture.
+const DRAWING: Duration = Duration::from_secs(2);
 
 /// The colour of a source on which nothing else is shown: `0x00RRGGBB`.
 const BACKGROUND: u32 = 0x0020_3040;
@@ -340,6 +408,9 @@ fn describe(topology: &Topology) -> String {
             "{comma}source {} on connector {} at {}x{}@{rate:.2}",
             path.source, path.target, mode.width, mode.height
         );
+        if path.rotation != Rotation::IDENTITY {
+            let _ = write!(text, " turned by {} degrees", (path.rotation.0.saturating_sub(1)) * 90);
+        }
     }
     text
 }

@@ -21,6 +21,8 @@ pub(super) enum Access {
     Process,
     /// It concerns the whole guest: an administrator's programs may ask.
     Guest,
+    /// It lists what all programs have: an administrator's programs may ask.
+    Lists,
     /// Nobody may ask: it concerns what the broker has.
     Nobody,
 }
@@ -103,17 +105,20 @@ pub(super) fn of(code: RequestCode) -> Option<Access> {
         | RequestCode::CONTROL_INTERRUPT
         | RequestCode::SET_POINTER_SHAPE
         | RequestCode::SET_POINTER_POSITION
-        | RequestCode::SET_VIDPN_SOURCE_OWNER => Access::Process,
+        | RequestCode::SET_VIDPN_SOURCE_OWNER
+        | RequestCode::ANSWER_CONSENT => Access::Process,
         // The agent acts for the whole guest.
         RequestCode::REGISTER_AGENT
         | RequestCode::UNREGISTER_AGENT
         | RequestCode::ASK_AGENT
         | RequestCode::ANSWER_AGENT_REQUEST
         | RequestCode::SET_POWER_POLICY
-        | RequestCode::SET_DEVICE_PRESENCE => Access::Guest,
-        // The list shows what other programs have, power is that of all guests, and the broker says itself whose a process is.
-        RequestCode::ESCAPE
-        | RequestCode::SET_DEVICE_POWER
+        | RequestCode::SET_DEVICE_PRESENCE
+        | RequestCode::ASK_FOR_CONSENT
+        | RequestCode::ANNOUNCE_STOP => Access::Guest,
+        RequestCode::ESCAPE => Access::Lists,
+        // Power is that of all guests, and the broker says itself whose a process is.
+        RequestCode::SET_DEVICE_POWER
         | RequestCode::SET_ENGINE_POWER
         | RequestCode::QUERY_BAR_LAYOUT
         | RequestCode::DONATE_AREA

@@ -122,6 +122,7 @@ pub(super) fn work_on(
             agent::serve(guest, placement, &arguments.options())?;
             Ok(Ending::Succeeded)
         }
+        Work::Settings(arguments) => arguments.work(guest, placement),
         Work::Seal(arguments) => arguments.run(guest).map(|()| Ending::Succeeded),
         Work::Open(arguments) => arguments.run(guest).map(|()| Ending::Succeeded),
         Work::Attest(arguments) => arguments.run(guest).map(|()| Ending::Succeeded),

@@ -15,6 +15,7 @@ mod place;
 mod present;
 mod programs;
 mod secrets;
+mod settings;
 mod video;
 
 pub use arguments::{BenchArguments, ProbeArguments, RunArguments, SelftestArguments};
@@ -43,6 +44,7 @@ use broker::BrokerArguments;
 use clap::{CommandFactory, Parser, Subcommand};
 use ending::Ending;
 use place::DeviceArguments;
+use settings::SettingsArguments;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -110,6 +112,8 @@ enum Work {
     /// Does what a kernel cannot: changes the topology and modes, stops and starts the device, sets the power policy,
     /// and runs hooks. Runs until the device is gone. One process of a guest can be its agent.
     Agent(AgentArguments),
+    /// Change what monitors show and how the guest uses power, and list programs
+    Settings(SettingsArguments),
     /// Keep everything in use that a guest can have in use, until the program is ended
     ///
     /// Prints "working" once everything is in use. With --resets, it instead resets the device that

@@ -8,7 +8,7 @@ use super::scene::{Scene, TIMEOUT};
 use super::source::KMD_ESCAPE;
 use bellhop_guest_umd::agent::{
     ALL_WISHES, Agent, AgentEvent, AgentRequest, AgentResult, AgentWish, Answered, DevicePresence,
-    PowerPolicy, WantedTopology, Wish,
+    PowerPolicy, PresenceChange, WantedTopology, Wish,
 };
 use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::control::agent::{
@@ -51,6 +51,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
         .shows("with the policy PERFORMANCE the device does not go to D3, as it else does"),
     Behaviour::new("agent.stop-start", KMD_ESCAPE, stop_start)
         .shows("a device that the agent stops is lost and takes nothing new until it is started"),
+    Behaviour::new("agent.stop-announced", KMD_ESCAPE, stop_announced).shows(
+        "programs are told before the device stops, and the agent waits until they have left it",
+    ),
 ];
 
 /// From one look at what has no event to the next.
@@ -383,4 +386,35 @@ fn stop_start(scene: &Scene) -> Result<(), Mismatch> {
     let mut bench = scene.bench()?;
     bench.commands.nop()?;
     Ok(bench.run()?)
+}
+
+fn stop_announced(scene: &Scene) -> Result<(), Mismatch> {
+    let (_process, agent) = agent(scene)?;
+    let program = scene.adapter().open_process()?;
+    let next = || -> Result<PresenceChange, Mismatch> {
+        let change = program.next_presence(TIMEOUT)?;
+        change.ok_or(Mismatch::Seen("a program is not told of the device's presence".into()))
+    };
+    // What other behaviours did is not forgotten.
+    while program.next_presence(Duration::ZERO)?.is_some() {}
+    let others = agent.announce_stop(Duration::from_millis(1))?;
+    let told = next()?;
+    let within = Duration::from_millis(1);
+    require!(told == PresenceChange::Stops { within }, "it is told {told:?}");
+    let device = program.create_device()?;
+    let with_it = agent.announce_stop(Duration::from_millis(1))?;
+    require!(with_it == others + 1, "{with_it} processes had not left, and {others} before");
+    next()?;
+    let left = thread::scope(|threads| -> Result<u32, Mismatch> {
+        // Others that have a device stay, and the agent waits for all of them.
+        let patience = if others == 0 { PATIENCE } else { Duration::from_millis(100) };
+        let agent = &agent;
+        let waits = threads.spawn(move || agent.announce_stop(patience));
+        next()?;
+        drop(device);
+        let left = waits.join();
+        Ok(left.map_err(|_| Mismatch::Seen("the agent panicked".into()))??)
+    })?;
+    require!(left == others, "{left} processes had not left");
+    Ok(())
 }

@@ -2,12 +2,14 @@
 
 //! An animation on the guest's display, and what became of its frames.
 
+mod consent;
 mod drawing;
 mod report;
 
 pub use report::Report;
 
 use anyhow::{Context as _, bail};
+use bellhop_guest_umd::agent::PresenceChange;
 use bellhop_guest_umd::display::{
     Display, Path, PixelFormat, PresentMode, Surface, SwapChain, TargetMode, Topology,
 };
@@ -105,7 +107,8 @@ pub fn show(
         mode.height,
         PixelFormat::X8R8G8B8,
     );
-    display.commit(&display.complete(&Topology::new().path(path))?)?;
+    let mut topology = display.complete(&Topology::new().path(path))?;
+    display.commit(&topology)?;
     let surface = Surface { width: mode.width, height: mode.height, format: PixelFormat::X8R8G8B8 };
     let device = adapter.create_device()?;
     let mut drawing = Drawing::new(&adapter, &device, surface, animation.images)?;
@@ -113,6 +116,13 @@ pub fn show(
     let clock = adapter.gpu_clock()?;
     let mut frames = Vec::new();
     for number in 0..animation.frames {
+        if let Some(asked) = display.next_topology_wanted(Duration::ZERO)? {
+            consent::answer(&display, &mut topology, asked)?;
+        }
+        if let Some(PresenceChange::Stops { .. }) = adapter.next_presence(Duration::ZERO)? {
+            // What was presented is reported.
+            break;
+        }
         let image = chain.acquire(TIMEOUT)?;
         let value = drawing.draw(image.index(), chain.primary(&image), number as u32)?;
         chain.present(image, animation.sync, &[(drawing.queue.progress_fence(), value)])?;

@@ -8,6 +8,7 @@
 //! Source: Windows KMD overview, "EEU": "Sends messages to the KMD via escape calls. Receives messages from the KMD
 //! through event objects and message queues".
 
+pub mod consent;
 pub mod topology;
 
 use super::request;
@@ -15,7 +16,7 @@ use crate::features::Version;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the namespace: two sides work together if `major` is equal.
-pub const AGENT_VERSION: Version = Version { major: 1, minor: 0 };
+pub const AGENT_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// Most bytes of an agent's text.
 pub const AGENT_TEXT: usize = 256;
@@ -52,6 +53,8 @@ open_enum! {
         ENUMERATE = 5;
         /// A mode of one connector; the others as they are.
         MODE = 6;
+        /// One connector's picture turned; the others as they are.
+        ROTATE = 7;
     }
 }
 
@@ -157,9 +160,9 @@ pub struct AskAgent {
     pub wish: AgentWish,
     /// Which: see [`AgentWish`]; 0 for others.
     pub argument: u32,
-    /// `MODE`: the connector; otherwise 0.
+    /// `MODE`, `ROTATE`: the connector; otherwise 0.
     pub connector: u32,
-    /// `MODE`: pixels of a line; otherwise 0.
+    /// `MODE`: pixels of a line; `ROTATE`: a [`Rotation`](super::display::Rotation); otherwise 0.
     pub width: u32,
     /// `MODE`: lines; otherwise 0.
     pub height: u32,

@@ -3,16 +3,21 @@
 //! What an agent may be asked for, what it is told, its end, and the answers to those who ask it.
 
 use crate::dxgkrnl::agent::state::Asker;
+use crate::dxgkrnl::kernel::access::ProcessAccess;
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::outbox::Outbox;
 use crate::dxgkrnl::kernel::request::zero;
+use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::port::Effect;
+use bellhop_protocol::control::agent::consent::AskForConsent;
 use bellhop_protocol::control::agent::{
-    AgentAnswer, AgentResult, AgentTopology, AgentWish, AskAgent, PowerPolicy, answer,
+    AgentAnswer, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence, PowerPolicy,
+    answer,
 };
-use bellhop_protocol::event::Event;
-use zerocopy::IntoBytes;
+use bellhop_protocol::control::display::Rotation;
+use bellhop_protocol::event::{Event, EventKind};
+use zerocopy::{FromZeros, IntoBytes};
 
 /// What the kernel says in place of an agent.
 pub(crate) fn without(result: AgentResult) -> AgentAnswer {
@@ -31,28 +36,37 @@ pub(crate) fn check_policy(policy: PowerPolicy) -> Result<(), RequestError> {
     policy.name().map(|_| ()).ok_or(RequestError::parameter("policy", policy.0.into()))
 }
 
+/// What an agent asks programs for, as programs ask the agent for it.
+pub(crate) fn topology_wish(request: &AskForConsent) -> AskAgent {
+    let AskForConsent { topology, connector, width, height, refresh, .. } = *request;
+    let (wish, argument) = (AgentWish::TOPOLOGY, topology.0);
+    AskAgent { wish, argument, connector, width, height, refresh }
+}
+
 /// Refuses what no agent can be asked for.
 pub(crate) fn check_wish(request: &AskAgent) -> Result<(), RequestError> {
     let AskAgent { wish, argument, connector, width, height, refresh } = *request;
     let wrong = RequestError::parameter("argument", argument.into());
-    let is_mode = match wish {
+    match wish {
         AgentWish::TOPOLOGY => {
             let topology = AgentTopology(argument);
             topology.name().ok_or(wrong)?;
-            topology == AgentTopology::MODE
+            match topology {
+                AgentTopology::MODE => return Ok(()),
+                AgentTopology::ROTATE => {
+                    let wrong = RequestError::parameter("width", width.into());
+                    Rotation(width).name().ok_or(wrong)?;
+                    zero("height", height)?;
+                    return zero("refresh", refresh);
+                }
+                _ => {}
+            }
         }
         AgentWish::POWER_POLICY => {
             check_policy(PowerPolicy(argument)).map_err(|_| wrong)?;
-            false
         }
-        AgentWish::STOP | AgentWish::START => {
-            zero("argument", argument)?;
-            false
-        }
+        AgentWish::STOP | AgentWish::START => zero("argument", argument)?,
         unknown => return Err(RequestError::parameter("wish", unknown.0.into())),
-    };
-    if is_mode {
-        return Ok(());
     }
     zero("connector", connector)?;
     zero("width", width)?;
@@ -60,11 +74,26 @@ pub(crate) fn check_wish(request: &AskAgent) -> Result<(), RequestError> {
     zero("refresh", refresh)
 }
 
-/// The agent ends, or is one no longer: who waits for it is told, and the device is started.
-pub(crate) fn end_agent(guest: &mut Guest, outbox: &mut Outbox) {
-    guest.presence.set_stopped(false);
+/// The agent ends, or is one no longer: who waits for it is told, its own questions end, and the device is started.
+pub(crate) fn end_agent(guest: &mut Guest, outbox: &mut Outbox, agent: u32) {
+    if guest.presence.set_stopped(false) {
+        tell_presence(guest, outbox, DevicePresence::STARTED, 0);
+    }
+    let questions = guest.agency.consents.end().into_iter().chain(guest.agency.leave.end());
+    for promise in questions {
+        outbox.answer(promise, Err(RequestError::NotTheAgent(agent)));
+    }
     for asker in guest.agency.unregister() {
         give_answer(outbox, asker, without(AgentResult::AGENT_ENDED));
+    }
+}
+
+impl ProcessAccess<'_> {
+    /// Another process may show something now, or nothing any more: the agent is told, if there is one.
+    pub(crate) fn tell_agent_of_sources(&mut self) {
+        if self.guest.agency.process().is_some() {
+            self.work.wake(Rule::Agents);
+        }
     }
 }
 
@@ -73,6 +102,21 @@ pub(crate) fn give_answer(outbox: &mut Outbox, asker: Asker, answer: AgentAnswer
     match asker {
         Asker::Operator(token) => outbox.tell(Effect::AgentAnswered { token, answer }),
         Asker::Program(promise) => outbox.answer(promise, Ok(answer.as_bytes().to_vec())),
+    }
+}
+
+/// Tells all processes of a guest that the device stops or is started, in so many milliseconds.
+pub(crate) fn tell_presence(guest: &Guest, outbox: &mut Outbox, to: DevicePresence, ms: u32) {
+    if guest.is_open() && !guest.is_detaching() {
+        outbox.event(
+            guest.id,
+            Event {
+                kind: EventKind::PRESENCE_CHANGED,
+                value: to.0.into(),
+                cookie: ms.into(),
+                ..Event::new_zeroed()
+            },
+        );
     }
 }
 

@@ -8,8 +8,10 @@
 use crate::dxgkrnl::agent::state::Asker;
 use crate::dxgkrnl::kernel::Kernel;
 use crate::dxgkrnl::kernel::actions::agents::{
-    check_wish, end_agent, give_answer, tell_agent, without,
+    check_wish, end_agent, give_answer, tell_agent, tell_presence, without,
 };
+use crate::dxgkrnl::kernel::guest::Guest;
+use crate::dxgkrnl::kernel::outbox::Outbox;
 use crate::dxgkrnl::kernel::work::Rule;
 use crate::dxgkrnl::object::error::RequestError;
 use crate::dxgkrnl::object::faults::DEVICE_STOPPED;
@@ -17,12 +19,13 @@ use crate::dxgkrnl::object::promises::Promise;
 use crate::dxgkrnl::object::target::Target;
 use crate::hardware::{GpuOrdinal, GuestId};
 use crate::port::{CommandToken, Effect};
+use bellhop_protocol::control::agent::consent::Stayed;
 use bellhop_protocol::control::agent::{
-    AGENT_CODES, AgentResult, AgentTopology, AgentWish, AskAgent, DevicePresence, RecoveryKind,
+    AGENT_CODES, AgentResult, AgentWish, AskAgent, DevicePresence, RecoveryKind,
 };
 use bellhop_protocol::event::{Event, EventKind};
 use std::time::Duration;
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 impl Kernel {
     /// The host's operator asks a guest's agent.
@@ -79,13 +82,25 @@ impl Kernel {
         }
     }
 
-    /// Answers those who have waited for an agent for long enough.
-    pub(crate) fn give_up_late_agents(&mut self) {
-        for guest in self.guests.values_mut() {
-            for asker in guest.agency.expire(self.now) {
-                give_answer(&mut self.outbox, asker, without(AgentResult::TIMED_OUT));
+    /// Answers those who have waited for an agent for long enough, and agents that wait for programs.
+    pub(crate) fn continue_agents(&mut self) {
+        let Self { guests, outbox, now, .. } = self;
+        for guest in guests.values_mut() {
+            for asker in guest.agency.expire(*now) {
+                give_answer(outbox, asker, without(AgentResult::TIMED_OUT));
             }
+            end_leave(guest, outbox, *now);
         }
+        self.continue_consents();
+    }
+
+    /// The agent tells all programs that it will stop the device, and waits until they have left it.
+    pub(crate) fn announce_stop(&mut self, id: GuestId, promise: Promise, patience_ms: u32) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let patience = Duration::from_millis(patience_ms.into());
+        guest.agency.leave.begin(promise, self.now.saturating_add(patience));
+        tell_presence(guest, &mut self.outbox, DevicePresence::STOPPED, patience_ms);
+        self.work.wake(Rule::Agents);
     }
 
     /// A target begins to end: its agent, if it takes one with it.
@@ -97,8 +112,8 @@ impl Kernel {
             Target::Process => agent == Some(process),
             _ => false,
         };
-        if ends {
-            end_agent(guest, &mut self.outbox);
+        if let Some(agent) = agent.filter(|_| ends) {
+            end_agent(guest, &mut self.outbox, agent);
         }
     }
 
@@ -106,7 +121,11 @@ impl Kernel {
     pub(crate) fn set_presence(&mut self, id: GuestId, presence: DevicePresence) {
         let is_stopped = presence == DevicePresence::STOPPED;
         let Some(guest) = self.guests.get_mut(&id) else { return };
-        if guest.presence.set_stopped(is_stopped) && is_stopped {
+        if !guest.presence.set_stopped(is_stopped) {
+            return;
+        }
+        tell_presence(guest, &mut self.outbox, presence, 0);
+        if is_stopped {
             self.fail_guest(id, DEVICE_STOPPED);
             self.darken((id, GpuOrdinal::MASTER));
         }
@@ -141,8 +160,22 @@ impl Kernel {
     }
 }
 
+/// Answers an agent that waits for programs to leave, if all have or the time is over.
+fn end_leave(guest: &mut Guest, outbox: &mut Outbox, now: Duration) {
+    if !guest.agency.leave.is_awaited() {
+        return;
+    }
+    let agent = guest.agency.process();
+    let others = guest.processes.iter().filter(|(id, _)| Some(**id) != agent);
+    let stayed = others.filter(|(_, process)| !process.devices().is_empty()).count() as u32;
+    if let Some(promise) = guest.agency.leave.settle(stayed, now) {
+        let stayed = Stayed { processes: stayed, reserved: 0 };
+        outbox.answer(promise, Ok(stayed.as_bytes().to_vec()));
+    }
+}
+
 /// The event that asks an agent.
-fn wanted(request: &AskAgent, number: u64) -> Event {
+pub(super) fn wanted(request: &AskAgent, number: u64) -> Event {
     let AskAgent { wish, argument, connector, width, height, refresh } = *request;
     let kind = match wish {
         AgentWish::TOPOLOGY => EventKind::TOPOLOGY_WANTED,
@@ -150,11 +183,9 @@ fn wanted(request: &AskAgent, number: u64) -> Event {
         AgentWish::STOP => EventKind::DEVICE_STOP_WANTED,
         _ => EventKind::DEVICE_START_WANTED,
     };
-    let mut event = Event { kind, value: argument.into(), cookie: number, ..Event::new_zeroed() };
-    if wish == AgentWish::TOPOLOGY && AgentTopology(argument) == AgentTopology::MODE {
-        event.object = connector.into();
-        event.context = u64::from(height) << 32 | u64::from(width);
-        event.time = refresh.into();
-    }
-    event
+    // Those but `MODE` and `ROTATE` have zeroes.
+    let (object, time) = (connector.into(), refresh.into());
+    let context = u64::from(height) << 32 | u64::from(width);
+    let (value, cookie) = (argument.into(), number);
+    Event { kind, object, value, cookie, context, time, ..Event::new_zeroed() }
 }

@@ -96,6 +96,7 @@ impl Kernel {
             let paths = guest.display.paths().of(process).iter().copied().filter(stays).collect();
             guest.display.commit(ddi, process, paths, times, &mut outcomes);
         }
+        access.tell_agent_of_sources();
         access.finish_display(outcomes);
     }
 
@@ -119,6 +120,7 @@ impl Kernel {
             }
             Target::Doorbell(_) | Target::HwQueue(_) | Target::Context(_) => {}
         }
+        access.tell_agent_of_sources();
         access.finish_display(outcomes);
     }
 

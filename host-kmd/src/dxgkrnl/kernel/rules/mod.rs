@@ -5,6 +5,7 @@
 mod agent;
 mod compilation;
 pub(crate) mod connect;
+mod consent;
 mod contexts;
 mod display;
 mod fence_log;

@@ -221,6 +221,10 @@ impl Kernel {
             given_up.push(Resource::SystemContext(system.address_space));
         }
         tracing::debug!(guest = guest.0, process, ?target, "ended");
+        let waits = |guest: &Guest| guest.agency.leave.is_awaited();
+        if self.guests.get(&guest).is_some_and(waits) {
+            self.work.wake(Rule::Agents);
+        }
         // Before the retirement, so that resources are freed only after the paging that uses them.
         self.begin_paging(guest, process, None);
         self.retire(guest, given_up, completion);

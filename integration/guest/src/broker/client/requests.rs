@@ -86,7 +86,10 @@ impl Client {
                 self.check_process(header)?;
                 self.pass_on(bytes)
             }
-            Access::Guest | Access::Nobody => Err(Refusal::With(Status::NOT_SUPPORTED, 0)),
+            Access::Lists if self.is_administrator() => self.pass_on(bytes),
+            Access::Guest | Access::Lists | Access::Nobody => {
+                Err(Refusal::With(Status::NOT_SUPPORTED, 0))
+            }
         }
     }
 

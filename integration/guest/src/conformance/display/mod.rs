@@ -94,6 +94,12 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("display.agent", KMD_ESCAPE, agent::layouts).shows(
         "the agent extends, clones and turns off what monitors show, in modes that are asked for",
     ),
+    Behaviour::new("display.agent.gives-way", KMD_ESCAPE, agent::gives_way).shows(
+        "what the agent shows gives way to a program, and the agent shows nothing beside it",
+    ),
+    Behaviour::new("display.agent.consent", KMD_ESCAPE, agent::consent).shows(
+        "a program that shows something agrees to another topology, refuses it, or loses its sources",
+    ),
     Behaviour::new("display.power.d3", UM_D_STATES, lifetime::power)
         .shows("after D3 the picture is there again, and the count of VSYNCs goes on"),
 ];

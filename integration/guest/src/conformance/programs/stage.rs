@@ -48,6 +48,11 @@ impl Stage {
         Ok(Self { start, nodes, own, shown: Mutex::default() })
     }
 
+    /// A process of the suite's own, which may do what concerns the whole guest.
+    pub(super) fn adapter(&self) -> Result<Adapter, Error> {
+        Adapter::open(Arc::clone(&self.own) as Arc<dyn Transport>)
+    }
+
     /// The nodes of the device.
     pub(super) fn nodes(&self) -> &[NodeMetadata] {
         &self.nodes

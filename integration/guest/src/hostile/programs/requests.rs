@@ -58,17 +58,19 @@ fn random(scene: &mut Scene) -> anyhow::Result<()> {
 }
 
 /// What concerns the whole guest: only an administrator's programs ask.
-pub const OF_GUEST: [RequestCode; 6] = [
+pub const OF_GUEST: [RequestCode; 9] = [
     RequestCode::REGISTER_AGENT,
     RequestCode::UNREGISTER_AGENT,
     RequestCode::ASK_AGENT,
     RequestCode::ANSWER_AGENT_REQUEST,
     RequestCode::SET_POWER_POLICY,
     RequestCode::SET_DEVICE_PRESENCE,
+    RequestCode::ASK_FOR_CONSENT,
+    RequestCode::ANNOUNCE_STOP,
+    RequestCode::ESCAPE,
 ];
 /// What concerns what the broker has, or everybody's power: no program asks, and the broker does not either.
-pub const OF_NOBODY: [RequestCode; 5] = [
-    RequestCode::ESCAPE,
+pub const OF_NOBODY: [RequestCode; 4] = [
     RequestCode::SET_DEVICE_POWER,
     RequestCode::SET_ENGINE_POWER,
     RequestCode::QUERY_BAR_LAYOUT,

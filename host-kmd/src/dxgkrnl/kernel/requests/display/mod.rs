@@ -122,7 +122,7 @@ fn check_paths(
     let ddi = display_ddi(miniport)?;
     let is_lost = |path: &VidPnPath| !guest.presence.has(ddi.gpu_of_child(path.target));
     let lost = paths.iter().position(is_lost);
-    let is_free = guest.display.paths().check_free(process, paths);
+    let is_free = guest.display.paths().check_free(guest.claimant(process), paths);
     Ok(is_free.and(lost.map_or(Ok(()), |path| {
         Err(VidPnRefusal {
             constraint: Constraint::NOT_CONNECTED,
@@ -141,7 +141,7 @@ fn check_vidpn(
 ) -> Result<Result<(), VidPnRefusal>, RequestError> {
     let ddi = display_ddi(miniport)?;
     let committed = guest.display.paths();
-    let others = committed.others(process);
+    let others = committed.others(guest.claimant(process));
     let vidpn = VidPn { paths, others: &others };
     let is_free = check_paths(guest, miniport, process, paths)?;
     Ok(is_free.and_then(|()| ddi.is_supported_vidpn(guest.id, vidpn)))
@@ -195,7 +195,7 @@ pub(crate) fn enum_vidpn_cofunc_modality(
         unknown => return Err(RequestError::parameter("pivot", unknown.0.into())),
     };
     let committed = guest.display.paths();
-    let others = committed.others(process);
+    let others = committed.others(guest.claimant(process));
     let values = match check_paths(guest, miniport, process, &paths)? {
         Ok(()) => {
             let vidpn = VidPn { paths: &paths, others: &others };
@@ -236,7 +236,8 @@ impl ProcessAccess<'_> {
         zero("reserved", request.reserved)?;
         check_form(0, &paths)?;
         check_shows(self.guest, self.process_id)?;
-        self.guest.display.paths().check_free(self.process_id, &paths)?;
+        let claimant = self.guest.claimant(self.process_id);
+        self.guest.display.paths().check_free(claimant, &paths)?;
         let pinned = paths::pinned(&paths)?;
         let mut gpus = pinned.iter().map(|path| ddi.gpu_of_source(path.source));
         gpus.try_for_each(|gpu| self.guest.presence.check_gpu(gpu))?;
@@ -245,8 +246,12 @@ impl ProcessAccess<'_> {
         let times = (self.now, flip_slack(self.timeout));
         let Self { guest, miniport, process_id, .. } = self;
         if let Some(ddi) = miniport.display() {
+            if let Some(agent) = claimant.displaced().filter(|_| !pinned.is_empty()) {
+                guest.display.commit(ddi, agent, Vec::new(), times, &mut outcomes);
+            }
             guest.display.commit(ddi, *process_id, pinned, times, &mut outcomes);
         }
+        self.tell_agent_of_sources();
         Ok(match self.finish_display(outcomes) {
             Some(ticket) => Answer::AfterDisplay(ticket),
             None => Answer::Done(()),

@@ -4,12 +4,15 @@
 //!
 //! Source: Windows KMD overview, "EEU".
 
+pub(crate) mod consent;
+
 use crate::dxgkrnl::agent::state::PATIENCE;
 use crate::dxgkrnl::kernel::actions::agents::{check_policy, check_wish, end_agent, give_answer};
 use crate::dxgkrnl::kernel::guest::Guest;
 use crate::dxgkrnl::kernel::outbox::Outbox;
 use crate::dxgkrnl::kernel::process::Process;
 use crate::dxgkrnl::kernel::request::{Answer, Handled, zero};
+use crate::dxgkrnl::kernel::work::{Rule, WorkList};
 use crate::dxgkrnl::object::error::RequestError;
 use bellhop_protocol::control::agent::{
     AGENT_TEXT, AGENT_VERSION, AgentAnswer, AgentInfo, AgentRegistered, AgentResult,
@@ -20,6 +23,7 @@ use bellhop_protocol::control::agent::{
 /// The process becomes the guest's agent.
 pub(crate) fn register_agent(
     guest: &mut Guest,
+    work: &mut WorkList,
     process: u32,
     request: RegisterAgent,
 ) -> Handled<AgentRegistered> {
@@ -32,6 +36,8 @@ pub(crate) fn register_agent(
         }
         guest.agency.register(process, version, wishes)
     })?;
+    // It is told who shows something.
+    work.wake(Rule::Agents);
     let patience_ms = u32::try_from(PATIENCE.as_millis()).unwrap_or(u32::MAX);
     Ok(Answer::Done(AgentRegistered { version: AGENT_VERSION, patience_ms }))
 }
@@ -47,7 +53,7 @@ pub(crate) fn unregister_agent(
         zero("reserved", request.reserved)?;
         guest.agency.check(process)
     })?;
-    end_agent(guest, outbox);
+    end_agent(guest, outbox, process);
     Ok(Answer::Done(()))
 }
 

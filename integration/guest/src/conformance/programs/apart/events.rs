@@ -7,10 +7,13 @@ use crate::conformance::programs::program::Program;
 use crate::conformance::programs::stage::Stage;
 use crate::conformance::programs::wire::{FenceKind, Signal, TakeEvents, Told};
 use crate::conformance::source;
+use bellhop_guest_umd::Error;
+use bellhop_guest_umd::agent::ALL_WISHES;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::fence::{FenceValue, WaitForFences};
 use bellhop_protocol::event::EventKind;
 use bellhop_protocol::status::Status;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 pub(super) const BEHAVIOURS: &[Behaviour<Stage>] = &[
@@ -19,6 +22,8 @@ pub(super) const BEHAVIOURS: &[Behaviour<Stage>] = &[
     ),
     Behaviour::new("program.event.process", source::PROGRAMS, processes)
         .shows("an event names the process that it is for, of several that a program has"),
+    Behaviour::new("program.event.presence", source::PROGRAMS, presence)
+        .shows("every program is told that the guest's agent will stop the device, and when"),
 ];
 
 /// A wait of a program's, with this cookie: what it is told at its end.
@@ -86,4 +91,25 @@ fn processes(stage: &Stage) -> Result<(), Mismatch> {
     let expected = Told { kind: until, process, object: fence.0, cookie: 9 };
     require!(told == [expected], "a program is told {told:?}, not {expected:?}");
     expect_told_nothing(&mut other)
+}
+
+fn presence(stage: &Stage) -> Result<(), Mismatch> {
+    let mut pair = stage.pair()?;
+    let adapter = stage.adapter()?;
+    let agent = match adapter.register_agent(ALL_WISHES) {
+        Err(Error::Refused { status: Status::DEVICE_BUSY, .. }) => {
+            return Err(Mismatch::NotOffered("the guest has an agent already".into()));
+        }
+        agent => agent?,
+    };
+    // Nobody leaves, and the device stays.
+    agent.announce_stop(Duration::from_millis(7))?;
+    for program in &mut pair {
+        let until = EventKind::PRESENCE_CHANGED.0;
+        let told = program.ask(TakeEvents { until, milliseconds: 60_000 })?;
+        let expected = Told { kind: until, process: 0, object: 0, cookie: 7 };
+        require!(told == [expected], "a program is told {told:?}, not {expected:?}");
+        program.expect_works()?;
+    }
+    Ok(())
 }

@@ -8,7 +8,8 @@ use crate::conformance::programs::wire::OpenFile;
 use crate::conformance::source;
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::DonateArea;
-use bellhop_protocol::control::agent::{AGENT_VERSION, ALL_WISHES, RegisterAgent};
+use bellhop_protocol::control::agent::consent::{AnnounceStop, AskForConsent};
+use bellhop_protocol::control::agent::{AGENT_VERSION, ALL_WISHES, AgentTopology, RegisterAgent};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
 use bellhop_protocol::control::power::{DevicePowerState, SetDevicePower};
 use bellhop_protocol::control::process::CreateProcessWithBar;
@@ -21,9 +22,12 @@ pub(super) const BEHAVIOURS: &[Behaviour<Stage>] = &[
     Behaviour::new("program.user.files", source::PROGRAMS, files)
         .shows("a program opens neither the memory nor a descriptor of another user's program"),
     Behaviour::new("program.user.whole-guest", source::PROGRAMS, whole_guest)
-        .shows("no program changes power, donates memory, or lists what other programs have"),
-    Behaviour::new("program.user.agent", source::PROGRAMS, agent)
-        .shows("a program of a user without privileges does not become the guest's agent"),
+        .shows("no program changes power or donates memory"),
+    Behaviour::new("program.user.lists", source::PROGRAMS, lists)
+        .shows("a program of a user without privileges does not list what other programs have"),
+    Behaviour::new("program.user.agent", source::PROGRAMS, agent).shows(
+        "a program of a user without privileges does not become the guest's agent, nor acts as it",
+    ),
 ];
 
 fn unprivileged(stage: &Stage) -> Result<(), Mismatch> {
@@ -70,9 +74,19 @@ fn whole_guest(stage: &Stage) -> Result<(), Mismatch> {
             CreateProcessWithBar { beside, extent_count: 0, doorbell_count: 0, fence_count: 0 };
         other.expect_status(0, &bar, refused)?;
     }
-    for process in [theirs, own, 0] {
-        let list = ObjectList::CONTEXTS;
-        other.expect_status(0, &Escape { list, process, parent: Handle(0), after: 0 }, refused)?;
+    victim.expect_works()
+}
+
+fn lists(stage: &Stage) -> Result<(), Mismatch> {
+    stage.needs_users()?;
+    let [mut victim, mut other] = stage.pair()?;
+    let theirs = victim.introduction()?.process;
+    let own = other.introduction()?.process;
+    for list in [ObjectList::PROCESSES, ObjectList::DEVICES, ObjectList::CONTEXTS] {
+        for process in [theirs, own, 0] {
+            let escape = Escape { list, process, parent: Handle(0), after: 0 };
+            other.expect_status(0, &escape, Status::NOT_SUPPORTED)?;
+        }
     }
     victim.expect_works()
 }
@@ -83,6 +97,11 @@ fn agent(stage: &Stage) -> Result<(), Mismatch> {
         let process = program.introduction()?.process;
         let register = RegisterAgent { version: AGENT_VERSION, wishes: ALL_WISHES };
         program.expect_status(process, &register, Status::NOT_SUPPORTED)?;
+        let mut question = AskForConsent::new_zeroed();
+        (question.topology, question.patience_ms) = (AgentTopology::OFF, 1);
+        program.expect_status(process, &question, Status::NOT_SUPPORTED)?;
+        let stop = AnnounceStop { patience_ms: 1, reserved: 0 };
+        program.expect_status(process, &stop, Status::NOT_SUPPORTED)?;
         program.expect_works()?;
     }
     Ok(())
