@@ -54,8 +54,11 @@ fn possessions(daemon: &Daemon) -> [usize; 2] {
     [entries("fd"), entries("task")]
 }
 
-/// What programs do again and again: work through the doorbell, requests, waits that block.
-const WORK: [fn(&mut Client) -> Result<(), Error>; 3] = [
+/// What a program does again and again.
+type Work = fn(&mut Client) -> Result<(), Error>;
+
+/// Work through the doorbell, requests, waits that block.
+const WORK: [Work; 3] = [
     |program| {
         program.commands.nop()?;
         program.run()
