@@ -16,7 +16,7 @@ use anyhow::{Context as _, anyhow, bail};
 use bellhop_device::gpu::SteppedEngine;
 use bellhop_device::service::config::Config;
 use bellhop_device::service::{Endpoint, Service};
-use bellhop_guest::broker::{Limits, Options, serve};
+use bellhop_guest::broker::{Limits, Options, Server};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::transport::broker::Broker;
@@ -29,7 +29,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Room for the smallest command buffer.
 const COMMANDS: usize = 64;
@@ -146,18 +146,10 @@ fn transport(
                 limits: Limits::default(),
                 is_confined: false,
             };
+            let server = Server::listen(device, &options)?;
             // It ends with its device.
-            thread::spawn(move || serve(device, &options));
-            let begun = Instant::now();
-            loop {
-                match Broker::connect(socket) {
-                    Err(error) if begun.elapsed() > TIMEOUT => {
-                        return Err(error).context("there is no broker");
-                    }
-                    Err(_) => thread::sleep(PAUSE),
-                    Ok(program) => return Ok(program),
-                }
-            }
+            thread::spawn(move || server.serve());
+            Ok(Broker::connect(socket)?)
         }
     }
 }

@@ -5,12 +5,11 @@
 //! An interceptor between the broker and its device breaks them: so a request of a program's is not carried out, is carried
 //! out in another way, or two programs are to the device what one is.
 
-use crate::support::{DISPLAYS, Daemon, await_that, quick};
+use crate::support::{DISPLAYS, Daemon, quick};
 use bellhop_guest::broker::{self, Limits};
 use bellhop_guest::conformance::{self, Outcome, Selection, Start};
 use bellhop_guest::intercepted::{Intercept, Intercepted};
 use bellhop_guest_umd::transport::SystemMemory;
-use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::vhost_user::{Options, VhostUser};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::adapter::{NativeFenceCaps, Statistics};
@@ -193,8 +192,8 @@ fn outcome(behaviour: &str, how: Break) -> Outcome {
     let socket_of_it = socket.clone();
     let options = broker::Options { socket: socket_of_it, mode: 0o600, limits, is_confined: false };
     let broken = Arc::new(Intercepted { intercept, guest: device });
-    let serves = thread::spawn(move || broker::serve(broken, &options));
-    await_that("the broker serves", || Broker::connect(&socket).is_ok());
+    let server = broker::Server::listen(broken, &options).unwrap();
+    let serves = thread::spawn(move || server.serve());
     let start = Start {
         executable: env!("CARGO_BIN_EXE_bellhop").into(),
         words: vec!["guest".into()],

@@ -49,24 +49,25 @@ fn the_operator_of_the_host_sees_all_guests_and_a_guest_sees_itself() {
     assert_eq!(refused, (Status::INVALID_HANDLE, processes[0].into()));
 }
 
+/// A guest's first process, as tools see it.
+fn shown(bench: &Bench, guest: GuestId) -> Process {
+    let page = bench.list(wanted(ObjectList::PROCESSES, guest, 0, Handle(0)), 1 << 16).unwrap();
+    let mut processes: Vec<Process> = serde_json::from_slice(&page.objects).unwrap();
+    processes.remove(0)
+}
+
 #[test]
 fn a_process_is_shown_with_the_program_that_its_guest_names() {
     let mut bench = Bench::new(1);
     let guest = bench.guest(1);
     let process = bench.process(guest);
-    let shown = |bench: &Bench| {
-        let wanted = wanted(ObjectList::PROCESSES, guest, 0, Handle(0));
-        let page = bench.list(wanted, 1 << 16).unwrap();
-        let mut processes: Vec<Process> = serde_json::from_slice(&page.objects).unwrap();
-        processes.remove(0).program
-    };
-    assert_eq!(shown(&bench), None);
+    assert_eq!(shown(&bench, guest).program, None);
     for (command, printable) in
         [(*b"cat\0rest ignored", "cat"), (*b"\x1b[31m\xff sixteen!!", "?[31m? sixteen!!")]
     {
         bench.ask(guest, process, &DescribeProcess { user: 1000, pid: 42, command }).unwrap();
         let program = Program { user: 1000, pid: 42, command: printable.into() };
-        assert_eq!(shown(&bench), Some(program));
+        assert_eq!(shown(&bench, guest).program, Some(program));
     }
 }
 
@@ -75,14 +76,11 @@ fn a_process_has_the_share_that_its_guest_sets_and_so_have_queues_from_then_on()
     let mut bench = Bench::new(2);
     let guest = bench.guest(1);
     let process = bench.process(guest);
-    let shown = |bench: &Bench| {
-        let wanted = wanted(ObjectList::PROCESSES, guest, 0, Handle(0));
-        let page = bench.list(wanted, 1 << 16).unwrap();
-        let mut processes: Vec<Process> = serde_json::from_slice(&page.objects).unwrap();
-        let process = processes.remove(0);
-        (process.weight, process.group)
+    let share = |bench: &Bench| {
+        let Process { weight, group, .. } = shown(bench, guest);
+        (weight, group)
     };
-    assert_eq!(shown(&bench), (100, 0));
+    assert_eq!(share(&bench), (100, 0));
     let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
     let request = CreateContext { device, node: 1, engine_affinity: 0 };
     let context = bench.ask(guest, process, &request).unwrap();
@@ -92,7 +90,7 @@ fn a_process_has_the_share_that_its_guest_sets_and_so_have_queues_from_then_on()
     bench.ask(guest, process, &queue).unwrap();
     let refused = bench.ask(guest, process, &SetProcessShare { weight: 10_001, group: 9 });
     assert_eq!(refused.unwrap_err(), (Status::INVALID_PARAMETER, 10_001));
-    assert_eq!(shown(&bench), (7, 9));
+    assert_eq!(share(&bench), (7, 9));
     let state = bench.model.state();
     let shares: Vec<_> =
         state.queues.values().map(|of| (of.share.weight, of.share.group)).collect();

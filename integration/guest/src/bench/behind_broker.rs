@@ -5,6 +5,7 @@
 //! Rings, doorbells and fences are loads and stores for both. Requests and events pass the broker.
 
 use super::batch;
+use super::fence;
 use super::report::Measured;
 use super::round_trip::KERNEL_SHARE;
 use super::set_up::{TIMEOUT, context, null_commands};
@@ -23,7 +24,7 @@ const PROGRAMS: [&str; 2] = ["without_broker", "behind_broker"];
 struct Seen {
     /// A null command buffer, from submission to fence.
     round_trip: u64,
-    /// The same, where the program sleeps until the fence's event.
+    /// From a submission to the wake-up of a thread that waits for it, blocked, by an engine that is awake.
     blocked: u64,
     /// The cheapest request.
     request: u64,
@@ -40,10 +41,7 @@ fn look(adapter: &Adapter, context: &Context, samples: u64) -> anyhow::Result<Se
         let value = queue.submit(&mut commands)?;
         queue.progress_fence().poll(value, TIMEOUT)
     })?;
-    let blocked = time(slow_samples, || {
-        let value = queue.submit(&mut commands)?;
-        queue.progress_fence().wait(value, TIMEOUT)
-    })?;
+    let blocked = fence::blocked_waits(context, |queue| fence::keep_awake(queue, &mut commands))?;
     let request = time(slow_samples, || adapter.power(context.node()).map(drop))?;
     let [round_trip, blocked, request] = [round_trip, blocked, request].map(median);
     Ok(Seen { round_trip, blocked, request, rates: batch::kept_fed(context, samples)? })

@@ -7,7 +7,7 @@ use super::report::Measured;
 use super::rivals::{Beside, EventfdEcho, EventfdWake};
 use super::set_up::{TIMEOUT, context, null_commands};
 use crate::timing::{Latency, times};
-use bellhop_guest_umd::{Adapter, CommandBuffer};
+use bellhop_guest_umd::{Adapter, CommandBuffer, Context, UserModeQueue};
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::allocation::AllocationKind;
@@ -69,48 +69,69 @@ fn interrupts(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The times from submissions to the wake-ups of a thread that waits for their signals, blocked. Calls `prepare` before each, while
+/// the thread is asleep.
+pub(super) fn blocked_waits(
+    context: &Context,
+    mut prepare: impl FnMut(&mut UserModeQueue) -> anyhow::Result<()>,
+) -> anyhow::Result<Latency> {
+    let device = context.device();
+    let mut queue = context.create_user_mode_queue(4096)?;
+    let fence = device.create_fence(0)?;
+    let mut signal = times()?;
+    let (awoken, awakenings) = mpsc::channel();
+    thread::scope(|scope| -> anyhow::Result<()> {
+        let waits = scope.spawn(|| -> anyhow::Result<()> {
+            // The other end is gone once no thread waits for this one.
+            let awoken = awoken;
+            for value in 1..=WAITS {
+                fence.wait(value, TIMEOUT)?;
+                let _ = awoken.send(Instant::now());
+            }
+            Ok(())
+        });
+        let mut commands = CommandBuffer::new(device, 2 * PACKETS)?;
+        for value in 1..=WAITS {
+            commands.reset();
+            commands.signal_fence(&fence, value)?;
+            thread::sleep(ASLEEP);
+            prepare(&mut queue)?;
+            let start = Instant::now();
+            queue.submit(&mut commands)?;
+            let awake = awakenings.recv_timeout(TIMEOUT)?;
+            signal.record(awake.saturating_duration_since(start).as_nanos() as u64)?;
+        }
+        waits.join().map_err(|_| anyhow::anyhow!("the waiting thread panicked"))?
+    })?;
+    Ok(Latency::of(&signal))
+}
+
+/// Has the engine that executes a queue look for work.
+pub(super) fn keep_awake(
+    queue: &mut UserModeQueue,
+    nothing: &mut CommandBuffer,
+) -> anyhow::Result<()> {
+    let value = queue.submit(nothing)?;
+    Ok(queue.progress_fence().poll(value, TIMEOUT)?)
+}
+
 /// The time from a submission to the wake-up of a thread that waits for it, blocked: with an engine that
 /// polls, and with one that has to be woken first.
 fn wake(adapter: &Adapter, measured: &mut Measured) -> anyhow::Result<()> {
     let context = context(adapter, EngineType::THREE_D)?;
-    let device = context.device();
-    let mut queue = context.create_user_mode_queue(4096)?;
-    let mut nothing = null_commands(device)?;
+    let mut nothing = null_commands(context.device())?;
     for engine in ["awake", "asleep"] {
-        let fence = device.create_fence(0)?;
-        let mut process = EventfdWake::start()?;
-        let (mut signal, mut eventfd) = (times()?, times()?);
-        let (awoken, awakenings) = mpsc::channel();
-        thread::scope(|scope| -> anyhow::Result<()> {
-            let waits = scope.spawn(|| -> anyhow::Result<()> {
-                // The other end is gone once no thread waits for this one.
-                let awoken = awoken;
-                for value in 1..=WAITS {
-                    fence.wait(value, TIMEOUT)?;
-                    let _ = awoken.send(Instant::now());
-                }
-                Ok(())
-            });
-            let mut commands = CommandBuffer::new(device, 2 * PACKETS)?;
-            for value in 1..=WAITS {
-                commands.reset();
-                commands.signal_fence(&fence, value)?;
-                thread::sleep(ASLEEP);
-                if engine == "awake" {
-                    let value = queue.submit(&mut nothing)?;
-                    queue.progress_fence().poll(value, TIMEOUT)?;
-                }
-                let start = Instant::now();
-                queue.submit(&mut commands)?;
-                let awake = awakenings.recv_timeout(TIMEOUT)?;
-                signal.record(awake.saturating_duration_since(start).as_nanos() as u64)?;
-                let start = Instant::now();
-                process.wake()?;
-                eventfd.record(start.elapsed().as_nanos() as u64)?;
+        let (mut process, mut eventfd) = (EventfdWake::start()?, times()?);
+        let signal = blocked_waits(&context, |queue| {
+            let start = Instant::now();
+            process.wake()?;
+            eventfd.record(start.elapsed().as_nanos() as u64)?;
+            if engine == "awake" {
+                keep_awake(queue, &mut nothing)?;
             }
-            waits.join().map_err(|_| anyhow::anyhow!("the waiting thread panicked"))?
+            Ok(())
         })?;
-        let (signal, eventfd) = (Latency::of(&signal).p50, Latency::of(&eventfd).p50);
+        let (signal, eventfd) = (signal.p50, Latency::of(&eventfd).p50);
         let name = format!("signal_to_blocked_waiter_engine_{engine}");
         measured.figure(format!("{name}_ns_p50"), signal as f64);
         measured.figure(format!("eventfd_wake_engine_{engine}_ns_p50"), eventfd as f64);

@@ -92,58 +92,75 @@ impl Shared {
     }
 }
 
-/// Serves programs until the device is gone.
-///
-/// # Errors
-/// If the device offers too little, nobody can be listened to, or the device is gone: the reason.
-pub fn serve(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result<()> {
-    let device = Device::open(transport).context("cannot open the device")?;
-    let shared = Arc::new(Shared::new(device, &options.limits)?);
-    let listener = Listener::bind(&options.socket, options.mode)?;
-    // Programs that connect from here on are served, and from here on the service manager's socket may be out of reach.
-    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
-        crate::output::note(format_args!("cannot notify the service manager: {error}"));
-    }
-    if options.is_confined {
-        sandbox::enter(&options.socket, &options.limits)?;
-    }
-    let (for_events, ending) = (Arc::clone(&shared), listener.ender()?);
-    let events = thread::Builder::new().name("events".into()).spawn(move || {
-        let end = for_events.routes.deliver(&for_events.device);
-        // No program can go on, and nobody new can come.
-        for_events.routes.end_all();
-        ending.end();
-        end
-    });
-    let events = events.context("cannot start the thread of events")?;
-    crate::output::note(format_args!("programs may connect to {}", options.socket.display()));
-    loop {
-        let connection = match listener.accept()? {
-            Knock::Program(connection) => connection,
-            Knock::Scarce(error) => {
-                shared.unserved.note(format_args!("a program waits: {error}"));
-                shared.places.await_one_that_goes(SCARCE);
-                continue;
-            }
-            Knock::End => break,
-        };
-        let peer = connection.peer();
-        let place = match shared.places.take(peer) {
-            Ok(place) => place,
-            Err(full) => {
-                // The program hears that the connection ends.
-                shared.refused.note(format_args!("{peer}: {full}"));
-                continue;
-            }
-        };
-        let other = Arc::clone(&shared);
-        let started = thread::Builder::new()
-            .name("client".into())
-            .spawn(move || Client::serve(&other, connection, place));
-        if let Err(error) = started {
-            shared.unserved.note(format_args!("{peer}: cannot start a thread for it: {error}"));
+/// A broker that listens. Who connects waits for [`Self::serve`].
+pub struct Server {
+    shared: Arc<Shared>,
+    listener: Listener,
+}
+
+impl Server {
+    /// Opens the device, listens, and gives up what the options say.
+    ///
+    /// # Errors
+    /// If the device offers too little, or nobody can be listened to.
+    pub fn listen(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result<Self> {
+        let device = Device::open(transport).context("cannot open the device")?;
+        let shared = Arc::new(Shared::new(device, &options.limits)?);
+        let listener = Listener::bind(&options.socket, options.mode)?;
+        // Programs that connect from here on are served, and from here on the service manager's socket may be out of reach.
+        if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+            crate::output::note(format_args!("cannot notify the service manager: {error}"));
         }
+        if options.is_confined {
+            sandbox::enter(&options.socket, &options.limits)?;
+        }
+        crate::output::note(format_args!("programs may connect to {}", options.socket.display()));
+        Ok(Self { shared, listener })
     }
-    let end = events.join().map_err(|_| anyhow::anyhow!("the thread of events ended"))?;
-    Err(end).context("the device is gone")
+
+    /// Serves programs until the device is gone.
+    ///
+    /// # Errors
+    /// The reason why the device is gone, or nobody can be served.
+    pub fn serve(self) -> anyhow::Result<()> {
+        let Self { shared, listener } = self;
+        let (for_events, ending) = (Arc::clone(&shared), listener.ender()?);
+        let events = thread::Builder::new().name("events".into()).spawn(move || {
+            let end = for_events.routes.deliver(&for_events.device);
+            // No program can go on, and nobody new can come.
+            for_events.routes.end_all();
+            ending.end();
+            end
+        });
+        let events = events.context("cannot start the thread of events")?;
+        loop {
+            let connection = match listener.accept()? {
+                Knock::Program(connection) => connection,
+                Knock::Scarce(error) => {
+                    shared.unserved.note(format_args!("a program waits: {error}"));
+                    shared.places.await_one_that_goes(SCARCE);
+                    continue;
+                }
+                Knock::End => break,
+            };
+            let peer = connection.peer();
+            let place = match shared.places.take(peer) {
+                Ok(place) => place,
+                Err(full) => {
+                    // The program hears that the connection ends.
+                    shared.refused.note(format_args!("{peer}: {full}"));
+                    continue;
+                }
+            };
+            let other = Arc::clone(&shared);
+            let started = thread::Builder::new()
+                .name("client".into())
+                .spawn(move || Client::serve(&other, connection, place));
+            if let Err(error) = started {
+                shared.unserved.note(format_args!("{peer}: cannot start a thread for it: {error}"));
+            }
+        }
+        let end = events.join().map_err(|_| anyhow::anyhow!("the thread of events ended"))?;
+        Err(end).context("the device is gone")
+    }
 }

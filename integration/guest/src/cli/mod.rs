@@ -29,7 +29,7 @@ pub use secrets::{AttestArguments, OpenArguments, SealArguments};
 pub use video::VideoArguments;
 
 use crate::bench;
-use crate::broker::serve;
+use crate::broker::Server;
 use crate::conformance::perform;
 use crate::inspect;
 use crate::machine;
@@ -179,7 +179,7 @@ fn work(
         Command::Work(work) => work,
         Command::Broker(arguments) => {
             if let Some(options) = arguments.options()? {
-                serve(cli.device.transport()?, &options)?;
+                Server::listen(cli.device.transport()?, &options)?.serve()?;
             }
             return Ok(Ending::Succeeded);
         }

@@ -27,7 +27,7 @@ const ALLOWED: [(&str, usize, &[&str]); 9] = [
     ("integration/tests/hostile/killed.rs", 1, &[DRAWN]),
     ("integration/tests/hostile/workers.rs", 5, &[DRAWN, LOAD, LOOK]),
     ("integration/tests/measured/kernel_shares.rs", 1, &[LOOK]),
-    ("integration/tests/measured/scheduling.rs", 2, &[LOOK]),
+    ("integration/tests/measured/scheduling.rs", 1, &[LOOK]),
     ("integration/tests/measured/stops.rs", 4, &[SUBJECT]),
     ("integration/tests/support/mod.rs", 1, &[LOOK]),
 ];
