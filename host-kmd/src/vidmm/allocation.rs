@@ -58,8 +58,8 @@ pub(super) struct Allocation {
     pub(super) copied: bool,
     /// Whether page tables map it.
     pub(super) present: bool,
-    /// Whether it was taken away although a process wants it.
-    pub(super) taken: bool,
+    /// The place that it was taken away from although a process wants it.
+    pub(super) taken: Option<Place>,
     /// How often each process has it locked.
     pub(super) locks: BTreeMap<u32, u32>,
     /// How often a display needs it where it is.
@@ -84,7 +84,8 @@ impl Allocation {
 
     /// Its entry in the books.
     pub(super) fn standing(&self, allocation: AllocationId) -> Standing {
-        let lacking = if self.taken { self.wanted_by().collect() } else { BTreeSet::new() };
+        let lacking =
+            if self.taken.is_some() { self.wanted_by().collect() } else { BTreeSet::new() };
         let (payer, stay) = (self.payer(), self.stay(allocation));
         Standing { payer, stay, demanded: self.is_demanded(), lacking }
     }

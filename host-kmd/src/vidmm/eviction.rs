@@ -202,7 +202,11 @@ impl VidMm {
 
     /// Evicts an allocation from a local segment: to another segment that it supports for eviction and that has room,
     /// or home.
-    fn make_way(&mut self, id: AllocationId, from: LocalSegment) -> Result<(), VidMmError> {
+    pub(super) fn make_way(
+        &mut self,
+        id: AllocationId,
+        from: LocalSegment,
+    ) -> Result<(), VidMmError> {
         let allocation = self.get(id)?;
         let description = &allocation.description;
         let (size, wanted) = (description.size, allocation.is_wanted());
@@ -219,7 +223,7 @@ impl VidMm {
         if wanted && !self.get(id)?.lives_at_home() {
             self.unmap_all(id)?;
             self.hold_all(id)?;
-            self.change(id, |allocation| allocation.taken = true)?;
+            self.change(id, |allocation| allocation.taken = Some(allocation.place))?;
             let payer = self.get(id)?.payer();
             self.ask_to_trim(payer);
         }

@@ -125,7 +125,7 @@ impl VidMm {
             wanted: BTreeMap::new(),
             copied: false,
             present: false,
-            taken: false,
+            taken: None,
             locks: BTreeMap::new(),
             pins: 0,
             used: 0,
@@ -146,7 +146,7 @@ impl VidMm {
             allocation.wanted.clear();
             allocation.locks.clear();
             allocation.pins = 0;
-            allocation.taken = false;
+            allocation.taken = None;
         })?;
         if let Place::Local(segment, range) = self.get(id)?.place {
             self.discard(segment, range);

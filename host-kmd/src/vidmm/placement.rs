@@ -5,11 +5,19 @@
 use super::VidMm;
 use super::error::VidMmError;
 use super::eviction::Need;
-use super::segment::{LocalSegment, Place};
+use super::segment::{Group, LocalSegment, Movable, Place};
 use super::step::Step;
 use crate::ddi::paging::AllocationId;
 use bellhop_protocol::control::allocation::SegmentSet;
+use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
+
+/// Allocations that no process wants resident, by segment and start.
+type UnwantedPlaces = BTreeMap<(usize, u64), AllocationId>;
+
+/// Maximum allocations that are looked at to return others to their old places, in one plan. The rest go where there is
+/// room.
+const MOST_LOOKS: usize = 1 << 16;
 
 impl VidMm {
     /// Makes a wanted allocation present. Allocations used since `begin` make no room.
@@ -32,7 +40,7 @@ impl VidMm {
             self.move_to(id, place)?;
         }
         self.change(id, |allocation| {
-            (allocation.present, allocation.taken) = (true, false);
+            (allocation.present, allocation.taken) = (true, None);
             allocation.copied &= !allocation.is_writable();
         })?;
         let allocation = self.get(id)?;
@@ -58,6 +66,10 @@ impl VidMm {
         {
             return Ok(None);
         }
+        if let Some(place) = self.old_place(id)? {
+            return Ok(Some(place));
+        }
+        let allocation = self.get(id)?;
         let home = (allocation.place != Place::Home).then_some(Place::Home);
         let locals = self.local_order(id)?;
         if !allocation.lives_at_home() {
@@ -135,15 +147,73 @@ impl VidMm {
     pub(super) fn restore(&mut self) {
         let lacking = self.processes.iter().filter(|(_, process)| !process.missing.is_empty());
         let lacking: Vec<_> = lacking.map(|(id, _)| *id).collect();
+        let mut unwanted = self.unwanted_places();
+        let mut looks = 0;
         for process in lacking {
             let begin = self.clock + 1;
             let mut last = AllocationId(0);
             while let Some(id) = self.missing_after(process, last)
+                && self.clear_old_place(id, &mut unwanted, &mut looks).is_ok()
                 && self.make_present(id, begin).is_ok()
             {
                 last = id;
             }
         }
+    }
+
+    /// The allocations in local segments that no process wants resident, by place.
+    fn unwanted_places(&self) -> UnwantedPlaces {
+        let unwanted = self.local.iter().filter_map(|local| local.movable.get(&Group::Unwanted));
+        let places = unwanted.flat_map(Movable::iter).filter_map(|order| {
+            let id = order.allocation;
+            match self.allocations.get(&id)?.place {
+                Place::Local(segment, range) => Some(((segment.index(), range.start), id)),
+                _ => None,
+            }
+        });
+        places.collect()
+    }
+
+    /// Evicts what lies where an allocation was taken away, if no process wants that. So what fitted before fits again,
+    /// whatever the sizes: elsewhere, the parts of its room could be too small for it.
+    fn clear_old_place(
+        &mut self,
+        id: AllocationId,
+        unwanted: &mut UnwantedPlaces,
+        looks: &mut usize,
+    ) -> Result<(), VidMmError> {
+        let Some(Place::Local(segment, range)) = self.get(id)?.taken else { return Ok(()) };
+        let index = segment.index();
+        let mut in_the_way = Vec::new();
+        for start in self.local[index].pool.taken_in(range) {
+            *looks += 1;
+            match unwanted.get(&(index, start)) {
+                Some(id) if *looks <= MOST_LOOKS => in_the_way.push((start, *id)),
+                _ => return Ok(()),
+            }
+        }
+        for (start, id) in in_the_way {
+            unwanted.remove(&(index, start));
+            // It may have made room for another one meanwhile.
+            let is_there =
+                |place| matches!(place, Place::Local(of, at) if of == segment && at.start == start);
+            if self.allocations.get(&id).is_some_and(|allocation| is_there(allocation.place)) {
+                self.make_way(id, segment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the place that an allocation was taken away from, if that is free.
+    fn old_place(&mut self, id: AllocationId) -> Result<Option<Place>, VidMmError> {
+        let Some(place @ Place::Local(segment, range)) = self.get(id)?.taken else {
+            return Ok(None);
+        };
+        if self.is_withdrawn(segment) {
+            return Ok(None);
+        }
+        let taken = self.local[segment.index()].pool.take_at(range.start, range.length);
+        Ok(taken.map(|_| place))
     }
 
     fn missing_after(&self, process: u32, last: AllocationId) -> Option<AllocationId> {

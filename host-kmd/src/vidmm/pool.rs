@@ -135,6 +135,16 @@ impl PagePool {
         is_fit.then(|| self.take_of(run, PageRange { start, length }))
     }
 
+    /// The starts of the ranges in use that overlap a range, in order.
+    pub(crate) fn taken_in(&self, range: PageRange) -> impl Iterator<Item = u64> {
+        let before = self.taken.range(..range.start).next_back();
+        let before = before.filter(|(start, length)| *start + *length > range.start);
+        before
+            .into_iter()
+            .chain(self.taken.range(range.start..range.end()))
+            .map(|(start, _)| *start)
+    }
+
     /// Takes a part of a free run.
     fn take_of(&mut self, run: PageRange, range: PageRange) -> PageRange {
         self.remove_run(run);

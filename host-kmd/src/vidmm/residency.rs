@@ -103,7 +103,7 @@ impl VidMm {
             return Ok(());
         }
         let was_present = allocation.present;
-        self.change(id, |allocation| allocation.taken = false)?;
+        self.change(id, |allocation| allocation.taken = None)?;
         self.unmap_all(id)?;
         if was_present && self.get(id)?.place == Place::Home {
             self.notify_eviction(id)?;

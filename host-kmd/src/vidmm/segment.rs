@@ -147,7 +147,6 @@ impl Movable {
     }
 
     /// All of them, in order.
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = EvictionOrder> + '_ {
         self.order.iter().copied()
     }

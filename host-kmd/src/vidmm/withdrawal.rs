@@ -26,7 +26,7 @@ impl VidMm {
             let allocation = self.allocations.get(id);
             allocation.is_some_and(|allocation| match allocation.place {
                 Place::Local(of, _) => of == segment && allocation.pins == 0,
-                _ => allocation.taken && allocation.description.gpu == gpu,
+                _ => allocation.taken.is_some() && allocation.description.gpu == gpu,
             })
         };
         let concerned: Vec<_> = self.allocations.keys().copied().filter(is_concerned).collect();
@@ -45,7 +45,7 @@ impl VidMm {
             self.hold_all(id)?;
         }
         // Nobody is suspended until it is back, either.
-        self.change(id, |allocation| allocation.taken = false)?;
+        self.change(id, |allocation| allocation.taken = None)?;
         if let Place::Local(..) = self.get(id)?.place {
             self.go_home(id)?;
         }
@@ -88,7 +88,7 @@ impl VidMm {
             let begin = self.clock + 1;
             if self.make_present(id, begin).is_err() {
                 // From now on it is one that was taken away for want of room.
-                let taken = self.change(id, |allocation| allocation.taken = true);
+                let taken = self.change(id, |allocation| allocation.taken = Some(allocation.place));
                 if let Err(error) = taken {
                     tracing::error!(%error, ?id, "an allocation is gone");
                 }

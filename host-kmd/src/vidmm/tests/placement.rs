@@ -179,3 +179,38 @@ fn what_keeps_a_copy_leaves_local_memory_without_a_transfer_unless_it_was_writte
         }
     }
 }
+
+proptest! {
+    /// In whatever order it was taken away, and so whatever holes there were.
+    #[test]
+    fn what_was_taken_away_comes_back_when_its_taker_lets_go(
+        sizes in proptest::collection::vec(500..3000u64, 64),
+        used in proptest::collection::vec(any::<proptest::sample::Index>(), 0..64),
+        share in 1..=5461u64,
+        used_meanwhile in proptest::collection::vec(any::<proptest::sample::Index>(), 0..32),
+    ) {
+        let mut vidmm = vidmm(16 << 10, 0, 3);
+        let mut greedy = Vec::new();
+        for pages in sizes {
+            let id = vidmm.create(description(1, pages, LOCAL_ONLY));
+            if vidmm.make_resident(1, device(1), &[id]).is_ok() {
+                greedy.push(id);
+            }
+        }
+        for index in used {
+            vidmm.touch(*index.get(&greedy)).unwrap();
+        }
+        // It may find no hole that is large enough, after it has taken away what it may.
+        let share = vidmm.create(description(2, share, LOCAL_ONLY));
+        let fits = vidmm.make_resident(2, device(2), &[share]).is_ok();
+        for index in used_meanwhile {
+            vidmm.touch(*index.get(&greedy)).unwrap();
+        }
+        if fits {
+            vidmm.evict(2, device(2), share).unwrap();
+        }
+        vidmm.take_plan();
+        prop_assert!(!vidmm.is_suspended(1));
+        prop_assert!(greedy.iter().all(|id| is_local(&vidmm, *id)));
+    }
+}

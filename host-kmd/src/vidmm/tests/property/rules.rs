@@ -71,7 +71,7 @@ impl World {
                 let is_undone = plan.notices.contains(&Notice::Resume(*process));
                 // A process that shares the allocation may have been over its budget instead.
                 let mut taken = self.vidmm.allocations.values().filter(|allocation| {
-                    allocation.taken && allocation.is_wanted_by(*process)
+                    allocation.taken.is_some() && allocation.is_wanted_by(*process)
                         || is_undone && allocation.opened.contains(process)
                 });
                 let is_over =
@@ -161,7 +161,7 @@ impl World {
         for (id, allocation) in &self.vidmm.allocations {
             let known = &self.known[id];
             assert_eq!(allocation.is_wanted(), known.is_wanted());
-            let reachable = allocation.present || allocation.taken;
+            let reachable = allocation.present || allocation.taken.is_some();
             let supported = known.description.supported;
             let waits_for_gpu = is_withdrawn
                 && supported.contains(SegmentSet::PRIVATE)
@@ -193,7 +193,8 @@ impl World {
             assert_eq!(process.usage, usage.get(id).copied().unwrap_or_default());
             let all = self.vidmm.allocations.iter();
             let wants = |of: &AllocationId| self.known[of].wanted.contains_key(id);
-            let taken = all.clone().filter(|(of, allocation)| allocation.taken && wants(of));
+            let taken =
+                all.clone().filter(|(of, allocation)| allocation.taken.is_some() && wants(of));
             assert_eq!(process.missing, taken.map(|(of, _)| *of).collect());
             let kept = all.clone().filter(|(of, _)| self.known[of].opened[0] == *id);
             let backing = kept.filter_map(|(_, allocation)| allocation.backing);
