@@ -319,6 +319,22 @@ impl Source {
         }
     }
 
+    /// Takes back the flips that the hardware has, which forgets them: those whose surfaces are selected are lost, the others
+    /// are given to it again, before all that wait. It may still read their surfaces.
+    pub(crate) fn take_back_given(
+        &mut self,
+        is_lost: impl Fn(&Surface) -> bool,
+        outcomes: &mut Outcomes,
+    ) {
+        let given = std::mem::take(&mut self.given).into_iter().map(|given| given.flip);
+        let (lost, stay): (Vec<_>, Vec<_>) = given.partition(|flip| is_lost(&flip.primary.surface));
+        for flip in lost {
+            outcomes.taken.push(flip.primary.surface);
+            outcomes.ended.push(self.ended(flip, FlipOutcome::LOST));
+        }
+        stay.into_iter().rev().for_each(|flip| self.queue.push_front(flip));
+    }
+
     /// Loses the waiting flips whose surfaces are selected.
     pub(crate) fn lose_waiting(
         &mut self,

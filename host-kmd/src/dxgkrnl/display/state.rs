@@ -168,8 +168,8 @@ impl Display {
         self.closed.remove(&process);
     }
 
-    /// Takes the surfaces that are selected from all sources. A source that shows one is black from then on; the flips
-    /// that the hardware has are lost with it.
+    /// Takes the surfaces that are selected from all sources. A source that shows one is black from then on, until its next
+    /// flip.
     pub(crate) fn take_away(
         &mut self,
         ddi: &dyn DisplayDdi,
@@ -187,7 +187,7 @@ impl Display {
             .collect();
         for index in seen {
             if let Some(source) = self.sources.get_mut(&index) {
-                source.lose_given(outcomes);
+                source.take_back_given(&is_lost, outcomes);
                 source.take_shown(&is_lost, outcomes);
             }
             self.restore(ddi, index);

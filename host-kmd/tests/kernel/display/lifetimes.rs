@@ -134,6 +134,30 @@ fn the_end_of_a_guest_process_leaves_the_owner_s_source() {
 }
 
 #[test]
+fn a_flip_of_the_owner_s_happens_although_what_is_shown_goes_with_another_process() {
+    let (mut bench, client, _, _) = showing();
+    bench.model.state().displays.lets_go_late = false;
+    let other = bench.client(client.guest);
+    let theirs = primary(&mut bench, other);
+    let grant =
+        bellhop_protocol::control::flip::SetVidPnSourceOwner { source: 0, process: other.process };
+    bench.call(client, &grant).unwrap();
+    flip(&mut bench, other, theirs, 2).unwrap();
+    vsync(&mut bench, client.guest, 0);
+    take_flipped(&mut bench);
+    let mine = [(); 2].map(|()| primary(&mut bench, client));
+    for (number, primary) in (3..).zip(mine) {
+        flip(&mut bench, client, primary, number).unwrap();
+    }
+    bench.call(other, &DestroyProcess { flags: 0 }).unwrap();
+    assert_eq!(take_flipped(&mut bench), [], "the hardware has the first again");
+    for number in [3, 4] {
+        vsync(&mut bench, client.guest, 0);
+        assert_eq!(take_flipped(&mut bench), [(number, FlipOutcome::SHOWN)]);
+    }
+}
+
+#[test]
 fn a_primary_stays_where_it_is_while_it_is_shown() {
     let (mut bench, client, first, base) = showing();
     // Nobody wants it resident but the display.

@@ -122,6 +122,8 @@ impl Kernel {
         }
         access.tell_agent_of_sources();
         access.finish_display(outcomes);
+        // Flips that waited for one that was taken away happen now.
+        self.work.wake(Rule::Display(id));
     }
 
     /// Paging is done that a flip waited for. Its request is answered now, unless the flip is immediate.
