@@ -7,8 +7,18 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 /// Behaviours that a device with its default configuration does not offer.
-pub const NOT_OFFERED: &[&str] =
-    &["program.kernel.apart", "program.video.apart", "program.link.fence", "program.link.memory"];
+pub const NOT_OFFERED: &[&str] = &[
+    "program.kernel.apart",
+    "program.video.apart",
+    "program.display.composed",
+    "program.display.exclusive",
+    "program.display.direct-flip",
+    "program.display.independent-flip",
+    "program.display.apart",
+    "program.display.killed",
+    "program.link.fence",
+    "program.link.memory",
+];
 
 /// Behaviours that take programs of several users, which only root starts.
 pub const OF_USERS: [&str; 4] =

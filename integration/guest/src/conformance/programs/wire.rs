@@ -2,6 +2,7 @@
 
 //! What the suite asks of a program, and what the program answers: a line of JSON each, on the program's pipes.
 
+use bellhop_guest_umd::display::{Constraint, DisplayError};
 use bellhop_guest_umd::transport::TransportError;
 use bellhop_guest_umd::{Error, KernelError};
 use bellhop_protocol::event::FaultReason;
@@ -93,6 +94,23 @@ commands! {
     /// Lets go of an allocation.
     DropAllocation { allocation: usize } -> ();
 
+    /// Shows source 0 on the first monitor, in its smallest mode.
+    Show {} -> Size;
+    /// Gives up all sources.
+    GiveUp {} -> ();
+    /// Creates a primary of this size, for engines to draw on.
+    CreatePrimary { size: Size, shared: bool } -> PrimaryAt;
+    /// Names a primary.
+    SharePrimary { primary: usize } -> u64;
+    /// Opens another's primary by its name.
+    OpenPrimary { name: u64, size: Size } -> PrimaryAt;
+    /// Lets go of a primary.
+    DropPrimary { primary: usize } -> ();
+    /// Flips source 0 to a primary at a VSYNC, and waits until it is shown; answers with that VSYNC's number.
+    FlipTo { primary: usize } -> u64;
+    /// The flip that two VSYNCs from now source 0 shows; 0 if it shows none.
+    PassVsyncs {} -> u64;
+
     /// Creates a fence.
     CreateFence { kind: FenceKind, shared: bool } -> FenceAt;
     /// Names a fence.
@@ -160,6 +178,25 @@ pub(super) struct Placed {
     pub(super) handle: u64,
     /// Where the program's engines find it.
     pub(super) gpu_va: u64,
+}
+
+/// The size of a picture of 32-bit pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Size {
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// A primary of a program.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct PrimaryAt {
+    /// By which the suite names it.
+    pub(super) primary: usize,
+    pub(super) handle: u64,
+    /// Where the program's engines find it.
+    pub(super) gpu_va: u64,
+    /// Its bytes.
+    pub(super) length: u64,
 }
 
 /// A fence of a program.
@@ -245,6 +282,10 @@ pub(super) enum Failure {
     OutOfMemory,
     #[error("it was not over in time: {0}")]
     Late(String),
+    #[error("the source is not the program's")]
+    NotInTopology,
+    #[error("another process shows on the source or the monitor")]
+    InUse,
     #[error("{0}")]
     NotOffered(String),
     #[error("{0}")]
@@ -263,6 +304,21 @@ impl From<Error> for Failure {
             Error::NotAvailable(_) => Self::NotOffered(text),
             Error::Transport(error) => error.into(),
             _ => Self::Other(text),
+        }
+    }
+}
+
+impl From<DisplayError> for Failure {
+    fn from(error: DisplayError) -> Self {
+        match error {
+            DisplayError::Device(error) => error.into(),
+            DisplayError::NotInTopology { .. } => Self::NotInTopology,
+            DisplayError::Topology(refusal) if refusal.constraint == Constraint::IN_USE => {
+                Self::InUse
+            }
+            DisplayError::Timeout(what) => Self::Late(what.into()),
+            DisplayError::NoDisplay => Self::NotOffered("this guest has no display".into()),
+            error => Self::Other(error.to_string()),
         }
     }
 }

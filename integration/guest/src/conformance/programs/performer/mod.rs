@@ -7,6 +7,7 @@ mod fences;
 mod local;
 mod memory;
 mod queues;
+mod screens;
 
 use super::wire::{
     Ask, Command, CreateKernel, Failure, Introduce, Introduction, Leave, OpenFile, Send,
@@ -16,6 +17,7 @@ use crate::client::{Client, Shape};
 use crate::conformance::scene::MEMORY;
 use crate::output::put_line;
 use anyhow::Context as _;
+use bellhop_guest_umd::display::{Display, Primary};
 use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::{SystemMemory, Transport};
 use bellhop_guest_umd::{Adapter, Error, Fence, Kernel};
@@ -49,6 +51,8 @@ pub(super) struct Performer {
     kernels: Vec<Kernel>,
     fences: Vec<Option<Fence>>,
     locals: Vec<Option<Local>>,
+    primaries: Vec<Option<Primary>>,
+    display: Option<Display>,
     pages: Vec<Box<dyn SystemMemory>>,
     client: Option<Client>,
     transport: Arc<Broker>,
@@ -69,6 +73,8 @@ pub fn perform(broker: &Path) -> anyhow::Result<()> {
         kernels: Vec::new(),
         fences: Vec::new(),
         locals: Vec::new(),
+        primaries: Vec::new(),
+        display: None,
         pages: Vec::new(),
         client: None,
         transport,

@@ -2,6 +2,7 @@
 
 //! What programs do with each other.
 
+mod displays;
 mod fences;
 mod links;
 mod memory;
@@ -11,9 +12,10 @@ mod turns;
 use super::stage::Stage;
 use crate::conformance::behaviour::Behaviour;
 
-pub(super) const BEHAVIOURS: [&[Behaviour<Stage>]; 5] = [
+pub(super) const BEHAVIOURS: [&[Behaviour<Stage>]; 6] = [
     fences::BEHAVIOURS,
     memory::BEHAVIOURS,
+    displays::BEHAVIOURS,
     turns::BEHAVIOURS,
     queries::BEHAVIOURS,
     links::BEHAVIOURS,
