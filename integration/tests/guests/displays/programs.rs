@@ -3,10 +3,13 @@
 //! The guest's agent beside other programs of the guest, each a process of the operating system behind a broker: what it
 //! shows, what it asks them, and what becomes of them when it stops the device.
 
+use super::captured;
 use crate::support::agents::{Agent, ctl, shown};
 use crate::support::brokers::{Brokered, USERS};
 use crate::support::{DISPLAYS, Daemon, await_that, report, run, text};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 /// A program that is killed when it is dropped.
@@ -175,4 +178,55 @@ fn programs_leave_a_device_that_stops_or_are_made_to_and_find_it_again_when_it_i
     assert!(said.contains("the device is started"), "{said}");
     run(&mut works());
     assert_eq!(shown(&daemon), [(0, 1280), (1, 800)]);
+}
+
+/// The colour of each line in this many rows from `first` on: all pixels of a row have one.
+fn rows(pixels: &[u32], (width, first, count): (usize, usize, usize)) -> Vec<u32> {
+    let rows = pixels.chunks_exact(width).skip(first).take(count);
+    rows.map(|row| {
+        assert!(row.iter().all(|pixel| *pixel == row[0]), "a row has several colours");
+        row[0]
+    })
+    .collect()
+}
+
+/// As they are three users', each picture passes shared memory, two shared fences and a flip.
+#[test]
+fn a_compositor_shows_the_pictures_of_programs_of_other_users() {
+    let (daemon, brokered) = world();
+    let place = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let socket = place.path().join("compositor.sock");
+    let compositor = |arguments: &[&str], user: usize| {
+        let mut program = brokered.program("compositor", USERS[user]);
+        program.args(arguments).arg(&socket).stdout(Stdio::piped());
+        program.spawn().unwrap()
+    };
+    let shows = compositor(&["240"], 0);
+    await_that("the compositor listens", || socket.exists());
+    let red = compositor(&["client", "ff0000"], 1);
+    let mut blue = compositor(&["client", "0000ff"], 2);
+    await_that("both pictures are on the monitor", || {
+        let folder = tempfile::tempdir().unwrap();
+        let ((width, height), pixels) = captured(&daemon, "VIRTUAL-1", folder.path());
+        let strip = height as usize / 4;
+        // Each strip is of one picture whole: its pixels differ by nothing.
+        let strip = |number| {
+            let rows = rows(&pixels, (width as usize, number * strip, strip));
+            assert!(rows.iter().all(|row| *row == rows[0]), "a strip of two pictures: {rows:x?}");
+            rows[0] & 0x00F0_F0F0
+        };
+        // Whoever comes first is above.
+        BTreeSet::from([strip(0), strip(1)]) == BTreeSet::from([0x00F0_0000, 0x0000_00F0])
+    });
+    // A program that stands still stops nobody.
+    kill_process(Pid::from_child(&blue), Signal::STOP).unwrap();
+    let printed = shows.wait_with_output().unwrap();
+    let printed = text(&printed.stdout);
+    assert!(printed.starts_with("240 frames presented, 240 shown\n"), "{printed}");
+    let pictures = text(&red.wait_with_output().unwrap().stdout);
+    let pictures: u64 = pictures.trim().strip_suffix(" pictures").unwrap().parse().unwrap();
+    assert!(pictures > 10, "{pictures}");
+    blue.kill().unwrap();
+    blue.wait().unwrap();
 }
