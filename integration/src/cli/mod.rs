@@ -425,7 +425,8 @@ fn selftest(
     suite: bellhop_guest::cli::SelftestArguments,
     host: &HostArguments,
 ) -> anyhow::Result<ExitCode> {
-    if host.socket_path.is_some() || suite.is_of_programs() {
+    let has_broker = suite.is_of_programs() || suite.is_behind_broker();
+    if host.socket_path.is_some() || has_broker {
         return hosted(host, None, suite.to_command_line());
     }
     anyhow::ensure!(

@@ -192,6 +192,14 @@ fn every_behaviour_is_seen_from_a_container() {
     assert_eq!(listed.as_array().unwrap().len(), seen["checks"].as_array().unwrap().len());
 }
 
+/// The suite is one of the programs of a broker in the container.
+#[test]
+fn every_behaviour_is_seen_by_a_program_behind_a_broker_in_a_container() {
+    let Some(container) = containers() else { return };
+    let seen = conformance(container().args(["--", "selftest", "--behind-broker", "--json"]));
+    support::assert_program_sees_the_suite(&seen);
+}
+
 /// A broker in the container, and its programs beside it. Whoever may not change its user has programs of one.
 #[test]
 fn every_behaviour_of_programs_is_seen_in_a_container() {

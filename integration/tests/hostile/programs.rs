@@ -5,7 +5,7 @@
 use crate::neighbour::Neighbour;
 use crate::seed;
 use crate::support::brokers::{Brokered, USERS};
-use crate::support::{Daemon, await_that};
+use crate::support::{Daemon, await_that, report, run};
 use bellhop_guest::hostile::Noise;
 use bellhop_guest::hostile::programs::{self, Group, Scene};
 use hdrhistogram::Histogram;
@@ -162,6 +162,22 @@ fn no_message_and_no_descriptor_of_a_programs_harms_another() {
 fn no_connection_and_no_work_of_a_programs_harms_another() {
     attack(programs::CONNECTIONS);
     attack(programs::WORK);
+}
+
+/// As an administrator runs it.
+#[test]
+fn a_hostile_program_says_what_it_tried_and_that_nothing_got_through() {
+    let daemon = Daemon::start_with(1, CONFIGURATION);
+    let brokered = Brokered::start(&daemon, 0, &[]);
+    let attack = |option| brokered.work_of(USERS[0], &["attack", "--seconds", "3", option]);
+    let report = report(&mut attack("--json"));
+    let attacks = report["attacks"].as_array().unwrap();
+    assert!(attacks.len() >= 40, "{}", attacks.len());
+    assert!(attacks.iter().all(|attack| attack["got"].is_null()), "{report}");
+    let tried: u64 = attacks.iter().map(|attack| attack["times"].as_u64().unwrap()).sum();
+    assert!(tried > 0);
+    let printed = run(&mut attack("--seed=7"));
+    assert!(printed.contains("(seed 7); 0 of ") && printed.contains("got through"), "{printed}");
 }
 
 /// A step of a program's life at which it is stopped or ended.

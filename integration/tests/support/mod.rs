@@ -191,6 +191,14 @@ pub fn assert_every_behaviour_is_seen(report: &Value, not_offered: &[&str]) {
     }
 }
 
+/// Asserts that a program behind a broker sees all but what needs the whole guest, or memory that such a program does not have.
+#[track_caller]
+pub fn assert_program_sees_the_suite(report: &Value) {
+    let failed: Vec<_> = outcomes(report, "failed").collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(outcomes(report, "passed").count() >= 150, "{report}");
+}
+
 /// Sees every behaviour of a chain in a guest that this command starts.
 #[track_caller]
 pub fn see_every_behaviour_of_a_chain(command: &mut Command) {

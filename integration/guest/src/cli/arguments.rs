@@ -149,6 +149,9 @@ pub struct SelftestArguments {
     /// otherwise through one that this starts for the device.
     #[arg(long, conflicts_with = "control_socket")]
     pub(super) programs: bool,
+    /// Try them as a program does behind a broker, which this starts for the device
+    #[arg(long, conflicts_with_all = ["control_socket", "programs"])]
+    pub(super) behind_broker: bool,
     /// The control socket of the bellhopd at --socket-path: somebody looks there at what the guest's monitors show
     ///
     /// Without one, behaviours are tried as far as a guest can tell, and those of its monitors (screen.) are not.
@@ -340,6 +343,7 @@ impl SelftestArguments {
         line.extend(self.json.then(|| "--json".into()));
         line.extend(self.list.then(|| "--list".into()));
         line.extend(self.programs.then(|| "--programs".into()));
+        line.extend(self.behind_broker.then(|| "--behind-broker".into()));
         for skip in &self.skip {
             // In one word, so that it may begin with a dash.
             line.push(format!("--skip={skip}").into());
@@ -382,6 +386,12 @@ impl SelftestArguments {
     #[must_use]
     pub fn is_of_programs(&self) -> bool {
         self.programs
+    }
+
+    /// Whether the suite is a program behind a broker of its own.
+    #[must_use]
+    pub fn is_behind_broker(&self) -> bool {
+        self.behind_broker
     }
 
     /// Prints the list.

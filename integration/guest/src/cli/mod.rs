@@ -5,6 +5,7 @@
 mod actions;
 mod agent;
 mod arguments;
+mod attack;
 mod broker;
 mod carried;
 mod delivery;
@@ -39,11 +40,13 @@ use actions::work_on;
 use agent::AgentArguments;
 use anyhow::Context;
 use arguments::{ChurnArguments, HotplugArguments};
+use attack::AttackArguments;
 use bellhop_guest_umd::KernelError;
 use broker::BrokerArguments;
 use clap::{CommandFactory, Parser, Subcommand};
 use ending::Ending;
 use place::DeviceArguments;
+use programs::OwnBroker;
 use settings::SettingsArguments;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -76,6 +79,10 @@ enum Command {
     /// Each program that connects has memory, doorbells and fences of its own; it submits without the broker. Runs until
     /// the device is gone.
     Broker(BrokerArguments),
+    /// Attack the guest's broker, and through it the guest's other programs, as a hostile program would
+    ///
+    /// Tries one attack after another until the time is over. Exits with 1 if one got further than a program may.
+    Attack(AttackArguments),
     /// Do what the suite of programs asks, as one of them
     #[command(hide = true)]
     Program,
@@ -183,6 +190,10 @@ fn work(
             }
             return Ok(Ending::Succeeded);
         }
+        Command::Attack(arguments) => {
+            let broker = cli.device.broker();
+            return arguments.attack(broker.context("--broker says which broker to attack")?);
+        }
         Command::Program => {
             perform(
                 cli.device.broker().context("--broker says which broker the program is behind")?,
@@ -207,9 +218,19 @@ fn work(
     }
     let (placement, advice) = (cli.device.place.policy(), cli.device.advice.as_deref());
     let onlooker = cli.onlooker(find_onlooker)?;
-    let mut ending = Ending::Succeeded;
+    let own_broker = match work {
+        Work::Selftest(SelftestArguments { behind_broker: true, .. }) => {
+            Some(OwnBroker::start(&cli.device, words, &programs::MANY_OBJECTS)?)
+        }
+        _ => None,
+    };
     // Starts all devices before it uses the first.
-    for guest in cli.device.guests()? {
+    let guests = match &own_broker {
+        Some(broker) => vec![broker.connect()?],
+        None => cli.device.guests()?,
+    };
+    let mut ending = Ending::Succeeded;
+    for guest in guests {
         let done = work_on(guest, placement, advice, onlooker.as_ref(), work);
         ending = ending.max(done.map_err(|error| advised(error, advice))?);
     }
@@ -251,7 +272,7 @@ mod tests {
             let start = ["bellhop-guest", "--socket-path", "s"].map(OsString::from);
             match Cli::parse_from(start.into_iter().chain(line)).command {
                 Command::Work(work) => work,
-                Command::Broker(_) | Command::Program => panic!("no work"),
+                Command::Broker(_) | Command::Attack(_) | Command::Program => panic!("no work"),
             }
         };
         let run = RunArguments {
@@ -297,6 +318,7 @@ mod tests {
             json: true,
             list: false,
             programs: false,
+            behind_broker: false,
             control_socket,
         };
         for line in [

@@ -1,43 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The conformance suite of programs that share a guest's device.
+//! The conformance suite of programs that share a guest's device, and brokers that suites start.
 
 use super::arguments::SelftestArguments;
 use super::ending::Ending;
 use super::place::DeviceArguments;
 use crate::conformance::{self, Report, Start};
 use crate::files::NewFile;
+use crate::guest::Guest;
 use crate::output::put_line;
 use anyhow::{Context, ensure};
+use bellhop_guest_umd::transport::broker::Broker;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use tempfile::TempDir;
 
 /// This program, wherever it is: a user executes it who may not come into its folder.
 const THIS: &str = "/proc/self/exe";
 
-/// Megabytes of memory of each program: in a VM they are pinned.
-const MEMORY: &str = "16";
+/// The name of its socket.
+const SOCKET: &str = "broker.sock";
+/// What the broker of a suite of programs lets each have, in MiB of memory: in a VM it is pinned.
+const LITTLE_MEMORY: [&str; 2] = ["--memory", "16"];
 
-/// A broker of the suite's own. It is killed when this is dropped.
-struct OwnBroker {
+/// What the broker of one program lets it have: as many objects as behaviours about many of them take.
+pub(super) const MANY_OBJECTS: [&str; 4] = ["--doorbells", "256", "--fences", "4096"];
+
+/// A broker of a suite's own. It is killed when this is dropped.
+pub(super) struct OwnBroker {
     process: Child,
     folder: TempDir,
 }
 
 impl OwnBroker {
-    fn start(device: &DeviceArguments, words: &[OsString]) -> anyhow::Result<Self> {
+    /// Starts one for a device. `words` make the executable of this process `bellhop-guest`.
+    pub(super) fn start(
+        device: &DeviceArguments,
+        words: &[OsString],
+        options: &[&str],
+    ) -> anyhow::Result<Self> {
         let folder = folder()?;
         // Programs of other users come here.
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755))?;
         let mut command = Command::new(THIS);
         command.args(words).args(device.to_command_line()).arg("--end-with-parent");
-        command.args(["broker", "--mode", "666", "--memory", MEMORY, "--listen"]);
-        command.arg(socket(folder.path())).env_remove("BELLHOP_BROKER").stderr(Stdio::piped());
+        command.args(["broker", "--mode", "666"]).args(options).arg("--listen");
+        command.arg(folder.path().join(SOCKET)).env_remove("BELLHOP_BROKER").stderr(Stdio::piped());
         let mut process = command.spawn().context("cannot start a broker")?;
         let said = process.stderr.take();
         let broker = Self { process, folder };
@@ -49,6 +62,16 @@ impl OwnBroker {
         thread::spawn(move || said.lines().map_while(Result::ok).for_each(drop));
         Ok(broker)
     }
+
+    /// Where it listens.
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join(SOCKET)
+    }
+
+    /// This process as one of its programs.
+    pub(super) fn connect(&self) -> anyhow::Result<Arc<dyn Guest>> {
+        Ok(Broker::connect(&self.socket())?)
+    }
 }
 
 impl Drop for OwnBroker {
@@ -57,10 +80,6 @@ impl Drop for OwnBroker {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn socket(folder: &Path) -> PathBuf {
-    folder.join("broker.sock")
 }
 
 /// A folder for a socket, where all users come if there is one: a VM's root may keep its temporary files to itself, and a
@@ -85,10 +104,10 @@ pub(super) fn selftest(
 ) -> anyhow::Result<Ending> {
     let own = match device.broker() {
         Some(_) => None,
-        None => Some(OwnBroker::start(device, words)?),
+        None => Some(OwnBroker::start(device, words, &LITTLE_MEMORY)?),
     };
     let broker = match &own {
-        Some(own) => socket(own.folder.path()),
+        Some(own) => own.socket(),
         None => device.broker().map(Path::to_owned).unwrap_or_default(),
     };
     let several_users = may_set_users();

@@ -4,6 +4,7 @@
 //!
 //! Each attack is bounded, and fails if the program got further than it may.
 
+mod campaign;
 mod connections;
 mod descriptors;
 mod extents;
@@ -16,6 +17,7 @@ mod scribbles;
 mod session;
 mod work;
 
+pub use campaign::{Campaign, CampaignReport, Tried};
 pub use requests::{OF_GUEST, OF_NOBODY};
 pub use scene::{Attack, Group, Scene};
 pub use session::Session;
