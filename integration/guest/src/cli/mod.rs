@@ -7,6 +7,7 @@ mod agent;
 mod arguments;
 mod broker;
 mod carried;
+mod configuration;
 mod delivery;
 mod ending;
 mod kernels;
@@ -203,6 +204,7 @@ fn work(
             }
         }
         Work::Attest(arguments) if arguments.verified()? => return Ok(Ending::Succeeded),
+        Work::Agent(arguments) if arguments.options()?.is_none() => return Ok(Ending::Succeeded),
         _ => {}
     }
     let (placement, advice) = (cli.device.place.policy(), cli.device.advice.as_deref());
