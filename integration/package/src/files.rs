@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 const DOCUMENTS: &str = "usr/share/doc/bellhop";
 
 /// Files of the repository, and the folders where a package has them.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("device/dist/bellhop.toml", "etc/bellhop"),
     ("device/dist/bellhopd.service", "usr/lib/systemd/system"),
     ("device/dist/bellhopd.socket", "usr/lib/systemd/system"),
     ("device/dist/sysusers.d/bellhop.conf", "usr/lib/sysusers.d"),
     // For guests: nothing enables it.
+    ("integration/guest/dist/agent.toml", "etc/bellhop"),
     ("integration/guest/dist/bellhop-agent.service", "usr/lib/systemd/system"),
     ("integration/guest/dist/broker.toml", "etc/bellhop"),
     ("integration/guest/dist/bellhop-broker.service", "usr/lib/systemd/system"),

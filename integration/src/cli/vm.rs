@@ -34,6 +34,8 @@ Examples:
                                                 the main job on a file of this machine
   bellhop vm --interactive                      a shell in the guest; Ctrl-A X ends the VM
   bellhop vm --agent --file hook.sh             the guest's agent as its service, with a hook
+  bellhop vm --agent --portable --file agent.toml
+                                                the same with a lid and a session, and policies for them
   bellhop vm --broker -- selftest               the suite as one of the programs that share the GPU
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
   bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
@@ -64,6 +66,9 @@ pub struct VmArguments {
     /// bellhopd (--socket-path).
     #[arg(long, conflicts_with = "interactive")]
     agent: bool,
+    /// Make the agent's guest a portable computer with somebody at it: Debian's system bus, logind, UPower, and a lid
+    #[arg(long, requires = "agent")]
+    portable: bool,
     /// Boot systemd, and by it the guest's broker: the command is a program of a user, which shares the GPU with others
     #[arg(long, conflicts_with = "interactive")]
     broker: bool,
@@ -190,10 +195,14 @@ impl VmArguments {
                 _ => Task::Run(task),
             },
             user: self.user,
-            services: [(self.broker, Service::Broker), (self.agent, Service::Agent)]
-                .into_iter()
-                .filter_map(|(is_wanted, service)| is_wanted.then_some(service))
-                .collect(),
+            services: [
+                (self.broker, Service::Broker),
+                (self.agent, Service::Agent),
+                (self.portable, Service::Portable),
+            ]
+            .into_iter()
+            .filter_map(|(is_wanted, service)| is_wanted.then_some(service))
+            .collect(),
             files,
             output: output.as_ref().map(Delivery::handle).transpose()?,
             sockets: self.socket_path,

@@ -27,5 +27,6 @@ mod screen;
 mod service;
 #[path = "../support/mod.rs"]
 mod support;
+mod system_bus;
 mod trace;
 mod workers;

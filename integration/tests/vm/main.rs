@@ -10,6 +10,7 @@ mod kernels;
 mod links;
 #[path = "../support/named_kernels.rs"]
 mod named_kernels;
+mod portable;
 mod programs;
 mod secrets;
 #[path = "../support/mod.rs"]

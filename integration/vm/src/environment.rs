@@ -4,6 +4,7 @@
 
 use crate::accelerator::Note;
 use crate::guest::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
+use crate::guest::portable;
 use crate::guest::systemd::{self, Systemd};
 use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a guest's kernel in the cache.
 pub const KERNEL: &str = "kernel";
+/// The folder of the kernel of a guest that is a portable computer.
+const PORTABLE_KERNEL: &str = "kernel-portable";
 /// The folder of a guest's shell in the cache.
 pub const BUSYBOX: &str = "busybox";
 /// The program's path in the shell's package.
@@ -67,11 +70,16 @@ impl Environment {
         services: &[Service],
     ) -> anyhow::Result<Self> {
         let stock = Stock::open(sources)?;
+        let is_portable = services.contains(&Service::Portable);
         Ok(Self {
             qemu: stock.qemu()?,
-            kernel: stock.kernel(series)?,
+            kernel: if is_portable { stock.portable_kernel() } else { stock.kernel(series) }?,
             busybox: stock.busybox()?,
-            systemd: (!services.is_empty()).then(|| stock.systemd()).transpose()?,
+            systemd: match services {
+                [] => None,
+                _ if is_portable => Some(stock.portable()?),
+                _ => Some(stock.systemd()?),
+            },
             kvm_fails: stock.kvm_fails()?,
         })
     }
@@ -106,7 +114,7 @@ impl<'a> Stock<'a> {
             (None, None) => {
                 let piece = self.cache.piece("qemu", self.sources.refresh, |folder| {
                     let package = "qemu-system-x86";
-                    self.debian.unpack(Release::Backports, package, Closure::Runtime, folder)
+                    self.debian.unpack(Release::Backports, &[package], Closure::Runtime, folder)
                 })?;
                 Ok(Qemu::unpacked(&piece))
             }
@@ -144,7 +152,7 @@ impl<'a> Stock<'a> {
             // Most of the package is not needed.
             let packages = tempfile::tempdir_in(folder).context("cannot create a folder")?;
             let package = "linux-image-cloud-amd64";
-            self.debian.unpack(release, package, Closure::Named("linux-"), packages.path())?;
+            self.debian.unpack(release, &[package], Closure::Named("linux-"), packages.path())?;
             Kernel::extract(packages.path(), modules, folder)
         })?;
         Kernel::open(&piece)
@@ -157,7 +165,7 @@ impl<'a> Stock<'a> {
     pub fn busybox(&self) -> anyhow::Result<PathBuf> {
         let piece = self.cache.piece(BUSYBOX, self.sources.refresh, |folder| {
             let package = "busybox-static";
-            self.debian.unpack(Release::Stable, package, Closure::Named(package), folder)
+            self.debian.unpack(Release::Stable, &[package], Closure::Named(package), folder)
         })?;
         shell(&piece)
     }
@@ -168,7 +176,27 @@ impl<'a> Stock<'a> {
     /// When it is neither here nor can be fetched.
     pub fn systemd(&self) -> anyhow::Result<Systemd> {
         let piece = self.cache.piece("systemd", self.sources.refresh, |folder| {
-            self.debian.unpack(Release::Stable, systemd::PACKAGE, Closure::Runtime, folder)
+            self.debian.unpack(Release::Stable, &[systemd::PACKAGE], Closure::Runtime, folder)
+        })?;
+        Ok(Systemd::unpacked(&piece))
+    }
+
+    /// The kernel of a guest that is a portable computer.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    fn portable_kernel(&self) -> anyhow::Result<Kernel> {
+        let modules = [GUEST_MODULES, portable::MODULES].concat();
+        self.kernel_with(PORTABLE_KERNEL, Release::Stable, &modules)
+    }
+
+    /// A guest's service manager, with the services of a portable computer.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    fn portable(&self) -> anyhow::Result<Systemd> {
+        let piece = self.cache.piece("portable", self.sources.refresh, |folder| {
+            self.debian.unpack(Release::Stable, portable::PACKAGES, Closure::Runtime, folder)
         })?;
         Ok(Systemd::unpacked(&piece))
     }
@@ -179,7 +207,7 @@ impl<'a> Stock<'a> {
     /// When it is neither here nor can be fetched.
     pub fn vulkan(&self, mesa: Mesa) -> anyhow::Result<Vulkan> {
         let fetch = |debian: &Debian, release, folder: &Path| {
-            debian.unpack(release, vulkan::PACKAGE, Closure::Runtime, folder)?;
+            debian.unpack(release, &[vulkan::PACKAGE], Closure::Runtime, folder)?;
             Vulkan::lay_out(folder)
         };
         let refresh = self.sources.refresh;
@@ -202,7 +230,7 @@ impl<'a> Stock<'a> {
     /// When it is neither here nor can be fetched.
     pub fn dav1d(&self) -> anyhow::Result<Dav1d> {
         let piece = self.cache.piece("dav1d", self.sources.refresh, |folder| {
-            self.debian.unpack(Release::Stable, reference::PACKAGE, Closure::Runtime, folder)
+            self.debian.unpack(Release::Stable, &[reference::PACKAGE], Closure::Runtime, folder)
         })?;
         Dav1d::unpacked(&piece)
     }
@@ -217,7 +245,7 @@ impl<'a> Stock<'a> {
         let debian = Debian::new(self.cache.folder("apt-old")?, release, mirror);
         let piece = self.cache.piece("av1-samples", self.sources.refresh, |folder| {
             let package = reference::SAMPLES;
-            debian.unpack(release, package, Closure::Named(package), folder)
+            debian.unpack(release, &[package], Closure::Named(package), folder)
         })?;
         Ok(piece.join(reference::SAMPLES_FOLDER))
     }

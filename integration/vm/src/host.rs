@@ -97,6 +97,7 @@ impl Host {
             status: &file("status"),
             trace: None,
             qmp: None,
+            acpi_table: None,
             resets: None,
         };
         let attempt = block_on(async {

@@ -5,16 +5,17 @@
 use crate::accelerator::Accelerator;
 use crate::environment::Environment;
 use crate::guest::initramfs::Guest;
+use crate::guest::portable;
 use crate::keyboard::Keyboard;
 use crate::machine::{self, End, Machine, Running};
 use crate::options::{Options, Outcome, or_in};
-use crate::task::Task;
+use crate::task::{Service, Task};
 use crate::trace::Accesses;
 use anyhow::{Context, bail, ensure};
 use bellhop_guest::output::note;
 use bellhop_processes::daemon::{self, Daemon};
 use bellhop_processes::process::{Signals, block_on};
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
@@ -84,6 +85,13 @@ fn attempt(
     };
     guest.write(archive)?;
 
+    let lid = if options.services.contains(&Service::Portable) {
+        let table = folder.path().join("lid.aml");
+        fs::write(&table, portable::lid()).context("cannot write the guest's lid")?;
+        Some(table)
+    } else {
+        None
+    };
     let count = options.variant.devices;
     let sockets = match options.sockets.len() {
         0 => (0..count).map(|number| folder.path().join(format!("gpu{number}.sock"))).collect(),
@@ -106,6 +114,7 @@ fn attempt(
         status: &folder.path().join("status"),
         trace: options.trace.as_deref(),
         qmp: options.qmp.as_deref(),
+        acpi_table: lid.as_deref(),
         resets: None,
     };
     let attempt = block_on(async {

@@ -56,6 +56,8 @@ pub struct Machine<'a, P> {
     pub trace: Option<&'a Path>,
     /// The socket of QEMU's monitor for other programs, if they may use it.
     pub qmp: Option<&'a Path>,
+    /// The file with a table that the guest's firmware tells of, if there is one.
+    pub acpi_table: Option<&'a Path>,
     /// The file for QEMU's log of processor resets; `None` for no log.
     pub resets: Option<&'a Path>,
 }
@@ -122,6 +124,9 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         }
         if let Some(resets) = self.resets {
             add(&["-d", "cpu_reset", "-D", text(resets)?]);
+        }
+        if let Some(table) = self.acpi_table {
+            add(&["-acpitable", &format!("file={}", path(table)?)]);
         }
         add(&["-chardev", &format!("socket,id=monitor,fd={MONITOR_FD}")]);
         add(&["-qmp", "chardev:monitor"]);

@@ -91,6 +91,7 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         status: &file("status"),
         trace: None,
         qmp: None,
+        acpi_table: None,
         resets: Some(&file("resets.log")),
     };
     for _ in 0..ATTEMPTS {

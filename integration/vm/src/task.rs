@@ -22,6 +22,8 @@ pub enum Service {
     Agent,
     /// The guest's broker. Programs share the device by it, and a task is one of them.
     Broker,
+    /// What a portable computer with somebody at it has: a system bus, logind and a session, UPower, and a lid.
+    Portable,
 }
 
 /// Whose a task is, in a guest with a broker.

@@ -14,9 +14,10 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 11] = [
+const TOOLS: [Tool; 12] = [
     Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
     Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
+    Tool::new("dbus-daemon", "dbus-daemon", "tests of the guest's system bus"),
     Tool::new("make", "make", "tests of an independent driver"),
     Tool::new("cc", "gcc", "tests of an independent driver"),
     Tool::new("c++", "g++", "libFuzzer"),

@@ -4,13 +4,17 @@
 //!
 //! Source: Windows KMD overview, "EEU".
 
+mod bus;
+pub mod config;
 mod hooks;
 mod screens;
+mod situation;
 
 pub use hooks::{Hooks, Occasion};
-pub use screens::{Layout, Screens, ScreensError};
+pub use screens::{Curtain, Layout, Screens, ScreensError};
+pub use situation::{Change, Policies, Situation};
 
-use crate::output::put_line;
+use crate::output::{note, put_line};
 use anyhow::Context as _;
 use bellhop_guest_umd::agent::{
     ALL_WISHES, Agent, AgentEvent, AgentRequest, AgentResult, Consent, DevicePresence, HotPlug,
@@ -19,7 +23,8 @@ use bellhop_guest_umd::agent::{
 use bellhop_guest_umd::display::DisplayError;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::{Adapter, PlacementPolicy};
-use std::sync::Arc;
+use bus::Listener;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How the agent works.
@@ -33,13 +38,15 @@ pub struct Options {
     pub consent: Duration,
     /// How long programs have to leave a device that stops.
     pub leave: Duration,
+    /// What follows from what the guest's operating system says; `None` to not listen to it.
+    pub policies: Option<Policies>,
     /// When it ends; never by default.
     pub time: Option<Duration>,
 }
 
 /// The service.
 struct Service {
-    agent: Agent,
+    agent: Arc<Agent>,
     /// `None` where the guest has no display.
     screens: Option<Screens>,
     hooks: Hooks,
@@ -48,6 +55,8 @@ struct Service {
     is_stopped: bool,
     /// A bit for each source that programs show.
     programs: u64,
+    policies: Policies,
+    situation: Situation,
 }
 
 /// Serves until the time is over, or until the device is gone.
@@ -62,31 +71,68 @@ pub fn serve(
     let adapter = Adapter::open_with(transport, placement).context("cannot open the adapter")?;
     let agent = adapter.register_agent(ALL_WISHES);
     let agent = agent.context("cannot become the guest's agent; does another one run?")?;
+    let agent = Arc::new(agent);
     // Of the agent's own process, whose sources give way to those of programs.
     let screens = match Screens::open(adapter, options.layout) {
         Ok(screens) => Some(screens),
         Err(ScreensError::Display(DisplayError::NoDisplay)) => None,
         Err(error) => return Err(error.into()),
     };
-    let Options { consent, leave, .. } = *options;
-    let hooks = options.hooks.clone();
-    let mut service =
-        Service { agent, screens, hooks, consent, leave, is_stopped: false, programs: 0 };
+    let Options { consent, leave, policies, .. } = *options;
+    let mut service = Service {
+        agent: Arc::clone(&agent),
+        screens,
+        hooks: options.hooks.clone(),
+        consent,
+        leave,
+        is_stopped: false,
+        programs: 0,
+        policies: policies.unwrap_or_default(),
+        situation: Situation::default(),
+    };
     put_line("registered as the guest's agent")?;
     service.apply()?;
+    // The device and the system each have a thread that waits for them; who has the service acts.
+    let service = Arc::new(Mutex::new(service));
+    let _listener = policies.is_some().then(|| listen(&service)).transpose()?;
     let end = options.time.map(|time| Instant::now() + time);
     loop {
         let left = end.map_or(IDLE, |end| end.saturating_duration_since(Instant::now()));
-        match service.agent.next_event(left.min(IDLE))? {
-            Some(event) => service.act(event)?,
+        match agent.next_event(left.min(IDLE))? {
+            Some(event) => lock(&service).act(event)?,
             None if end.is_some_and(|end| end <= Instant::now()) => return Ok(()),
             None => {}
         }
     }
 }
 
+/// Has the service follow what the system says.
+fn listen(service: &Arc<Mutex<Service>>) -> anyhow::Result<Listener> {
+    let service = Arc::clone(service);
+    let hear = move |situation| {
+        let followed = lock(&service).hear(situation);
+        // A device that is gone ends the other thread's wait, too.
+        if let Err(error) = followed {
+            note(format_args!("cannot follow the system: {error}"));
+        }
+    };
+    Listener::start(Arc::new(hear)).context("cannot listen to the system")
+}
+
+/// The service. What a thread that panicked has left of it is what it has shown and said so far.
+fn lock(service: &Mutex<Service>) -> MutexGuard<'_, Service> {
+    service.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The longest wait for an event: any time.
 const IDLE: Duration = Duration::from_secs(3600);
+
+/// Why nothing can be shown.
+const NO_DISPLAY: &str = "the guest has no display";
+
+fn agrees(text: &str) -> String {
+    format!("the program that shows something agrees: {text}")
+}
 
 /// What was done, or why not: for who asked, and for people.
 type Done = Result<String, String>;
@@ -171,6 +217,50 @@ impl Service {
         Ok(())
     }
 
+    /// Follows what the system says: the policies, then the hooks.
+    fn hear(&mut self, now: Situation) -> anyhow::Result<()> {
+        let changes = self.situation.changes(&now);
+        self.situation = now;
+        for change in changes {
+            put_line(change.text())?;
+            self.cover()?;
+            let mut variables = Vec::from(now.variables());
+            if let Some(policy) = self.policies.power(change) {
+                let name = policy.name().unwrap_or("unknown").to_lowercase();
+                match self.agent.set_power_policy(policy) {
+                    Ok(()) => put_line(format_args!("the power policy is {name}"))?,
+                    Err(error) => note(format_args!("the power policy stays: {error}")),
+                }
+                variables.push(("BELLHOP_POWER_POLICY", name));
+            }
+            self.run(change.hook(), change.text().to_owned(), variables);
+        }
+        Ok(())
+    }
+
+    /// Hides monitors or shows them again, as the policies say. A program that shows something is asked for what hides
+    /// all of them.
+    fn cover(&mut self) -> anyhow::Result<()> {
+        let curtain = self.policies.curtain(&self.situation);
+        let Some(screens) = &mut self.screens else { return Ok(()) };
+        let before = screens.wanted();
+        if !screens.draw_curtain(curtain) {
+            return Ok(());
+        }
+        if self.is_stopped || self.programs == 0 {
+            return self.apply();
+        }
+        let wanted = screens.wanted();
+        if wanted == before {
+            return Ok(());
+        }
+        match self.ask(wanted) {
+            Ok(Consent { sources: 0, .. }) => self.apply(),
+            Ok(Consent { text, .. }) => Ok(put_line(agrees(&text))?),
+            Err(why) => Ok(put_line(format_args!("the monitors show what they did: {why}"))?),
+        }
+    }
+
     /// Shows what the layout says, and tells people.
     fn apply(&mut self) -> anyhow::Result<()> {
         if self.is_stopped || self.programs != 0 {
@@ -188,24 +278,31 @@ impl Service {
         if self.is_stopped {
             return Err("the device is stopped; start it first".into());
         }
-        let screens = self.screens.as_mut().ok_or("the guest has no display")?;
+        let screens = self.screens.as_ref().ok_or(NO_DISPLAY)?;
         screens.check(wanted).map_err(|error| error.to_string())?;
-        let consent = self.agent.ask_for_consent(wanted, self.consent);
-        let Consent { result, sources, text } = consent.map_err(|error| error.to_string())?;
-        self.programs = sources;
-        if result == AgentResult::FAILED {
-            return Err(format!("the program that shows something refuses: {text}"));
-        }
+        let Consent { result, sources, text } = self.ask(wanted)?;
+        let screens = self.screens.as_mut().ok_or(NO_DISPLAY)?;
         if sources != 0 {
             // It shows this itself, and the agent does once it has left.
             screens.choose(wanted).map_err(|error| error.to_string())?;
-            return Ok(format!("the program that shows something agrees: {text}"));
+            return Ok(agrees(&text));
         }
         let mut shown = screens.show(wanted).map_err(|error| error.to_string())?;
         if result == AgentResult::TIMED_OUT {
             shown += "; a program that did not answer in time lost its monitors";
         }
         Ok(shown)
+    }
+
+    /// Asks the programs that show something for their consent. An error says why one refuses.
+    fn ask(&mut self, wanted: WantedTopology) -> Result<Consent, String> {
+        let consent = self.agent.ask_for_consent(wanted, self.consent);
+        let consent = consent.map_err(|error| error.to_string())?;
+        self.programs = consent.sources;
+        if consent.result == AgentResult::FAILED {
+            return Err(format!("the program that shows something refuses: {}", consent.text));
+        }
+        Ok(consent)
     }
 
     /// Programs show these sources now. The agent shows something where none does.
@@ -225,7 +322,7 @@ impl Service {
         if let Some(screens) = &mut self.screens
             && let Err(error) = screens.let_go()
         {
-            crate::output::note(format_args!("cannot let go of the display: {error}"));
+            note(format_args!("cannot let go of the display: {error}"));
         }
     }
 
@@ -255,16 +352,16 @@ impl Service {
         put_line(text)?;
         // Too late, if hooks took long: who asked was told so.
         if let Err(error) = self.agent.answer(request, result, text) {
-            crate::output::note(format_args!("nobody waits for the answer any more: {error}"));
+            note(format_args!("nobody waits for the answer any more: {error}"));
         }
         Ok(())
     }
 
-    fn run<const N: usize>(
+    fn run(
         &self,
         name: &'static str,
         about: String,
-        variables: [(&'static str, String); N],
+        variables: impl IntoIterator<Item = (&'static str, String)>,
     ) -> usize {
         let variables = variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
         self.hooks.run(&Occasion { name, about, variables })

@@ -12,12 +12,14 @@ use bellhop_guest_umd::display::{
 };
 use bellhop_guest_umd::{Adapter, CommandBuffer, Device, Error};
 use bellhop_protocol::control::adapter::EngineType;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
 /// How monitors are used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// A picture of its own on each monitor
     #[default]
@@ -28,6 +30,18 @@ pub enum Layout {
     Single,
     /// Nothing is shown
     Off,
+}
+
+/// What hides monitors, whatever the layout is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Curtain {
+    /// Nothing does.
+    #[default]
+    None,
+    /// The monitor of this connector is under a closed lid.
+    One(u32),
+    /// All are dark, since this is so.
+    All(&'static str),
 }
 
 /// Why the monitors do not show what they should.
@@ -59,6 +73,7 @@ pub struct Screens {
     /// What the agent does by itself.
     policy: Layout,
     layout: Layout,
+    curtain: Curtain,
     /// Modes that were asked for, by connector.
     modes: BTreeMap<u32, TargetMode>,
     /// How pictures are turned that are, by connector.
@@ -82,6 +97,7 @@ impl Screens {
             display,
             policy,
             layout: policy,
+            curtain: Curtain::None,
             modes: BTreeMap::new(),
             rotations: BTreeMap::new(),
             committed: Topology::new(),
@@ -98,6 +114,23 @@ impl Screens {
         let before = (self.layout, self.modes.clone(), self.rotations.clone());
         let asked = self.choose(wanted)?;
         self.apply_with(asked).inspect_err(|_| (self.layout, self.modes, self.rotations) = before)
+    }
+
+    /// Hides monitors, or shows them again, from the next time on that this process shows something. Returns whether that is
+    /// another curtain than before.
+    pub fn draw_curtain(&mut self, curtain: Curtain) -> bool {
+        std::mem::replace(&mut self.curtain, curtain) != curtain
+    }
+
+    /// The topology that shows what this process would.
+    #[must_use]
+    pub fn wanted(&self) -> WantedTopology {
+        match (self.curtain, self.layout) {
+            (Curtain::All(_), _) | (_, Layout::Off) => WantedTopology::Off,
+            (_, Layout::Extend) => WantedTopology::Extend,
+            (_, Layout::Clone) => WantedTopology::Clone,
+            (_, Layout::Single) => WantedTopology::Single,
+        }
     }
 
     /// Keeps what monitors shall show, for when this process shows something. Returns the connector that it is about, if it
@@ -177,6 +210,15 @@ impl Screens {
             let _ =
                 write!(shown, "; connector {connector} is dark, since they cannot all be shown");
         }
+        match self.curtain {
+            Curtain::None => {}
+            Curtain::One(connector) => {
+                let _ = write!(shown, "; connector {connector} is dark, since the lid is closed");
+            }
+            Curtain::All(why) => {
+                let _ = write!(shown, ", since {why}");
+            }
+        }
         shown += &self.flip(drawn);
         self.committed = topology;
         Ok(shown)
@@ -251,6 +293,11 @@ impl Screens {
         let mut connected = self.connected()?;
         self.modes.retain(|connector, _| connected.contains(connector));
         self.rotations.retain(|connector, _| connected.contains(connector));
+        match self.curtain {
+            Curtain::None => {}
+            Curtain::One(hidden) => connected.retain(|connector| *connector != hidden),
+            Curtain::All(_) => connected.clear(),
+        }
         match self.layout {
             Layout::Off => connected.clear(),
             Layout::Single => connected.truncate(1),

@@ -119,7 +119,9 @@ pub(super) fn work_on(
         }
         Work::Link(arguments) => arguments.work(guest, placement),
         Work::Agent(arguments) => {
-            agent::serve(guest, placement, &arguments.options())?;
+            if let Some(options) = arguments.options()? {
+                agent::serve(guest, placement, &options)?;
+            }
             Ok(Ending::Succeeded)
         }
         Work::Settings(arguments) => arguments.work(guest, placement),

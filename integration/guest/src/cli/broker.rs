@@ -2,13 +2,13 @@
 
 //! The arguments of `broker`.
 
+use super::configuration::{ConfigurationArguments, read, set};
 use crate::broker::Options;
 use crate::broker::config::{Accounts, BrokerConfig, DefaultConfig, SocketMode, USUAL_FILE};
-use crate::output::put;
 use anyhow::Context;
-use bellhop_config::{Bounded, ConfigFile, Unit};
+use bellhop_config::ConfigFile;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The guest's broker.
 #[derive(Debug, Clone, Args)]
@@ -26,12 +26,8 @@ pub struct BrokerArguments {
     /// Read the configuration from this file [default: /etc/bellhop/broker.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the whole configuration as TOML, with the changes of this command line, and exit
-    #[arg(long, conflicts_with = "check_config")]
-    print_config: bool,
-    /// Check the configuration and exit: with 0 if it can be used, else with 78
-    #[arg(long)]
-    check_config: bool,
+    #[command(flatten)]
+    configuration: ConfigurationArguments,
     /// Where programs connect [default: /run/bellhop/broker.sock]
     #[arg(long, value_name = "PATH")]
     listen: Option<PathBuf>,
@@ -61,25 +57,11 @@ pub struct BrokerArguments {
     fences: Option<u64>,
 }
 
-/// Sets a key to what an option says.
-fn set<U: Unit, const MIN: u64, const MAX: u64>(
-    key: &mut Bounded<U, MIN, MAX>,
-    option: &str,
-    value: Option<u64>,
-) -> anyhow::Result<()> {
-    if let Some(value) = value {
-        let expected = || format!("{option} is {value}; it must be {MIN} to {MAX}");
-        *key = Bounded::new(value).with_context(expected)?;
-    }
-    Ok(())
-}
-
 impl BrokerArguments {
     /// How to serve; `None` if there is nothing to serve.
     pub(super) fn options(&self) -> anyhow::Result<Option<Options>> {
         let file = self.configuration()?;
-        if self.print_config {
-            put(file.to_toml()?)?;
+        if self.configuration.is_printed(&file)? {
             return Ok(None);
         }
         let config = &file.config;
@@ -88,14 +70,12 @@ impl BrokerArguments {
         let (socket, mode) = (config.broker.listen.clone(), config.broker.mode.bits());
         let limits = config.limits(&members);
         let options = Options { socket, mode, limits, is_confined: true };
-        Ok((!self.check_config).then_some(options))
+        Ok((!self.configuration.only_checks()).then_some(options))
     }
 
     /// The configuration of the file, with the changes of the command line.
     fn configuration(&self) -> anyhow::Result<ConfigFile<BrokerConfig>> {
-        let usual = Path::new(USUAL_FILE);
-        let named = self.config.as_deref().or_else(|| usual.exists().then_some(usual));
-        let mut file = named.map_or_else(|| Ok(ConfigFile::default()), ConfigFile::read)?;
+        let mut file = read::<BrokerConfig>(self.config.as_deref(), USUAL_FILE)?;
         let BrokerConfig { broker, default, .. } = &mut file.config;
         if let Some(listen) = &self.listen {
             broker.listen.clone_from(listen);

@@ -8,6 +8,7 @@ mod arguments;
 mod attack;
 mod broker;
 mod carried;
+mod configuration;
 mod delivery;
 mod ending;
 mod kernels;
@@ -214,6 +215,7 @@ fn work(
             }
         }
         Work::Attest(arguments) if arguments.verified()? => return Ok(Ending::Succeeded),
+        Work::Agent(arguments) if arguments.options()?.is_none() => return Ok(Ending::Succeeded),
         _ => {}
     }
     let (placement, advice) = (cli.device.place.policy(), cli.device.advice.as_deref());

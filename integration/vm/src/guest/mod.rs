@@ -6,4 +6,5 @@ pub mod archive;
 pub mod initramfs;
 pub mod kernel;
 pub mod libraries;
+pub mod portable;
 pub mod systemd;

@@ -4,6 +4,7 @@
 
 use super::archive::{Entries, Entry};
 use super::libraries::Loader;
+use super::portable;
 use crate::packages::unpacked::Unpacked;
 use crate::task::{Service, User};
 use anyhow::ensure;
@@ -50,14 +51,16 @@ const BROKER: Unit = Unit {
 /// Where this VM differs from a machine with a journal: what services say leaves it by serial ports.
 const OUTPUT: &str = "[Service]\nStandardOutput=file:/dev/ttyS1\nStandardError=file:/dev/ttyS2\n";
 /// The users of a guest with a broker. Each may connect to it.
-const PASSWD: &str = "root:x:0:0::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
+pub const PASSWD: &str = "root:x:0:0::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
     user:x:1000:1000::/tmp:/bin/sh\nother:x:1001:1001::/tmp:/bin/sh\n";
-const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nbellhop:x:999:user,other\n\
+pub const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nbellhop:x:999:user,other\n\
     user:x:1000:\nother:x:1001:\n";
 /// Says how a task ended, and ends the VM.
 const END_TASK: &str = "end_task.sh";
 /// The folder of the agent's hooks in the unit.
 const HOOKS: &str = "etc/bellhop/hooks.d";
+/// The agent's configuration.
+const CONFIGURATION: &str = "etc/bellhop/agent.toml";
 /// The service that does the task of a VM that stands for a host, and its program.
 const TASK_SERVICE: &str = "task.service";
 pub const TASK: &str = "do_task.sh";
@@ -84,18 +87,21 @@ impl Systemd {
     /// When the package lacks a file, or its programs' libraries cannot be found.
     pub fn files(&self, services: &[Service], task: Option<User>) -> anyhow::Result<Entries> {
         let mut files = self.with(&PROGRAMS, &TARGETS)?;
-        for service in services {
-            files.extend(match service {
-                Service::Agent => AGENT.files(),
-                Service::Broker => BROKER.files(),
-            });
-        }
         files.extend([
             (PROGRAM.into(), Entry::Link("/bin/bellhop-guest".into())),
             (HOOKS.into(), Entry::Link(FOLDER.into())),
+            // The guest carries it, or has none.
+            (CONFIGURATION.into(), Entry::Link(format!("{FOLDER}/agent.toml"))),
             ("etc/passwd".into(), Entry::Text(PASSWD.into())),
             ("etc/group".into(), Entry::Text(GROUP.into())),
         ]);
+        for service in services {
+            files.extend(match service {
+                Service::Agent => AGENT.files().into(),
+                Service::Broker => BROKER.files().into(),
+                Service::Portable => portable::files(self)?,
+            });
+        }
         if let Some(user) = task {
             files.extend(wanted(TASK_SERVICE, task_of(user)));
             files.insert(END_TASK.into(), Entry::Text(include_bytes!("end_task.sh").into()));
@@ -135,8 +141,11 @@ impl Systemd {
         Ok(files)
     }
 
-    /// Programs of the package with their libraries, and units, for a start that leads to several users.
-    fn with(&self, programs: &[&str], units: &[&str]) -> anyhow::Result<Entries> {
+    /// Programs of the packages with their libraries, and units.
+    ///
+    /// # Errors
+    /// When a package lacks a file, or a program's libraries cannot be found.
+    pub fn parts(&self, programs: &[&str], units: &[&str]) -> anyhow::Result<Entries> {
         let mut files = Entries::new();
         for path in programs {
             files.extend(self.loader().libraries(&self.file(path)?)?);
@@ -146,6 +155,12 @@ impl Systemd {
             let path = format!("{UNITS}/{name}");
             files.insert(path.clone(), Entry::File(self.file(&path)?));
         }
+        Ok(files)
+    }
+
+    /// These, for a start that leads to several users.
+    fn with(&self, programs: &[&str], units: &[&str]) -> anyhow::Result<Entries> {
+        let mut files = self.parts(programs, units)?;
         files.extend([
             own("default.target".into(), Entry::Link(format!("/{UNITS}/multi-user.target"))),
             // Without it, systemd takes the guest for the first stage of a start.
@@ -161,7 +176,11 @@ impl Systemd {
         Loader::of_packages(&self.packages, OWN_LIBRARIES)
     }
 
-    fn file(&self, path: &str) -> anyhow::Result<PathBuf> {
+    /// A file of a package.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn file(&self, path: &str) -> anyhow::Result<PathBuf> {
         let file = self.packages.path(path);
         ensure!(file.is_file(), "Debian's {PACKAGE} has no {path}; try --refresh");
         Ok(file)
@@ -176,10 +195,9 @@ struct Unit {
 
 impl Unit {
     /// The files of a guest that starts it at boot.
-    fn files(&self) -> Vec<(String, Entry)> {
-        let mut files = Vec::from(wanted(self.name, self.text.into()));
-        files.push(own(format!("{}.d/output.conf", self.name), Entry::Text(OUTPUT.into())));
-        files
+    fn files(&self) -> [(String, Entry); 3] {
+        let [unit, link] = wanted(self.name, self.text.into());
+        [unit, link, own(format!("{}.d/output.conf", self.name), Entry::Text(OUTPUT.into()))]
     }
 }
 
@@ -199,7 +217,7 @@ fn task_of(user: User) -> String {
 }
 
 /// A unit that starts at boot.
-fn wanted(name: &str, text: String) -> [(String, Entry); 2] {
+pub fn wanted(name: &str, text: String) -> [(String, Entry); 2] {
     [
         own(name.into(), Entry::Text(text.into())),
         own(format!("multi-user.target.wants/{name}"), Entry::Link(format!("../{name}"))),
@@ -207,7 +225,7 @@ fn wanted(name: &str, text: String) -> [(String, Entry); 2] {
 }
 
 /// A unit of the machine's administrator.
-fn own(name: String, entry: Entry) -> (String, Entry) {
+pub fn own(name: String, entry: Entry) -> (String, Entry) {
     (format!("{OWN_UNITS}/{name}"), entry)
 }
 

@@ -84,7 +84,7 @@ impl Debian {
     pub fn unpack(
         &self,
         release: Release,
-        package: &str,
+        packages: &[&str],
         closure: Closure<'_>,
         into: &Path,
     ) -> anyhow::Result<()> {
@@ -100,23 +100,25 @@ impl Debian {
         match closure {
             Closure::Runtime => {
                 let archives = format!("Dir::Cache::archives={}", downloads.path().display());
-                command.args(["--option", &archives, "install", "--download-only", package]);
+                command.args(["--option", &archives, "install", "--download-only"]);
+                command.args(packages);
             }
             Closure::Named(prefix) => {
-                let packages = named(package, prefix, |name| self.dependencies(release, name))?;
+                let packages = named(packages, prefix, |name| self.dependencies(release, name))?;
                 command.arg("download").args(packages).current_dir(downloads.path());
             }
         }
-        download(command, &format!("fetching {package}"))?;
+        let wanted = packages.join(" and ");
+        download(command, &format!("fetching {wanted}"))?;
 
         let mut packages = Vec::new();
         for entry in fs::read_dir(downloads.path()).context("cannot list what was fetched")? {
             let path = entry.context("cannot list what was fetched")?.path();
             packages.extend(path.extension().is_some_and(|kind| kind == "deb").then_some(path));
         }
-        ensure!(!packages.is_empty(), "apt-get fetched nothing for {package}");
+        ensure!(!packages.is_empty(), "apt-get fetched nothing for {wanted}");
         packages.sort();
-        let bar = progress::bar(packages.len() as u64, &format!("unpacking {package}"));
+        let bar = progress::bar(packages.len() as u64, &format!("unpacking {wanted}"));
         let mut versions = String::new();
         for path in &packages {
             let mut command = Command::new("dpkg-deb");
@@ -237,13 +239,13 @@ fn depended_on(printed: &str) -> Vec<String> {
     names.collect()
 }
 
-/// A package and its direct and indirect dependencies with names that begin with `prefix`.
+/// Packages and their direct and indirect dependencies with names that begin with `prefix`.
 fn named(
-    package: &str,
+    packages: &[&str],
     prefix: &str,
     dependencies: impl Fn(&str) -> anyhow::Result<Vec<String>>,
 ) -> anyhow::Result<Vec<String>> {
-    let mut packages = vec![package.to_owned()];
+    let mut packages: Vec<_> = packages.iter().map(|package| (*package).to_owned()).collect();
     let mut next = 0;
     while next < packages.len() {
         for name in dependencies(&packages[next])? {
@@ -341,7 +343,7 @@ mod tests {
             _ => "",
         };
         let packages =
-            named("linux-image-cloud", "linux-", |name| Ok(depended_on(printed(name)))).unwrap();
+            named(&["linux-image-cloud"], "linux-", |name| Ok(depended_on(printed(name)))).unwrap();
         let expected = ["linux-image-cloud", "linux-image-7", "linux-base", "linux-modules-7"];
         assert_eq!(packages, expected);
     }
