@@ -169,11 +169,8 @@ fn client(colour: u32, socket: &str) -> Result<()> {
     for number in 1.. {
         commands.reset();
         commands.wait_fence(&taken, number - 1)?;
-        commands.fill(
-            picture.gpu_va(),
-            strip,
-            colour & !0x000F_0F0F | (number as u32 % 16) * 0x0001_0101,
-        )?;
+        let shade = number as u32 % 16 * 0x0001_0101;
+        commands.fill(picture.gpu_va(), strip, (colour & 0x00F0_F0F0) | shade)?;
         commands.signal_fence(&drawn, number)?;
         let value = queue.submit(&mut commands)?;
         queue.progress_fence().wait(value, HOUR)?;
