@@ -16,8 +16,10 @@ Run other programs of the guest's at the same time: their results tell what an a
 
 Examples:
   attack --seconds 60
-  attack --seed 7 --json")]
+  attack memory --seed 7 --json")]
 pub(super) struct AttackArguments {
+    /// Try only attacks with this in their names
+    filter: Option<String>,
     /// For how long
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -45,6 +47,7 @@ impl AttackArguments {
             socket: broker.to_owned(),
             places: self.places.into(),
             processes: self.processes.into(),
+            filter: self.filter.clone(),
             seed: self.seed.unwrap_or_else(|| std::process::id().into()),
             time: Duration::from_secs(self.seconds),
         };

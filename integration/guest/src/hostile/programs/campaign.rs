@@ -5,6 +5,7 @@
 use super::scene::{Group, Scene};
 use crate::hostile::Noise;
 use crate::output::wrapped;
+use anyhow::ensure;
 use bellhop_guest_umd::Adapter;
 use serde::Serialize;
 use std::fmt;
@@ -33,6 +34,8 @@ pub struct Campaign {
     pub places: usize,
     /// How many processes a program may have.
     pub processes: usize,
+    /// Part of the names of the attacks to try: all without one.
+    pub filter: Option<String>,
     /// Where the random choices begin.
     pub seed: u64,
     /// How long it attacks: an attack that has begun is ended.
@@ -65,9 +68,9 @@ impl Campaign {
     /// Attacks until the time is over.
     ///
     /// # Errors
-    /// When the broker does not serve this program at all.
+    /// When no attack is called so, or the broker does not serve this program at all.
     pub fn run(&self) -> anyhow::Result<CampaignReport> {
-        let Self { socket, places, processes, seed, time } = self;
+        let Self { socket, places, processes, filter, seed, time } = self;
         let (places, processes) = (*places, *processes);
         let scene = Scene {
             socket: socket.clone(),
@@ -79,7 +82,9 @@ impl Campaign {
         // Processes are numbered in turn, so the one before is likely another program's.
         let victim = Adapter::open(scene.library()?)?.process().saturating_sub(1);
         let start = Instant::now();
-        let attacks = GROUPS.into_iter().flatten();
+        let is_wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter));
+        let attacks = GROUPS.into_iter().flatten().filter(|(name, _)| is_wanted(name));
+        ensure!(attacks.clone().next().is_some(), "no attack has this in its name");
         let mut tried: Vec<_> =
             attacks.clone().map(|(name, _)| Tried { name, times: 0, got: None }).collect();
         'time: for stream in 1.. {

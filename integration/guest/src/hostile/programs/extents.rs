@@ -24,15 +24,19 @@ struct Named {
     session: Session,
     process: u32,
     device: Handle,
-    /// The whole of its memory, in its first piece.
+    /// The first piece of its memory: the whole of it where the guest has it in one.
     own: Extent,
+    /// All pieces, by address.
+    pieces: Vec<Extent>,
 }
 
 fn named(scene: &Scene) -> anyhow::Result<Named> {
     let session = Session::open(&scene.socket)?;
     let (process, device) = session.device()?;
     let own = *session.extents.first().context("it has no memory")?;
-    Ok(Named { session, process, device, own })
+    let mut pieces = session.extents.clone();
+    pieces.sort_unstable_by_key(|piece| piece.address);
+    Ok(Named { session, process, device, own, pieces })
 }
 
 impl Named {
@@ -42,7 +46,21 @@ impl Named {
         Ok(self.session.ask(self.process, &create, extents.as_bytes())?.0)
     }
 
+    /// Whether all of a range is its own memory, in pieces that lie side by side.
+    fn is_own(&self, address: u64, length: u64) -> bool {
+        let mut from = address;
+        for piece in &self.pieces {
+            if (piece.address..piece.address + piece.length).contains(&from) {
+                from = piece.address + piece.length;
+            }
+        }
+        address.checked_add(length).is_some_and(|end| from >= end)
+    }
+
     fn refuses(&self, address: u64, length: u64) -> anyhow::Result<()> {
+        if self.is_own(address, length) {
+            return Ok(());
+        }
         let status = self.status(&[Extent { address, length }], 1)?;
         ensure!(status == Status::INVALID_PARAMETER, "{length:#x} at {address:#x}: {status}");
         Ok(())
