@@ -279,6 +279,9 @@ fn a_guest_whose_kernel_never_ends_loses_it_and_another_guest_goes_on() {
     let (hanging, other) = (support::guest(&daemon, 0), support::guest(&daemon, 1));
     let mut neighbour = Runner::new(support::adapter_of(&other));
     let mut noise = Noise::new(seed());
+    // Its kernels are compiled, and its worker is there: what follows is about turns.
+    neighbour.work(&mut noise);
+    let before = neighbour.rounds;
     let mut client = support::client_of(&hanging, Shape::default());
     let spin = Kernel::from_spirv(&client.device, SPIN, "main").push_constants(8).create().unwrap();
     let mut arguments = Arguments::new();
@@ -293,7 +296,7 @@ fn a_guest_whose_kernel_never_ends_loses_it_and_another_guest_goes_on() {
             while !over.load(Ordering::Acquire) {
                 neighbour.work(&mut noise);
             }
-            neighbour.rounds
+            neighbour.rounds - before
         });
         let lost = {
             let _over = Over(&over);
