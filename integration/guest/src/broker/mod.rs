@@ -149,6 +149,10 @@ impl Server {
                 Err(full) => {
                     // The program hears that the connection ends.
                     shared.refused.note(format_args!("{peer}: {full}"));
+                    if let Err(error) = descriptors::throw_away(connection.socket) {
+                        let text = "the end of its connection may have taken long";
+                        shared.unserved.note(format_args!("{peer}: {text}: {error}"));
+                    }
                     continue;
                 }
             };

@@ -103,6 +103,9 @@ mod tests {
         let kind = SocketType::SEQPACKET;
         socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
         thread::Builder::new().name("client".into()).spawn(|| {}).unwrap().join().unwrap();
+        let (refused, _theirs) =
+            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        crate::broker::descriptors::throw_away(refused).unwrap();
     }
 
     fn does_nothing_else() {

@@ -105,6 +105,8 @@ fn some_uses() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendEr
         // A name of a thread, or of memory.
         (libc::SYS_prctl, any_of(vec![is(0, libc::PR_SET_NAME), is(0, libc::PR_SET_VMA)])?),
         (libc::SYS_socketpair, any_of(vec![is(0, libc::AF_UNIX)])?),
+        // A thread's own table of descriptors, with which it ends.
+        (libc::SYS_unshare, any_of(vec![is(0, libc::CLONE_FILES)])?),
         (libc::SYS_tgkill, any_of(vec![is(2, libc::SIGABRT)])?),
     ]))
 }
