@@ -66,7 +66,8 @@ pub struct VmArguments {
     /// bellhopd (--socket-path).
     #[arg(long, conflicts_with = "interactive")]
     agent: bool,
-    /// Make the agent's guest a portable computer with somebody at it: Debian's system bus, logind, UPower, and a lid
+    /// Make the agent's guest a portable computer with somebody at it: Debian's system bus, logind, UPower, a lid and a
+    /// battery
     #[arg(long, requires = "agent")]
     portable: bool,
     /// Boot systemd, and by it the guest's broker: the command is a program of a user, which shares the GPU with others

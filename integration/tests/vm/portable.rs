@@ -6,11 +6,11 @@ use crate::support::agents::{Agent, ctl, hook, shown};
 use crate::support::{DISPLAYS, Daemon, await_that, run, vms};
 use std::fs;
 
-const CONFIG: &str =
-    "[agent]\nhook_timeout = \"8s\"\n[lid]\nclosed = \"others\"\n[session]\naway = \"off\"\n";
+const CONFIG: &str = "[agent]\nhook_timeout = \"8s\"\n[lid]\nclosed = \"others\"\n[session]\naway = \"off\"\n\
+     [power]\non_battery = \"saving\"\n";
 
-/// What happens in the guest when the operator asks for a power policy. An operator has no hand for its lid, and no finger for
-/// its keys. The lid's events are those of the kernel's own device: a type, a code, a value, and a report.
+/// What happens in the guest when the operator asks for a power policy. An operator has no hand for its lid and its plug, and no
+/// finger for its keys. The lid's events are those of the kernel's own device: a type, a code, a value, and a report.
 const SCRIPT: &str = "\
 lid() {
     for device in /sys/class/input/event*; do
@@ -20,7 +20,12 @@ lid() {
         cat /tmp/events > /dev/input/${device##*/}
     done
 }
-echo \"hook $1 lid=$BELLHOP_LID session=$BELLHOP_SESSION\"
+plug() {
+    printf \"\\\\00$1\" | dd of=/dev/port bs=1 seek=1023 conv=notrunc 2>/dev/null
+    # A plug of metal has the firmware say so.
+    for supply in ADP0 BAT0; do echo change > /sys/class/power_supply/$supply/uevent; done
+}
+echo \"hook $1 lid=$BELLHOP_LID session=$BELLHOP_SESSION power=$BELLHOP_POWER_SOURCE\"
 lock() { loginctl $1-sessions; }
 was=$(cat /tmp/steps 2>/dev/null | wc -l)
 [ \"$1\" = power-policy ] || exit 0
@@ -30,10 +35,12 @@ case $was in
     1) lid 0 ;;
     2) lock lock & ;;
     3) lock unlock & ;;
+    4) plug 1 & ;;
+    5) plug 0 & ;;
 esac";
 
 #[test]
-fn a_real_lid_and_a_real_session_reach_the_agent_of_a_vm_by_upower_and_logind() {
+fn a_real_lid_a_real_session_and_a_real_plug_reach_the_agent_of_a_vm_by_upower_and_logind() {
     let Some(vm) = vms() else { return };
     let daemon = Daemon::start_with(1, DISPLAYS);
     let folder = tempfile::tempdir().unwrap();
@@ -63,4 +70,9 @@ fn a_real_lid_and_a_real_session_reach_the_agent_of_a_vm_by_upower_and_logind() 
     step();
     agent.await_line("hook session-unlocked");
     await_that("both monitors show something again", || shown(&daemon).len() == 2);
+    step();
+    agent.await_line("hook on-battery lid=open session=active power=battery");
+    assert_eq!(daemon.snapshot().guests[0].agent.power_policy, "saving");
+    step();
+    agent.await_line("hook on-ac lid=open session=active power=ac");
 }

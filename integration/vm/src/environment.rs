@@ -18,8 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a guest's kernel in the cache.
 pub const KERNEL: &str = "kernel";
+/// The package of kernels for VMs.
+const CLOUD: &str = "linux-image-cloud-amd64";
 /// The folder of the kernel of a guest that is a portable computer.
-const PORTABLE_KERNEL: &str = "kernel-portable";
+const PORTABLE_KERNEL: &str = "kernel-generic";
 /// The folder of a guest's shell in the cache.
 pub const BUSYBOX: &str = "busybox";
 /// The program's path in the shell's package.
@@ -127,9 +129,9 @@ impl<'a> Stock<'a> {
     /// When it is neither here nor can be fetched.
     pub fn kernel(&self, series: KernelSeries) -> anyhow::Result<Kernel> {
         match series {
-            KernelSeries::Stable => self.kernel_with(KERNEL, Release::Stable, GUEST_MODULES),
+            KernelSeries::Stable => self.kernel_of(CLOUD, KERNEL, Release::Stable, GUEST_MODULES),
             KernelSeries::Backports => {
-                self.kernel_with("kernel-backports", Release::Backports, GUEST_MODULES)
+                self.kernel_of(CLOUD, "kernel-backports", Release::Backports, GUEST_MODULES)
             }
         }
     }
@@ -139,11 +141,13 @@ impl<'a> Stock<'a> {
     /// # Errors
     /// When it is neither here nor can be fetched.
     pub fn host_kernel(&self) -> anyhow::Result<Kernel> {
-        self.kernel_with("kernel-host", Release::Stable, HOST_MODULES)
+        self.kernel_of(CLOUD, "kernel-host", Release::Stable, HOST_MODULES)
     }
 
-    fn kernel_with(
+    /// The kernel of a package, with these modules, which is in the cache by this name.
+    fn kernel_of(
         &self,
+        package: &str,
         name: &str,
         release: Release,
         modules: &[&str],
@@ -151,7 +155,6 @@ impl<'a> Stock<'a> {
         let piece = self.cache.piece(name, self.sources.refresh, |folder| {
             // Most of the package is not needed.
             let packages = tempfile::tempdir_in(folder).context("cannot create a folder")?;
-            let package = "linux-image-cloud-amd64";
             self.debian.unpack(release, &[package], Closure::Named("linux-"), packages.path())?;
             Kernel::extract(packages.path(), modules, folder)
         })?;
@@ -187,7 +190,7 @@ impl<'a> Stock<'a> {
     /// When it is neither here nor can be fetched.
     fn portable_kernel(&self) -> anyhow::Result<Kernel> {
         let modules = [GUEST_MODULES, portable::MODULES].concat();
-        self.kernel_with(PORTABLE_KERNEL, Release::Stable, &modules)
+        self.kernel_of(portable::KERNEL, PORTABLE_KERNEL, Release::Stable, &modules)
     }
 
     /// A guest's service manager, with the services of a portable computer.
@@ -195,7 +198,7 @@ impl<'a> Stock<'a> {
     /// # Errors
     /// When it is neither here nor can be fetched.
     fn portable(&self) -> anyhow::Result<Systemd> {
-        let piece = self.cache.piece("portable", self.sources.refresh, |folder| {
+        let piece = self.cache.piece("portable-computer", self.sources.refresh, |folder| {
             self.debian.unpack(Release::Stable, portable::PACKAGES, Closure::Runtime, folder)
         })?;
         Ok(Systemd::unpacked(&piece))

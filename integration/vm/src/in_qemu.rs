@@ -85,9 +85,9 @@ fn attempt(
     };
     guest.write(archive)?;
 
-    let lid = if options.services.contains(&Service::Portable) {
-        let table = folder.path().join("lid.aml");
-        fs::write(&table, portable::lid()).context("cannot write the guest's lid")?;
+    let acpi_table = if options.services.contains(&Service::Portable) {
+        let table = folder.path().join("portable.aml");
+        fs::write(&table, portable::table()).context("cannot write the guest's ACPI table")?;
         Some(table)
     } else {
         None
@@ -114,7 +114,7 @@ fn attempt(
         status: &folder.path().join("status"),
         trace: options.trace.as_deref(),
         qmp: options.qmp.as_deref(),
-        acpi_table: lid.as_deref(),
+        acpi_table: acpi_table.as_deref(),
         resets: None,
     };
     let attempt = block_on(async {

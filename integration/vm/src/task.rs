@@ -22,7 +22,7 @@ pub enum Service {
     Agent,
     /// The guest's broker. Programs share the device by it, and a task is one of them.
     Broker,
-    /// What a portable computer with somebody at it has: a system bus, logind and a session, UPower, and a lid.
+    /// What a portable computer with somebody at it has: a system bus, logind and a session, UPower, a lid and a battery.
     Portable,
 }
 
