@@ -85,7 +85,7 @@ pub fn files(packages: &Systemd) -> anyhow::Result<Entries> {
         // Where programs look for the bus.
         ("var/run".into(), Entry::Link("/run".into())),
         own("sockets.target.wants/dbus.socket".into(), Entry::Link(unit("dbus.socket"))),
-        ("usr/lib/systemd/systemd-udevd".into(), Entry::Link(format!("/{UDEV}").into())),
+        ("usr/lib/systemd/systemd-udevd".into(), Entry::Link(format!("/{UDEV}"))),
         own(
             "sysinit.target.wants/systemd-udevd.service".into(),
             Entry::Link(unit("systemd-udevd.service")),
