@@ -78,7 +78,7 @@ fn rows(of: &str, keys: &[Key], defaults: Option<&toml::Table>, lists: &[Listed<
 ///
 /// # Errors
 /// If the defaults cannot be written.
-pub fn table<C: Configuration>(lists: &[Listed<'_>]) -> Result<String, ReferenceError> {
+fn table<C: Configuration>(lists: &[Listed<'_>]) -> Result<String, ReferenceError> {
     let defaults = toml::Table::try_from(C::default())?;
     let mut table = "| key | default | range | what it is |\n|---|---|---|---|\n".to_owned();
     for section in keys_of(C::KIND) {
@@ -124,7 +124,7 @@ fn shown(key: &Key, value: &toml::Value) -> String {
 ///
 /// # Errors
 /// If the defaults cannot be written.
-pub fn installed<C: Configuration>(
+fn installed<C: Configuration>(
     heading: &[&str],
     examples: &[Listed<'_>],
 ) -> Result<String, ReferenceError> {
@@ -149,9 +149,53 @@ pub fn installed<C: Configuration>(
     Ok(text)
 }
 
+/// The files of the repository that are generated from a configuration's declared keys.
+#[derive(Debug, Clone)]
+pub struct Generated<'g> {
+    /// The document with the table of keys.
+    pub document: &'static str,
+    /// The file to install.
+    pub installed: &'static str,
+    /// How that begins.
+    pub heading: [&'static str; 2],
+    /// Lists of tables, with their defaults for the document.
+    pub listed: Vec<Listed<'g>>,
+    /// Lists of tables, with an example for the file to install.
+    pub examples: Vec<Listed<'g>>,
+}
+
+impl Generated<'_> {
+    /// Compares both files with the declaration.
+    ///
+    /// # Errors
+    /// For the first line that differs.
+    pub fn compare<C: Configuration>(&self) -> Result<(), ReferenceError> {
+        compare(Path::new(self.document), table_in, &table::<C>(&self.listed)?)?;
+        let whole = |text: &str| Some(0..text.len());
+        compare(Path::new(self.installed), whole, &self.text::<C>()?)
+    }
+
+    /// The file to install.
+    ///
+    /// # Errors
+    /// If the defaults cannot be written.
+    pub fn text<C: Configuration>(&self) -> Result<String, ReferenceError> {
+        installed::<C>(&self.heading, &self.examples)
+    }
+
+    /// The file to install, in which each key that is commented out counts.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn uncommented<C: Configuration>(&self) -> Result<String, ReferenceError> {
+        // A comment has a space after the `#`, a default has none.
+        Ok(self.text::<C>()?.replace("\n#", "\n").replace("\n ", "\n# "))
+    }
+}
+
 /// The table of keys in a document.
 #[must_use]
-pub fn table_in(text: &str) -> Option<Range<usize>> {
+fn table_in(text: &str) -> Option<Range<usize>> {
     let start = text.find("| key | default |")?;
     Some(start..start + text.get(start..)?.find("\n\n")? + 1)
 }
@@ -160,7 +204,7 @@ pub fn table_in(text: &str) -> Option<Range<usize>> {
 ///
 /// # Errors
 /// For the first line that differs.
-pub fn compare(
+fn compare(
     path: &Path,
     part: impl Fn(&str) -> Option<Range<usize>>,
     wanted: &str,

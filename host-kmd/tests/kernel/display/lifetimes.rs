@@ -7,6 +7,7 @@ use bellhop_host_kmd::hardware::PhysicalAddress;
 use bellhop_host_kmd::port::{Command, Input};
 use bellhop_protocol::control::allocation::{DestroyAllocation, Evict};
 use bellhop_protocol::control::device::DestroyDevice;
+use bellhop_protocol::control::flip::SetVidPnSourceOwner;
 use bellhop_protocol::control::power::DevicePowerState;
 use bellhop_protocol::control::process::DestroyProcess;
 use std::time::Duration;
@@ -109,17 +110,22 @@ fn a_device_a_process_and_a_guest_end_when_nothing_of_them_is_read() {
     }
 }
 
-#[test]
-fn the_end_of_a_guest_process_leaves_the_owner_s_source() {
+/// A source that its owner lent to another process, whose primary is shown.
+fn lent() -> (Bench, Client, Client, Handle) {
     let (mut bench, client, _, _) = showing();
     bench.model.state().displays.lets_go_late = false;
     let other = bench.client(client.guest);
     let theirs = primary(&mut bench, other);
-    let grant =
-        bellhop_protocol::control::flip::SetVidPnSourceOwner { source: 0, process: other.process };
+    let grant = SetVidPnSourceOwner { source: 0, process: other.process };
     bench.call(client, &grant).unwrap();
     flip(&mut bench, other, theirs, 2).unwrap();
     vsync(&mut bench, client.guest, 0);
+    (bench, client, other, theirs)
+}
+
+#[test]
+fn the_end_of_a_guest_process_leaves_the_owner_s_source() {
+    let (mut bench, client, other, theirs) = lent();
     flip(&mut bench, other, theirs, 3).unwrap();
     take_flipped(&mut bench);
     let token = bench.begin(other, &DestroyProcess { flags: 0 });
@@ -135,15 +141,7 @@ fn the_end_of_a_guest_process_leaves_the_owner_s_source() {
 
 #[test]
 fn a_flip_of_the_owner_s_happens_although_what_is_shown_goes_with_another_process() {
-    let (mut bench, client, _, _) = showing();
-    bench.model.state().displays.lets_go_late = false;
-    let other = bench.client(client.guest);
-    let theirs = primary(&mut bench, other);
-    let grant =
-        bellhop_protocol::control::flip::SetVidPnSourceOwner { source: 0, process: other.process };
-    bench.call(client, &grant).unwrap();
-    flip(&mut bench, other, theirs, 2).unwrap();
-    vsync(&mut bench, client.guest, 0);
+    let (mut bench, client, other, _) = lent();
     take_flipped(&mut bench);
     let mine = [(); 2].map(|()| primary(&mut bench, client));
     for (number, primary) in (3..).zip(mine) {

@@ -95,21 +95,12 @@ impl AgentArguments {
 mod tests {
     use super::*;
     use crate::agent::Policies;
-    use anyhow::Context;
-    use clap::{CommandFactory, Parser, ValueEnum};
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        agent: AgentArguments,
-    }
+    use crate::cli::configuration::testing::{arguments, assert_default};
+    use clap::ValueEnum;
 
     fn options(line: &[&str], text: &str) -> anyhow::Result<Option<Options>> {
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), text)?;
-        let path = file.path().to_str().context("a path is no text")?;
-        let line = ["agent", "--config", path].into_iter().chain(line.iter().copied());
-        Line::try_parse_from(line)?.agent.options()
+        let (arguments, _file) = arguments::<AgentArguments>(line, text)?;
+        arguments.options()
     }
 
     #[test]
@@ -138,10 +129,7 @@ mod tests {
             ("consent_timeout", agent.consent_timeout.get().as_secs().to_string()),
             ("leave_timeout", agent.leave_timeout.get().as_secs().to_string()),
         ] {
-            let command = Line::command();
-            let argument = command.get_arguments().find(|of| of.get_id() == name).unwrap();
-            let help = argument.get_help().unwrap().to_string();
-            assert!(help.ends_with(&format!("[default: {default}]")), "{name}: {help}");
+            assert_default::<AgentArguments>(name, &default);
         }
     }
 

@@ -98,20 +98,11 @@ impl BrokerArguments {
 mod tests {
     use super::*;
     use crate::broker::Limits;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        broker: BrokerArguments,
-    }
+    use crate::cli::configuration::testing::{arguments, assert_default};
 
     fn options(line: &[&str], text: &str) -> anyhow::Result<Option<Options>> {
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), text)?;
-        let path = file.path().to_str().context("a path is no text")?;
-        let line = ["broker", "--config", path].into_iter().chain(line.iter().copied());
-        Line::try_parse_from(line)?.broker.options()
+        let (arguments, _file) = arguments::<BrokerArguments>(line, text)?;
+        arguments.options()
     }
 
     #[test]
@@ -143,10 +134,7 @@ mod tests {
             ("fences", each.fences.get().to_string()),
             ("config", format!("{USUAL_FILE}, if it is there")),
         ] {
-            let command = <Line as clap::CommandFactory>::command();
-            let argument = command.get_arguments().find(|of| of.get_id() == name).unwrap();
-            let help = argument.get_help().unwrap().to_string();
-            assert!(help.ends_with(&format!("[default: {default}]")), "{name}: {help}");
+            assert_default::<BrokerArguments>(name, &default);
         }
     }
 

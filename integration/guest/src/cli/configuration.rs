@@ -53,3 +53,34 @@ pub fn set<U: Unit, const MIN: u64, const MAX: u64>(
     }
     Ok(())
 }
+
+/// What the tests of these commands have in common.
+#[cfg(test)]
+pub mod testing {
+    use clap::{Args, Command};
+    use tempfile::NamedTempFile;
+
+    /// The arguments of a command line, with a configuration file of this text.
+    pub fn arguments<A: Args>(line: &[&str], text: &str) -> anyhow::Result<(A, NamedTempFile)> {
+        let file = NamedTempFile::new()?;
+        std::fs::write(file.path(), text)?;
+        let words = ["command", "--config"].map(Into::into).into_iter();
+        let words = words.chain([file.path().into()]).chain(line.iter().map(Into::into));
+        let found =
+            command::<A>().try_get_matches_from(words.collect::<Vec<std::ffi::OsString>>())?;
+        Ok((A::from_arg_matches(&found)?, file))
+    }
+
+    fn command<A: Args>() -> Command {
+        A::augment_args(Command::new("command"))
+    }
+
+    /// Asserts that the help of an argument ends with this default.
+    #[track_caller]
+    pub fn assert_default<A: Args>(name: &str, default: &str) {
+        let command = command::<A>();
+        let argument = command.get_arguments().find(|of| of.get_id() == name).unwrap();
+        let help = argument.get_help().unwrap().to_string();
+        assert!(help.ends_with(&format!("[default: {default}]")), "{name}: {help}");
+    }
+}

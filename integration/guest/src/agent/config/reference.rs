@@ -3,34 +3,28 @@
 //! Files generated from the declared keys: the table in `docs/external-events.md`, and the installed `agent.toml`.
 
 use super::AgentConfig;
-use bellhop_config::{ConfigFile, reference};
+use bellhop_config::ConfigFile;
+use bellhop_config::reference::Generated;
 use std::path::Path;
 
-const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/agent.toml");
-const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/external-events.md");
-const HEADING: [&str; 2] = [
-    "The configuration of bellhop-guest agent. What is commented out is the default; remove the `#` to change it.",
-    "A change takes effect at the next start.",
-];
-
-fn installed() -> String {
-    reference::installed::<AgentConfig>(&HEADING, &[]).unwrap()
-}
-
-#[test]
-fn the_reference_shows_every_key_as_it_is_declared() {
-    let table = reference::table::<AgentConfig>(&[]).unwrap();
-    reference::compare(Path::new(REFERENCE), reference::table_in, &table).unwrap();
-}
+const FILES: Generated<'_> = Generated {
+    document: concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/external-events.md"),
+    installed: concat!(env!("CARGO_MANIFEST_DIR"), "/dist/agent.toml"),
+    heading: [
+        "The configuration of bellhop-guest agent. What is commented out is the default; remove the `#` to change it.",
+        "A change takes effect at the next start.",
+    ],
+    listed: Vec::new(),
+    examples: Vec::new(),
+};
 
 #[test]
-fn the_installed_file_shows_every_key_as_it_is_declared() {
-    let whole = |text: &str| Some(0..text.len());
-    reference::compare(Path::new(INSTALLED), whole, &installed()).unwrap();
+fn the_reference_and_the_installed_file_show_every_key_as_it_is_declared() {
+    FILES.compare::<AgentConfig>().unwrap();
 }
 
 #[test]
 fn the_installed_file_changes_nothing() {
-    let file = ConfigFile::<AgentConfig>::read(Path::new(INSTALLED)).unwrap();
+    let file = ConfigFile::<AgentConfig>::read(Path::new(FILES.installed)).unwrap();
     assert_eq!(file.config, AgentConfig::default());
 }
