@@ -18,15 +18,19 @@ impl Drop for Runs {
     }
 }
 
-/// A frame of the animation of `bellhop present`, as the processor draws it: see `animation.wgsl`.
-fn drawn(number: u32, (width, height): (u32, u32)) -> impl Iterator<Item = u32> {
-    let pixel = move |at: u32| {
-        let (column, row) = (at % width, at / width);
+/// A row of a frame of the animation of `bellhop present`, as the processor draws it: see `animation.wgsl`.
+fn drawn(number: u32, row: u32, (width, height): (u32, u32)) -> impl Iterator<Item = u32> {
+    let pixel = move |column: u32| {
         let (x, y) = (column.abs_diff(width / 2), row.abs_diff(height / 2));
         let ring = ((x * x + y * y) / 256).wrapping_sub(number * 3) & 63;
         (column * 255 / width) << 16 | (row * 255 / height) << 8 | (64 + ring * 3)
     };
-    (0..width * height).map(pixel)
+    (0..width).map(pixel)
+}
+
+/// The first frame from this one on that has this row, of those before rings repeat.
+fn frame_of(from: u32, row: u32, pixels: &[u32], size: (u32, u32)) -> Option<u32> {
+    (from..from + 64).find(|number| drawn(*number, row, size).eq(pixels.iter().copied()))
 }
 
 #[test]
@@ -54,15 +58,25 @@ fn a_recording_has_the_frames_that_kernels_drew_and_none_before_it_is_done() {
             assert!(pixels.iter().all(|pixel| *pixel == 0));
             continue;
         }
-        // A frame that takes longer to compose than the next flip is torn: from this row on it is of that flip.
-        let above = fields[4].parse::<usize>().unwrap() * size.0 as usize;
-        let pixels = pixels.get(above..).unwrap();
-        assert!(!pixels.is_empty(), "{line}");
-        // Rings repeat after 64 frames.
-        let first = last.map_or(0, |last| last + 1);
-        let is_of = |number: &u32| drawn(*number, size).skip(above).eq(pixels.iter().copied());
-        let number = (first..first + 64).find(is_of);
-        assert!(number.is_some(), "{line} is no frame of the animation");
+        // A frame that takes longer to compose than the next flip is torn: from a row on, it is of a later one.
+        let torn_at: u32 = fields[4].parse().unwrap();
+        let mut number = None;
+        for (row, pixels) in (0..).zip(pixels.chunks_exact(size.0 as usize)) {
+            if row < torn_at && last.is_none() && pixels.iter().all(|pixel| *pixel == 0) {
+                continue;
+            }
+            let from = match (number, last) {
+                (Some(number), _) => number,
+                // Above where it is torn, it may be of the frame that was recorded before.
+                (None, Some(last)) => last + u32::from(row >= torn_at),
+                (None, None) => 0,
+            };
+            let found = frame_of(from, row, pixels, size);
+            assert!(found.is_some(), "{line}: row {row} is of no frame of the animation");
+            assert!(row <= torn_at || found == number, "{line}: it is torn at row {row}");
+            number = found;
+        }
+        assert!(number > last, "{line} is the frame before it");
         last = number;
     }
     assert!(last.is_some(), "{times}");
