@@ -2,7 +2,8 @@
 
 //! Between a program of a guest and the guest's broker, over Unix sockets of the kind `SOCK_SEQPACKET`.
 //!
-//! The program connects, and hears [`Welcome`] with three descriptors: its memory, a second channel and a pipe of events.
+//! The program connects, and hears [`Welcome`] with [`DESCRIPTORS`] descriptors: its memory, a second channel, a pipe of events, and
+//! one that is readable for a moment when the device has interrupted the guest: then a fence may have its value.
 //! On request channels it sends messages that begin with a [`MessageHeader`], one after another; a request is answered
 //! with the bytes of its reply, [`MessageKind::CHANNEL`] as it says, everything else with nothing. A channel has one request in
 //! flight, so a program that wants more asks for more channels. From the pipe it reads
@@ -20,6 +21,9 @@ pub const USUAL_SOCKET: &str = "/run/bellhop/broker.sock";
 
 /// First bytes of [`Welcome`], `"BLHPbrkr"`.
 pub const WELCOME_MAGIC: u64 = u64::from_le_bytes(*b"BLHPbrkr");
+
+/// Number of descriptors that come with [`Welcome`].
+pub const DESCRIPTORS: usize = 4;
 
 /// Maximum size of a program's name in bytes.
 pub const NAME_SIZE: usize = 16;

@@ -33,6 +33,7 @@ use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::Features;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use vm_memory::MmapRegion;
@@ -220,6 +221,12 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// [`TransportError::OutOfMemory`] if there is not enough.
     fn allocate(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError>;
+
+    /// A descriptor that the device's interrupt makes readable, where there is one: for others to be woken by, and for this
+    /// transport alone to read.
+    fn interrupt(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Allocates `size` bytes in a file of their own, which other processes can map: the region of the result has the file.
     ///

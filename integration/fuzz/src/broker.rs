@@ -10,7 +10,9 @@ use crate::actions;
 use arbitrary::Arbitrary;
 use bellhop_guest::broker::{Limits, Said, SteppedBroker, SteppedProgram, UserLimits};
 use bellhop_protocol::PAGE_SIZE;
-use bellhop_protocol::broker::{MAX_EXTENTS, MessageHeader, MessageKind, NAME_SIZE, Welcome};
+use bellhop_protocol::broker::{
+    DESCRIPTORS, MAX_EXTENTS, MessageHeader, MessageKind, NAME_SIZE, Welcome,
+};
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation, Extent};
 use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
@@ -153,7 +155,7 @@ const HEADER: usize = size_of::<MessageHeader>();
 /// What a program hears first: the channel of its events.
 fn welcome(socket: &OwnedFd) -> OwnedFd {
     let mut bytes = vec![0; size_of::<Welcome>() + MAX_EXTENTS * size_of::<Extent>()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(&mut bytes)];
     recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap();
@@ -161,8 +163,8 @@ fn welcome(socket: &OwnedFd) -> OwnedFd {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    let [_memory, _second, events] =
-        <[_; 3]>::try_from(files.flatten().collect::<Vec<_>>()).unwrap();
+    let [_memory, _second, events, _interrupts] =
+        <[_; DESCRIPTORS]>::try_from(files.flatten().collect::<Vec<_>>()).unwrap();
     fcntl_setfl(&events, OFlags::NONBLOCK).unwrap();
     events
 }

@@ -273,13 +273,6 @@ fn a_timeline_has_each_submission_wait_and_signal_and_the_states_around() {
     assert!(decoded.events.iter().all(|event| event.0 >= boottime), "an event before the trace");
 }
 
-/// The number of pending CPU waits of the first guest.
-fn cpu_waits(daemon: &Daemon) -> u64 {
-    let seen = daemon.snapshot();
-    let devices = seen.guests[0].processes.iter().flat_map(|process| &process.devices);
-    devices.flat_map(|device| &device.fences).map(|fence| fence.waits).sum()
-}
-
 #[test]
 fn what_cpus_do_with_fences_is_on_the_timeline() {
     let Some(python) = PYTHON.as_deref() else { return };
@@ -292,12 +285,12 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| done.wait(1, TIMEOUT).unwrap());
         // Once the wait is pending, only the host wakes the thread.
-        await_that("the fence is waited for", || cpu_waits(&daemon) == 1);
+        await_that("the fence is waited for", || daemon.cpu_waits() == 1);
         gate.signal(1).unwrap();
         waits.join().unwrap();
     });
     // The guest may see the fence before the host has ended the wait, and the host records the end.
-    await_that("the host ends the wait", || cpu_waits(&daemon) == 0);
+    await_that("the host ends the wait", || daemon.cpu_waits() == 0);
     let decoded = decode(python, &trace.end().unwrap().1);
     let slices = decoded.slices();
     let cpus = decoded.tracks.iter().find(|track| track.2.starts_with("CPUs of process"));

@@ -3,6 +3,7 @@
 //! Programs of several users that share a guest's device through its broker.
 
 mod ends;
+mod waking;
 
 use crate::support::brokers::{Brokered, USERS};
 use crate::support::{self, Daemon, await_that, refusal, run, submit_once, text};

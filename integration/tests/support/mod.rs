@@ -448,6 +448,13 @@ impl Daemon {
         inspect::snapshot(&mut ControlClient::connect(&self.control_socket()).unwrap()).unwrap()
     }
 
+    /// The number of pending CPU waits of the first guest.
+    pub fn cpu_waits(&self) -> u64 {
+        let seen = self.snapshot();
+        let devices = seen.guests[0].processes.iter().flat_map(|process| &process.devices);
+        devices.flat_map(|device| &device.fences).map(|fence| fence.waits).sum()
+    }
+
     /// The objects of those of its adapters and guests that are selected.
     pub fn snapshots(&self, only: Selection) -> Vec<Snapshot> {
         let mut client = ControlClient::connect(&self.control_socket()).unwrap();

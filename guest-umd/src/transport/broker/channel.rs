@@ -3,7 +3,7 @@
 //! Sockets that carry whole messages.
 
 use crate::transport::TransportError;
-use bellhop_protocol::broker::{MessageHeader, MessageKind};
+use bellhop_protocol::broker::{DESCRIPTORS, MessageHeader, MessageKind};
 use rustix::cmsg_space;
 use rustix::io::Errno;
 use rustix::net::{
@@ -86,7 +86,7 @@ impl Channel {
         &self,
         bytes: &mut [u8],
     ) -> Result<(usize, Vec<OwnedFd>), TransportError> {
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = again(|| {
             let mut parts = [IoSliceMut::new(bytes)];

@@ -11,7 +11,9 @@ mod events;
 
 use super::{BarMapping, Donations, MemoryType, SystemMemory, Transport, TransportError};
 use arena::Arena;
-use bellhop_protocol::broker::{MAX_EXTENTS, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome};
+use bellhop_protocol::broker::{
+    DESCRIPTORS, MAX_EXTENTS, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome,
+};
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::event::Event;
@@ -52,14 +54,14 @@ impl Broker {
         if welcome.magic != WELCOME_MAGIC || extents.len() != welcome.extent_count as usize {
             return Err(refused());
         }
-        let Ok([memory, second, events]) = <[_; 3]>::try_from(files) else {
+        let Ok([memory, second, events, interrupts]) = <[_; DESCRIPTORS]>::try_from(files) else {
             return Err(refused());
         };
         let memory = Arena::new(memory, welcome.bar, welcome.memory, extents.to_vec())?;
         first.send(MessageKind::NAME, &own_name())?;
         let channels = vec![first, Channel::from(second)];
         let requests = Channels::new(channels, welcome.channels as usize);
-        let events = Events::from(events);
+        let events = Events::new(events, interrupts);
         let (config, donations) = (welcome.config, Donations::default());
         Ok(Arc::new(Self { config, requests, events, memory, donations }))
     }

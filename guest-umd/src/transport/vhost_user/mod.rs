@@ -24,6 +24,7 @@ use files::Files;
 use notifications::{EventFds, Manners};
 use place::Place;
 use ram::GuestRam;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -139,6 +140,10 @@ impl Transport for VhostUser {
 
     fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.make_file(size)
+    }
+
+    fn interrupt(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.queues.events.notifications().call())
     }
 
     fn check(&self) -> Result<(), TransportError> {

@@ -88,6 +88,11 @@ impl EventFds {
     pub fn call_fd(&self) -> &EventFd {
         &self.call
     }
+
+    /// What the device signals, to wait for.
+    pub(super) fn call(&self) -> BorrowedFd<'_> {
+        borrow(&self.call)
+    }
 }
 
 fn share(socket: &UnixStream) -> Result<Arc<UnixStream>, TransportError> {

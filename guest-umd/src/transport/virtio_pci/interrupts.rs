@@ -54,6 +54,14 @@ impl Interrupts {
         self.access.interrupt().is_some()
     }
 
+    /// What the interrupt makes readable for whoever watches it: VFIO's eventfd.
+    pub(super) fn shared(&self) -> Option<BorrowedFd<'_>> {
+        match self.access.attachment() {
+            Attachment::Vfio => self.access.interrupt(),
+            Attachment::Uio => None,
+        }
+    }
+
     /// The MSI-X vector of the queues.
     pub(super) fn vector(&self) -> u16 {
         match self.access.attachment() {

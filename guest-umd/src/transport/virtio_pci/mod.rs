@@ -32,6 +32,7 @@ use common::CommonConfig;
 use interrupts::{Interrupts, NO_VECTOR, QueueNotifications};
 use pinned::PinnedMemory;
 use registers::Registers;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -223,6 +224,10 @@ impl Transport for VirtioPci {
 
     fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.memory.allocate_file(size)
+    }
+
+    fn interrupt(&self) -> Option<BorrowedFd<'_>> {
+        self.interrupts.shared()
     }
 
     fn check(&self) -> Result<(), TransportError> {

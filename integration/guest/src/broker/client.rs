@@ -7,14 +7,15 @@ mod requests;
 use super::Shared;
 use super::descriptors;
 use super::device::{Device, DeviceError};
-use super::events::{Connections, event_pipe};
+use super::events::{Connections, event_pipe, watch};
 use super::listener::{Connection, Peer};
 use super::places::Place;
 use crate::output::note;
 use bellhop_guest_umd::transport::SystemMemory;
 use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::broker::{
-    MAX_EXTENTS, MAX_MESSAGE_SIZE, MessageHeader, MessageKind, NAME_SIZE, WELCOME_MAGIC, Welcome,
+    DESCRIPTORS, MAX_EXTENTS, MAX_MESSAGE_SIZE, MessageHeader, MessageKind, NAME_SIZE,
+    WELCOME_MAGIC, Welcome,
 };
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
@@ -107,6 +108,7 @@ impl Client {
         let extents = memory.extents();
         anyhow::ensure!(extents.len() <= MAX_EXTENTS, "the guest's memory is in too many pieces");
         let ((second, its_second), (events, its_events)) = (pair()?, event_pipe()?);
+        let its_interrupts = watch(shared.device.interrupt())?;
         // An older Linux takes them.
         let _ = descriptors::refuse(&second);
         let config = shared.device.config();
@@ -123,8 +125,9 @@ impl Client {
         };
         let file = memory.region().file_offset().map(|file| file.file().as_fd());
         let file = file.ok_or_else(|| anyhow::anyhow!("the guest's memory is in no file"))?;
-        let files = [file, its_second.as_fd(), its_events.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let files: [_; DESCRIPTORS] =
+            [file, its_second.as_fd(), its_events.as_fd(), its_interrupts.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&files));
         let parts = [IoSlice::new(welcome.as_bytes()), IoSlice::new(extents.as_bytes())];

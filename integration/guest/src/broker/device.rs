@@ -9,6 +9,7 @@ use bellhop_protocol::control::{MAX_REPLY_SIZE, ReplyHeader, Request, RequestHea
 use bellhop_protocol::event::Event;
 use bellhop_protocol::features::{Features, Version};
 use bellhop_protocol::status::Status;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -75,6 +76,11 @@ impl Device {
         list: &[u8],
     ) -> Result<T::Reply, DeviceError> {
         call(&*self.transport, process, request, list)
+    }
+
+    /// What the device's interrupt makes readable, if it is a descriptor.
+    pub(super) fn interrupt(&self) -> Option<BorrowedFd<'_>> {
+        self.transport.interrupt()
     }
 
     pub(super) fn kick(&self) -> Result<(), TransportError> {

@@ -5,12 +5,13 @@
 use super::device::Device;
 use bellhop_guest_umd::transport::TransportError;
 use bellhop_protocol::event::Event;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, write};
 use rustix::net::{Shutdown, shutdown};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::IntoBytes;
 
@@ -34,6 +35,18 @@ pub(super) fn event_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     // Linux may grant a user without privileges less.
     let _ = fcntl_setpipe_size(&own, UNREAD);
     Ok((own, its))
+}
+
+/// What is readable for a moment when the device has interrupted the guest. A program that has it can be woken by an interrupt, and
+/// can take none from the broker: there is nothing to read.
+pub(super) fn watch(interrupt: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+    let watch = epoll::create(CreateFlags::CLOEXEC)?;
+    if let Some(interrupt) = interrupt {
+        let each = EventFlags::IN | EventFlags::ET;
+        // Where Linux has no room for it, the program has the pipe alone.
+        let _ = epoll::add(&watch, interrupt, EventData::new_u64(0), each);
+    }
+    Ok(watch)
 }
 
 impl Connections {

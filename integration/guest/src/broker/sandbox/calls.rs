@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 const MESSAGES: &[i64] = &[
     libc::SYS_accept4,
     libc::SYS_close,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
     libc::SYS_getsockopt,
     libc::SYS_pipe2,
     libc::SYS_ppoll,

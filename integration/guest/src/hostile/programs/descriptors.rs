@@ -7,6 +7,7 @@ use super::session::{MOST_DESCRIPTORS, Session, await_end, message, send_with};
 use anyhow::{Context, ensure};
 use bellhop_protocol::broker::MessageKind;
 use bellhop_protocol::control::RequestCode;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
@@ -20,6 +21,7 @@ pub(super) const ATTACKS: Group = &[
     ("files-with-requests", with_requests),
     ("files-with-wrong-messages", with_wrong_messages),
     ("its-own-ends", own_ends),
+    ("its-watch-of-interrupts", watch),
     ("sockets-that-linger", lingering),
     ("sockets-that-linger-unheard", lingering_unheard),
 ];
@@ -85,6 +87,34 @@ fn own_ends(scene: &mut Scene) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Watches that others would wait for with it: as many as Linux lets it make.
+const WATCHES: usize = 1024;
+
+/// By what it is woken with, it takes no interrupt from the broker, removes no watch of others, and delays nobody for long,
+/// whatever else it has woken.
+fn watch(scene: &mut Scene) -> anyhow::Result<()> {
+    let session = Session::open(&scene.socket)?;
+    let read = rustix::io::read(&session.interrupts, &mut [0; 8]);
+    ensure!(read.is_err(), "interrupts can be read");
+    for file in session.sockets() {
+        let removed = epoll::delete(&session.interrupts, file);
+        ensure!(removed.is_err(), "a watch of the broker's can be removed");
+    }
+    let each = EventFlags::IN | EventFlags::ET;
+    let mut watches = Vec::new();
+    for _ in 0..WATCHES {
+        let Ok(watch) = epoll::create(CreateFlags::CLOEXEC) else { break };
+        if epoll::add(&watch, &session.interrupts, EventData::new_u64(0), each).is_err() {
+            break;
+        }
+        watches.push(watch);
+    }
+    for _ in 0..20 {
+        session.is_served()?;
+    }
+    Session::open(&scene.socket)?.is_served()
 }
 
 /// A connection with bytes that its reader never takes, whose close therefore lingers; and the reader.

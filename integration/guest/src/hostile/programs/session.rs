@@ -3,7 +3,9 @@
 //! A connection to a broker without a library, which would be too polite.
 
 use anyhow::{Context, ensure};
-use bellhop_protocol::broker::{MAX_EXTENTS, MessageHeader, MessageKind, WELCOME_MAGIC, Welcome};
+use bellhop_protocol::broker::{
+    DESCRIPTORS, MAX_EXTENTS, MessageHeader, MessageKind, WELCOME_MAGIC, Welcome,
+};
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::process::CreateProcess;
@@ -39,6 +41,8 @@ pub struct Session {
     pub channels: [OwnedFd; 2],
     /// The channel of events.
     pub events: OwnedFd,
+    /// What is readable for a moment when the device has interrupted.
+    pub interrupts: OwnedFd,
     /// The program's memory: a BAR, and bytes for allocations.
     pub memory: File,
     /// What it heard first.
@@ -127,7 +131,7 @@ impl Session {
     /// When it hears anything else.
     pub fn hear(first: OwnedFd) -> anyhow::Result<Option<Self>> {
         let mut bytes = vec![0; size_of::<Welcome>() + MAX_EXTENTS * size_of::<Extent>()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         await_readable(&first)?;
         let mut parts = [IoSliceMut::new(&mut bytes)];
@@ -151,10 +155,10 @@ impl Session {
         let extents = <[Extent]>::ref_from_bytes(extents);
         let extents = extents.map_err(|_| anyhow::anyhow!("it has no extents"))?.to_vec();
         ensure!(welcome.magic == WELCOME_MAGIC, "it is no broker");
-        let [memory, second, events] = <[_; 3]>::try_from(files)
+        let [memory, second, events, interrupts] = <[_; DESCRIPTORS]>::try_from(files)
             .map_err(|files| anyhow::anyhow!("it sent {} files", files.len()))?;
         let channels = [first, second];
-        Ok(Some(Self { channels, events, memory: memory.into(), welcome, extents }))
+        Ok(Some(Self { channels, events, interrupts, memory: memory.into(), welcome, extents }))
     }
 
     /// A connection that the broker has a place for: those of the user's last connections come back.
