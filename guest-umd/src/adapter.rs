@@ -148,6 +148,13 @@ impl Adapter {
         self.local_memory
     }
 
+    /// Bytes of the guest's own memory that allocations which never move can have in all, used or not. `None` if they are taken
+    /// from the guest's system, as long as it has some.
+    #[must_use]
+    pub fn system_memory(&self) -> Option<u64> {
+        self.session.link.transport.memory_size()
+    }
+
     /// The placement of shared memory.
     #[must_use]
     pub fn placements(&self) -> Placements {

@@ -8,6 +8,7 @@ use bellhop_guest::processors::{self, Apart};
 use bellhop_processes::daemon::{self, Daemon, Options};
 use bellhop_processes::process::{self, Signals, block_on, end};
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitCode;
 use tokio::process::{Child, Command};
@@ -51,15 +52,27 @@ pub fn run(
     apart: Option<Apart>,
     work: &[OsString],
 ) -> anyhow::Result<Outcome> {
+    beside(options, apart, |path| guest(path, work))
+}
+
+/// The same, with the guest that `command` starts, given the path of the daemon's socket.
+///
+/// # Errors
+/// When one cannot be started, or the daemon ends before the guest.
+pub fn beside(
+    options: Options<'_>,
+    apart: Option<Apart>,
+    command: impl FnOnce(&Path) -> anyhow::Result<Command>,
+) -> anyhow::Result<Outcome> {
     let folder = daemon::folder()?;
     let path = folder.path().join("gpu.sock");
     block_on(async {
         let mut signals = Signals::new()?;
         let start_daemon = || Daemon::start(&[&path], options);
         let start_guest = |daemon: &Daemon| {
-            let mut command = guest(&path, work)?;
+            let mut command = command(&path)?;
             command.envs(daemon.id().map(|id| (DAEMON_VARIABLE, id.to_string())));
-            command.spawn().context("cannot start the guest")
+            start(command)
         };
         let (mut daemon, mut guest) = match apart {
             Some(Apart { guest, daemon }) => {
@@ -93,9 +106,17 @@ pub fn run(
 /// # Errors
 /// When it cannot be started.
 pub fn run_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Outcome> {
+    alone(guest(socket_path, work)?)
+}
+
+/// Starts only the guest that `command` does, and waits for it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn alone(command: Command) -> anyhow::Result<Outcome> {
     block_on(async {
         let mut signals = Signals::new()?;
-        let mut guest = start_guest(socket_path, work)?;
+        let mut guest = start(command)?;
         let outcome = tokio::select! {
             status = guest.wait() => outcome(status?),
             () = signals.received() => Outcome::Interrupted,
@@ -109,13 +130,22 @@ pub(crate) fn outcome(status: std::process::ExitStatus) -> Outcome {
     match status.code().map(u8::try_from) {
         Some(Ok(0)) => Outcome::Succeeded,
         Some(Ok(code)) => Outcome::Failed(code),
-        // A signal ended the guest.
-        Some(Err(_)) | None => Outcome::Failed(1),
+        // A signal ended the guest; shells say it so.
+        Some(Err(_)) | None => {
+            Outcome::Failed(status.signal().map_or(1, |signal| 128 | signal as u8))
+        }
     }
 }
 
 pub(crate) fn start_guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Child> {
-    guest(socket_path, work)?.spawn().context("cannot start the guest")
+    start(guest(socket_path, work)?)
+}
+
+fn start(mut command: Command) -> anyhow::Result<Child> {
+    command.spawn().with_context(|| {
+        let program = command.as_std().get_program().to_string_lossy();
+        format!("cannot start the guest, {program}")
+    })
 }
 
 pub(crate) fn guest(socket_path: &Path, work: &[OsString]) -> anyhow::Result<Command> {

@@ -21,5 +21,6 @@ pub mod link;
 pub mod operator;
 pub mod screen;
 pub mod trace;
+pub mod vulkan;
 
 pub use cli::manual;

@@ -116,9 +116,10 @@ open_enum! {
         NO_SUCH_KERNEL = 19;
         /// Not the kernel's arguments, or more work groups than the device can have. `address`: the offending value.
         BAD_KERNEL_ARGUMENTS = 20;
-        /// The host's Vulkan device refused to run the kernel, or was lost. `address`: the kernel's number.
+        /// The host's Vulkan device refused to run the kernel, or was lost. `address`: the kernel's number; where the
+        /// command begins in its stream.
         KERNEL_FAILED = 21;
-        /// The process on the host that ran the kernel ended. `address`: the kernel's number.
+        /// The process on the host that ran the kernel ended. `address`: the kernel's number; 0 for commands.
         KERNEL_LOST = 22;
         /// A rectangle has a size, pitch, clip, filter or format that surfaces cannot have. `address`: that value.
         BAD_RECTANGLE = 23;
@@ -139,6 +140,8 @@ open_enum! {
         SECURITY_LOST = 31;
         /// A packet of a security node has a length that it cannot have. `address`: that length.
         BAD_SECURITY_ARGUMENTS = 32;
+        /// Not a stream of commands. `address`: where the command begins in the stream, or the stream's length.
+        BAD_COMMANDS = 33;
     }
 }
 

@@ -20,7 +20,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 4, minor: 3 };
+    pub const CURRENT: Self = Self { major: 4, minor: 4 };
 
     /// Returns whether a peer of version `other` is compatible.
     #[must_use]

@@ -43,6 +43,7 @@ pub mod security;
 pub mod snapshot;
 pub mod status;
 pub mod trace;
+pub mod vulkan;
 
 /// Bytes in a page: the unit of the BAR's doorbells and of GPU page tables.
 pub const PAGE_SIZE: u64 = 4096;

@@ -27,6 +27,7 @@ use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode};
 use bellhop_protocol::pixel_format::PixelFormat;
 use bellhop_protocol::security::SecurityOutcome;
 use bellhop_protocol::status::Status;
+use bellhop_protocol::vulkan::{CommandCode, DescriptorKind};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 
@@ -54,6 +55,8 @@ fn every_named_value_stands_in_the_document_with_its_number() {
     assert_rows!(ConnectionStatus, "{}");
     assert_rows!(LoggingLevel, "{}");
     assert_rows!(Opcode, "{:#04x}");
+    assert_rows!(CommandCode, "{:#04x}");
+    assert_rows!(DescriptorKind, "{}");
     assert_rows!(FenceLogType, "{}");
     assert_rows!(FenceLogOperation, "{}");
     assert_rows!(Kernel, "{}");

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::kernel::arguments::Arguments;
 use crate::kernel::object::Kernel;
 use bellhop_protocol::packet::Opcode;
+use bellhop_protocol::packet::commands::ExecuteCommands;
 use bellhop_protocol::packet::dispatch::{DispatchFlags, DispatchKernel};
 use zerocopy::IntoBytes;
 
@@ -82,6 +83,15 @@ impl CommandBuffer {
             self.dispatches.kernels.push(kernel.clone());
         }
         Ok(self)
+    }
+
+    /// Has the host's Vulkan execute `length` bytes of [commands](bellhop_protocol::vulkan) at `gpu_va`, both multiples of 8. Every
+    /// other packet waits for it.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn execute_commands(&mut self, gpu_va: u64, length: u32) -> Result<&mut Self, Error> {
+        self.raw(ExecuteCommands::new(gpu_va, length).as_bytes())
     }
 
     /// Has the next dispatch of a kernel wait until those before it are done, and see what they wrote.

@@ -62,6 +62,18 @@ impl Fence {
         Self { device, handle: fence, slot, mapping, published, kind }
     }
 
+    /// Another view of the progress fence of a HW queue, with the status of its doorbell.
+    pub(crate) fn another(&self, queue: Handle, status: &Word) -> Self {
+        Self {
+            device: self.device.clone(),
+            handle: self.handle,
+            slot: self.slot,
+            mapping: self.mapping,
+            published: self.published.clone(),
+            kind: Kind::Progress { queue, status: Some(status.clone()) },
+        }
+    }
+
     /// Watches the status of the queue's doorbell, which reveals the loss of the queue.
     pub(crate) fn watch_status(&mut self, word: &Word) {
         if let Kind::Progress { status, .. } = &mut self.kind {

@@ -172,6 +172,13 @@ impl UserModeQueue {
         &self.queue.progress
     }
 
+    /// Another view of the progress fence, for threads that wait while one submits. It knows of the queue's loss, and says nothing
+    /// more once the queue is dropped.
+    #[must_use]
+    pub fn shared_progress_fence(&self) -> Fence {
+        self.queue.progress.another(self.queue.handle, self.doorbell.status_word())
+    }
+
     /// The queue's fence logs, in which its engine records waits and signals.
     #[must_use]
     pub fn fence_logs(&self) -> FenceLogs {

@@ -228,6 +228,12 @@ pub trait Transport: Send + Sync {
         None
     }
 
+    /// Bytes that [`Self::allocate`] has in all, used or not. `None` if it takes memory from the guest's system as it is asked,
+    /// as long as there is some.
+    fn memory_size(&self) -> Option<u64> {
+        None
+    }
+
     /// Allocates `size` bytes in a file of their own, which other processes can map: the region of the result has the file.
     ///
     /// # Errors

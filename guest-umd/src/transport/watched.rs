@@ -114,6 +114,10 @@ impl Transport for Watched {
         self.transport.allocate(size)
     }
 
+    fn memory_size(&self) -> Option<u64> {
+        self.transport.memory_size()
+    }
+
     fn check(&self) -> Result<(), TransportError> {
         self.ask(|device| device.check())
     }

@@ -61,6 +61,7 @@ fn accesses(
         // and so are those of sealed bytes.
         Packet::IndirectBuffer(_)
         | Packet::DispatchKernel(_)
+        | Packet::ExecuteCommands(_)
         | Packet::VideoDecode(_)
         | Packet::VideoEncode(_)
         | Packet::Seal(_)

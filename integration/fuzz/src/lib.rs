@@ -55,17 +55,19 @@ pub use secrets::secrets;
 pub use vhost_user::vhost_user;
 pub use viewer::viewer;
 pub use virtqueue::virtqueue;
+pub use worker::commands;
 pub use worker::worker;
 
 /// A function that may be given any bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets, by name.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("bar", bar),
     ("broker", broker),
     ("burst", burst),
     ("codec", codec),
+    ("commands", commands),
     ("control_queue", control_queue),
     ("edid", edid),
     ("ivf", ivf),

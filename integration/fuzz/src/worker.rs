@@ -2,6 +2,8 @@
 
 //! A worker that was taken over by a guest's kernel, and sends its owner anything.
 
+mod commands;
+
 use crate::actions;
 use arbitrary::Arbitrary;
 use bellhop_worker::messages::video::VideoAnswer;
@@ -11,6 +13,7 @@ use bellhop_worker::messages::{
 };
 use bellhop_worker::owner::conversation::Conversation;
 use bellhop_worker::owner::{Fault, Memory, Module, WorkerError};
+pub use commands::commands;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;

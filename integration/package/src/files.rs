@@ -60,6 +60,8 @@ pub fn write_programs(built: &Path, tree: &Path) -> anyhow::Result<()> {
     }
     // Where `bellhopd` looks for it. Nobody else starts it.
     copy(&built.join("bellhop-worker"), tree, "usr/lib/bellhop", 0o755)?;
+    // Where `bellhop vulkan` looks for it, for programs of this machine's.
+    copy(&built.join("libvulkan_bellhop.so"), tree, "usr/lib/bellhop", 0o644)?;
     // Where `bellhop` looks for it. In a container it is also a separate command.
     copy(&guest_binary::find(None)?, tree, "usr/lib/bellhop", 0o755)?;
     let link = tree.join("usr/bin/bellhop-guest");
@@ -101,7 +103,7 @@ mod tests {
     fn the_service_finds_its_program_and_its_configuration() {
         let tree = tempfile::tempdir().unwrap();
         let built = tempfile::tempdir().unwrap();
-        for program in ["bellhop", "bellhopd", "bellhop-worker"] {
+        for program in ["bellhop", "bellhopd", "bellhop-worker", "libvulkan_bellhop.so"] {
             fs::write(built.path().join(program), program).unwrap();
         }
         write(tree.path()).unwrap();
@@ -117,5 +119,6 @@ mod tests {
         }
         assert!(tree.path().join("usr/bin/bellhop-guest").is_file());
         assert!(tree.path().join("usr/lib/bellhop/bellhop-worker").is_file());
+        assert!(tree.path().join("usr/lib/bellhop/libvulkan_bellhop.so").is_file());
     }
 }

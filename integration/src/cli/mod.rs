@@ -9,6 +9,7 @@ mod harness;
 mod inspect;
 mod link;
 pub mod manual;
+mod program;
 mod screen;
 mod trace;
 mod vm;
@@ -34,6 +35,7 @@ use harness::HarnessArguments;
 use inspect::InspectArguments;
 use link::LinkArguments;
 use manual::Program;
+use program::{ProgramArguments, SuiteArguments};
 use screen::ScreenArguments;
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -60,6 +62,7 @@ Examples:
   bellhop selftest --socket-path gpu.sock  the suite against a bellhopd that already runs
   bellhop kernel double.wgsl --in a --out b  your own kernel on a file
   bellhop picture                          a picture that a kernel draws
+  bellhop vulkan -- ./program              a program that uses the GPU through Vulkan
   bellhop vm -- selftest                   the conformance suite in a virtual machine
   bellhop container -- selftest            the conformance suite in a container
   bellhop harness --list                   the scenarios with many guests
@@ -111,6 +114,11 @@ enum Command {
     /// Starts a bellhopd and a guest. The guest has a kernel in WGSL march along the ray of each pixel, and computes
     /// the same on its processor. Exits with 1 if the pictures differ by more than rounding.
     Picture(PictureArguments),
+    /// Run a program that uses the GPU through Vulkan
+    ///
+    /// Starts a bellhopd, and the program with Bellhop's Vulkan driver and no other: what it computes is submitted with
+    /// plain memory stores. The driver is for buffers and compute; it has no images, no graphics and no windows.
+    Vulkan(ProgramArguments),
     /// Decode an AV1 video on the GPU, or encode one
     ///
     /// Starts a bellhopd with video nodes, unless --config or --socket-path says where there are some, and a guest.
@@ -235,6 +243,9 @@ Examples:
     /// A program in the place of a worker's that does what one might that is broken or taken over, for tests
     #[command(hide = true)]
     HostileWorker(hostile_worker::Arguments),
+    /// Behaviours of this process's Vulkan, which `bellhop vulkan --selftest` runs
+    #[command(hide = true, name = program::SUITE)]
+    VulkanSuite(SuiteArguments),
     /// bellhop-guest, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Guest {
@@ -466,6 +477,7 @@ pub fn main() -> ExitCode {
         Command::Video(VideoArguments { video, host }) => {
             with(&host, VIDEO_NODES, |host| hosted(host, None, video.to_command_line()))
         }
+        Command::Vulkan(arguments) => arguments.run(),
         Command::Link(arguments) => arguments.run(),
         Command::Seal(SealArguments { seal, host }) => hosted(&host, None, seal.to_command_line()),
         Command::Open(OpenArguments { open, host }) => hosted(&host, None, open.to_command_line()),
@@ -507,6 +519,7 @@ pub fn main() -> ExitCode {
             );
         }
         Command::HostileWorker(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
+        Command::VulkanSuite(arguments) => arguments.run(),
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),

@@ -44,9 +44,7 @@ impl Whose {
             Self::Debian13 => Mesa::Debian13,
             Self::Debian12 => Mesa::Debian12,
         };
-        let mirror = mirror.or_else(|| std::env::var(MIRROR).ok());
-        let sources = Sources { mirror, ..Sources::default() };
-        bellhop_vm::fetch_vulkan(mesa, &sources).map(Some)
+        bellhop_vm::fetch_vulkan(mesa, &sources(mirror)).map(Some)
     }
 
     /// What to do where this Vulkan runs no kernels; `None` if there is nothing better.
@@ -68,6 +66,12 @@ impl Whose {
 
 /// The variable with Debian's mirror.
 const MIRROR: &str = "BELLHOP_MIRROR";
+
+/// Where packages come from: this mirror, or the variable's.
+pub(super) fn sources(mirror: Option<String>) -> Sources {
+    let mirror = mirror.or_else(|| std::env::var(MIRROR).ok());
+    Sources { mirror, ..Sources::default() }
+}
 
 fn executable() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find bellhop's own executable")

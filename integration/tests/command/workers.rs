@@ -5,6 +5,7 @@
 mod computing;
 mod confinement;
 mod handing_over;
+mod streams;
 
 use crate::support::kernels::HOW;
 use crate::support::{await_that, bellhop, is_here, skip};

@@ -30,3 +30,4 @@ mod submitting;
 #[path = "../support/mod.rs"]
 mod support;
 mod video;
+mod vulkan;

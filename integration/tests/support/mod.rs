@@ -19,6 +19,7 @@ pub mod stopped;
 pub mod stranger;
 pub mod typed;
 pub mod video;
+pub mod vulkan;
 
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, VmmProfile};

@@ -6,8 +6,8 @@ use super::{is_here, skip, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of a Python that has a package, given as `name==version`; the first call makes it. `None` if it cannot be
-/// made, and `loss` is not tested then.
+/// The folder of a Python that has a package, given as `name==version`, and others after spaces; the first call makes it.
+/// `None` if it cannot be made, and `loss` is not tested then.
 pub fn python_with(package: &str, import: &str, loss: &str) -> Option<PathBuf> {
     if !is_here("python3", loss) {
         return None;
@@ -23,7 +23,9 @@ pub fn python_with(package: &str, import: &str, loss: &str) -> Option<PathBuf> {
     let has_it = || run(Command::new(&python).args(["-c", import]));
     let make = || {
         run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(package.split(' ')))
     };
     if let Err(error) = has_it().or_else(|_| make()) {
         let why = format!("python3 cannot be given the package {name}: {}", error.trim());

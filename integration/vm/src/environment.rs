@@ -8,6 +8,8 @@ use crate::guest::portable;
 use crate::guest::systemd::{self, Systemd};
 use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
+use crate::packages::programs::{self, Packaged};
+use crate::packages::unpacked::LIBRARIES;
 use crate::qemu::Qemu;
 use crate::reference::{self, Dav1d};
 use crate::task::Service;
@@ -225,6 +227,34 @@ impl<'a> Stock<'a> {
             }
         };
         Ok(Vulkan::unpacked(&piece))
+    }
+
+    /// The folder with a Vulkan loader, which any program of this machine's can load: a newer release's would need a
+    /// newer C library.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn vulkan_loader(&self) -> anyhow::Result<PathBuf> {
+        let (release, mirror) = (Release::Old, self.sources.mirror.clone());
+        let debian = Debian::new(self.cache.folder("apt-old")?, release, mirror);
+        let piece = self.cache.piece("vulkan-loader", self.sources.refresh, |folder| {
+            let package = vulkan::LOADER;
+            debian.unpack(release, &[package], Closure::Named(package), folder)
+        })?;
+        Ok(piece.join(LIBRARIES[0]))
+    }
+
+    /// The programs of a package.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn packaged(&self, package: &str) -> anyhow::Result<Packaged> {
+        programs::check(package)?;
+        let name = format!("programs-{package}");
+        let piece = self.cache.piece(&name, self.sources.refresh, |folder| {
+            self.debian.unpack(Release::Stable, &[package], Closure::Runtime, folder)
+        })?;
+        Ok(Packaged::unpacked(package, &piece))
     }
 
     /// The reference decoder of AV1.

@@ -31,6 +31,7 @@ mod vulkan;
 pub use accelerator::Accelerator;
 pub use environment::{Mesa, Sources};
 pub use options::{Options, Outcome, STOOD_STILL};
+pub use packages::programs::Packaged;
 pub use reference::Dav1d;
 pub use task::{Service, Task, User};
 pub use vmm::Vmm;
@@ -42,6 +43,22 @@ pub use vulkan::Vulkan;
 /// When it is neither here nor can be fetched.
 pub fn fetch_vulkan(mesa: Mesa, sources: &Sources) -> anyhow::Result<Vulkan> {
     environment::Stock::open(sources)?.vulkan(mesa)
+}
+
+/// Finds or fetches a Vulkan loader for this machine's programs, and returns its folder.
+///
+/// # Errors
+/// When it is neither here nor can be fetched.
+pub fn fetch_vulkan_loader(sources: &Sources) -> anyhow::Result<std::path::PathBuf> {
+    environment::Stock::open(sources)?.vulkan_loader()
+}
+
+/// Finds or fetches the programs of a package of Debian 13's.
+///
+/// # Errors
+/// When it is neither here nor can be fetched.
+pub fn fetch_program(package: &str, sources: &Sources) -> anyhow::Result<Packaged> {
+    environment::Stock::open(sources)?.packaged(package)
 }
 
 /// Finds or fetches the reference decoder of AV1.

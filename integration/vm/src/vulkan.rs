@@ -12,6 +12,8 @@ use std::process::Command;
 
 /// Debian's package of Mesa's Vulkan drivers, which depends on the loader.
 pub const PACKAGE: &str = "mesa-vulkan-drivers";
+/// Debian's package of the Vulkan loader.
+pub const LOADER: &str = "libvulkan1";
 /// Lavapipe, the driver that runs on the processor.
 const DRIVER: &str = "libvulkan_lvp.so";
 /// The file in the packages' folder that names the driver to the loader.

@@ -30,7 +30,7 @@ fn tree() -> PathBuf {
 
 /// Builds the programs of the host.
 pub fn programs() -> Result<(), String> {
-    let packages = ["bellhop-device", "bellhop-integration", "bellhop-worker"];
+    let packages = ["bellhop-device", "bellhop-integration", "bellhop-vulkan", "bellhop-worker"];
     let mut build = cargo(&["build", "--locked", "--release"]);
     build.args(packages.map(|package| format!("--package={package}"))).env(COMMIT, commit()?);
     if has_assembler() {

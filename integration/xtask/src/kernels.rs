@@ -5,12 +5,13 @@
 use crate::command::{exists, run};
 use crate::workspace::root;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Khronos's GLSL compiler.
 const COMPILER: &str = "glslangValidator";
-/// The folder of the kernels.
-const FOLDER: &str = "device/worker/kernels";
+/// The folders of the kernels.
+const FOLDERS: [&str; 2] = ["device/worker/kernels", "integration/vulkan/kernels"];
 
 /// Compiles all kernels.
 ///
@@ -20,9 +21,12 @@ pub fn compile() -> Result<(), String> {
     if !exists(COMPILER) {
         return Err(format!("there is no {COMPILER}; sudo apt-get install glslang-tools"));
     }
-    let folder = root().join(FOLDER);
+    FOLDERS.iter().try_for_each(|folder| compile_in(&root().join(folder)))
+}
+
+fn compile_in(folder: &Path) -> Result<(), String> {
     let cannot = |error| format!("cannot list {}: {error}", folder.display());
-    for entry in fs::read_dir(&folder).map_err(cannot)? {
+    for entry in fs::read_dir(folder).map_err(cannot)? {
         let source = entry.map_err(cannot)?.path();
         let Some(name) = source.file_name().filter(|_| source.extension() == Some("comp".as_ref()))
         else {
@@ -33,7 +37,7 @@ pub fn compile() -> Result<(), String> {
             .args(["-V", "--target-env", "vulkan1.2", "-g", "--quiet", "-o"])
             .arg(source.with_extension("spv").file_name().unwrap_or_default())
             .arg(name)
-            .current_dir(&folder))?;
+            .current_dir(folder))?;
         println!("{}", source.with_extension("spv").display());
     }
     Ok(())

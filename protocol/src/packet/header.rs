@@ -49,6 +49,8 @@ open_enum! {
         VIDEO_DECODE = 0x32;
         /// Encodes a picture for a video session.
         VIDEO_ENCODE = 0x33;
+        /// Has the host's Vulkan execute a stream of commands.
+        EXECUTE_COMMANDS = 0x34;
         /// Encrypts a range for this guest on this adapter.
         SEAL = 0x38;
         /// Decrypts what was sealed.

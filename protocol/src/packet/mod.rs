@@ -6,6 +6,7 @@
 //! and its length, except for `NOP` and [`WriteData`], which vary in length. Source: "Ring Buffers and the CP" and
 //! "DMA buffers" of the Windows KMD overview.
 
+pub mod commands;
 pub mod dispatch;
 pub mod fence;
 pub mod flow;
@@ -16,6 +17,7 @@ pub mod surface;
 pub mod transfer;
 pub mod video;
 
+use commands::ExecuteCommands;
 use dispatch::{Dispatch, DispatchKernel};
 use fence::{ConditionalInterrupt, LogFence, SignalFence, WaitFence, WriteFence};
 use flow::IndirectBuffer;
@@ -85,6 +87,8 @@ pub enum Packet<'a> {
     Dispatch(Dispatch),
     /// See [`DispatchKernel`].
     DispatchKernel(DispatchKernel),
+    /// See [`ExecuteCommands`].
+    ExecuteCommands(ExecuteCommands),
     /// `VIDEO_DECODE`: see [`Video`].
     VideoDecode(Video),
     /// `VIDEO_ENCODE`: see [`Video`].
@@ -145,6 +149,7 @@ impl<'a> Packet<'a> {
             Opcode::LOG_FENCE => Self::LogFence(fixed(header, bytes)?),
             Opcode::DISPATCH => Self::Dispatch(fixed(header, bytes)?),
             Opcode::DISPATCH_KERNEL => Self::DispatchKernel(fixed(header, bytes)?),
+            Opcode::EXECUTE_COMMANDS => Self::ExecuteCommands(fixed(header, bytes)?),
             Opcode::VIDEO_DECODE => Self::VideoDecode(fixed(header, bytes)?),
             Opcode::VIDEO_ENCODE => Self::VideoEncode(fixed(header, bytes)?),
             Opcode::SEAL => Self::Seal(fixed(header, bytes)?),

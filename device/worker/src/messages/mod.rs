@@ -5,6 +5,7 @@
 //! Each side checks what it receives. The owner trusts a worker no more than a guest, because it runs guests' code.
 
 mod batch;
+pub mod commands;
 mod role;
 mod task;
 pub mod video;
@@ -16,7 +17,7 @@ pub use task::{Task, TaskWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Incremented when a structure changes: owner and worker come from one build, but may be two files.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The longest name of an entry point, in bytes.
 pub const MAX_NAME: usize = 64;
 /// Most specialisation constants of a kernel.
@@ -291,6 +292,15 @@ messages! {
             /// Bytes.
             length: u64,
         }
+    }
+}
+
+impl Answer {
+    /// An answer of these bytes, at most `MAX_ANSWER`.
+    pub(crate) fn new(said: &[u8]) -> Self {
+        let mut answer = Self { length: said.len() as u32, bytes: [0; MAX_ANSWER] };
+        answer.bytes[..said.len()].copy_from_slice(said);
+        answer
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A task: what the owner asks a worker to do, in the words of the worker's role. Kernels have batches instead.
+//! A task: what the owner asks a worker to do, in the words of the worker's role. Kernels have batches besides.
 
 use super::{MAX_TASK, Malformed, Message, VERSION};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

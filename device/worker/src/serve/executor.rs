@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The thread that compiles and runs kernels, one request at a time.
+//! The thread that compiles and runs kernels, and executes streams of commands, one request at a time.
 
+use super::commands::{Residency, Stream, Wrong};
 use super::lane::{Failed, Lane, Why};
-use super::progress::Progress as Memory;
+use super::memory::Memory;
+use super::shared::Shared;
+use crate::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask};
 use crate::messages::{
-    Batch, Done, Load, Loaded, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME, MAX_PUSH_CONSTANTS,
-    MAX_REQUEST, MAX_SPIRV, Malformed, NotDone, NotLoaded, Request, Text,
+    Answer, Batch, Done, Load, Loaded, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
+    MAX_PUSH_CONSTANTS, MAX_REQUEST, MAX_SPIRV, Malformed, NotDone, NotLoaded, Request, Task, Text,
 };
 use crate::report::{Description, Kind, Limits, Verdict};
 use crate::self_test::{self, Progress};
@@ -21,17 +24,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
-
-/// What the thread for memory and this one share.
-#[derive(Default)]
-pub struct Shared {
-    /// How far the thread for memory has come.
-    pub memory: Memory,
-    /// Held while a device that cannot fault uses the window.
-    pub in_use: Mutex<()>,
-}
+use zerocopy::IntoBytes;
 
 /// What a prepared device can do.
 #[derive(Debug, Clone, Copy)]
@@ -74,9 +69,12 @@ pub fn run(
     }
     let mut executor = Executor {
         wide: Lane::new(&device, window.clone(), &limits),
-        narrow: narrow.as_ref().map(|device| Lane::new(device, window, &limits)),
+        narrow: narrow.as_ref().map(|device| Lane::new(device, window.clone(), &limits)),
         limits,
+        stream: Vec::new(),
     };
+    let window = Memory::new(window);
+    let residency = Residency::new(shared, abilities.resident);
     let mut buffer = vec![0; MAX_REQUEST];
     while let Some(received) = receive(stdin(), &mut buffer, RecvFlags::empty())? {
         if let Some(batch) = Batch::read(received.bytes)? {
@@ -92,6 +90,13 @@ pub fn run(
             }
             continue;
         }
+        if let Some(task) = task(received.bytes)? {
+            received.alone()?;
+            shared.memory.wait(task.memory);
+            let answer = executor.execute(&CommandsTask::read(task.bytes)?, &window, residency)?;
+            send(stdin(), Answer::new(answer.as_bytes()), None)?;
+            continue;
+        }
         match Request::read(received.bytes)? {
             Request::Load(load) => executor.load(&load, received.descriptor()?)?,
             Request::Unload(unload) => {
@@ -102,6 +107,15 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// Returns the task if the packet is one.
+fn task(packet: &[u8]) -> Result<Option<Task<'_>>, Malformed> {
+    match Task::read(packet) {
+        Ok(task) => Ok(Some(task)),
+        Err(Malformed::Kind(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reports why there is no device. The main thread tells the owner, and ends the process.
@@ -151,6 +165,8 @@ struct Executor<'d> {
     wide: Lane<'d>,
     /// The same device without threads of its own, which runs work groups one after the other.
     narrow: Option<Lane<'d>>,
+    /// A stream, kept for its room.
+    stream: Vec<u8>,
 }
 
 impl<'d> Executor<'d> {
@@ -227,6 +243,25 @@ impl<'d> Executor<'d> {
             }
             Err(Why::Malformed(malformed)) => Err(malformed.into()),
         }
+    }
+
+    /// Executes a stream of commands, and says what came of it.
+    fn execute(
+        &mut self,
+        task: &CommandsTask,
+        memory: &Memory,
+        residency: Residency<'_>,
+    ) -> Result<CommandsAnswer, Malformed> {
+        let copied = Stream::copy(task, memory, &mut self.stream)?;
+        let executed = copied.and_then(|()| {
+            let stream = Stream::read(&self.stream, memory)?;
+            // As with batches: one work group needs no other thread.
+            let narrow = self.narrow.as_mut().filter(|_| stream.is_narrow());
+            narrow.unwrap_or(&mut self.wide).run_stream(&stream, memory, residency)
+        });
+        Ok(executed
+            .as_ref()
+            .map_or_else(Wrong::answer, |()| CommandsAnswer::new(CommandsResult::DONE, 0, "")))
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "parts of the window become buffers of a device")]
 
-//! Descriptors: parts of the window that kernels reach as storage buffers.
+//! Parts of the window that kernels and commands reach as buffers.
 
 use crate::messages::PAGE;
 use crate::report::Limits;
@@ -47,11 +47,19 @@ impl<'d> Imports<'d> {
     pub fn binding(&mut self, [address, length]: [u64; 2]) -> anyhow::Result<Binding<'d>> {
         ensure!(address.is_multiple_of(self.alignment), "the descriptor's address is not aligned");
         ensure!((1..=self.longest).contains(&length), "the descriptor's length is impossible");
+        self.range(address, length)
+    }
+
+    /// Returns a range as a part of a buffer, for any use.
+    ///
+    /// # Errors
+    /// When the range is not in the window, or the device refuses it.
+    pub fn range(&mut self, address: u64, length: u64) -> anyhow::Result<Binding<'d>> {
         let start = address - address % self.unit;
         let end =
             address.checked_add(length).and_then(|end| end.checked_next_multiple_of(self.unit));
         let inside = |end: &u64| start >= self.window.start && *end <= self.window.end;
-        let end = end.filter(inside).context("the descriptor is outside the window")?;
+        let end = end.filter(inside).context("the range is outside the window")?;
         if self.known.len() >= MOST {
             self.known.clear();
         }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device, with the kernels that it has compiled and the batches that it has recorded.
+//! A device, with the kernels that it has compiled and the batches and streams that it has recorded.
 
+use super::commands::{Residency, Runs, Stream, Wrong};
 use super::imports::Imports;
+use super::memory::Memory;
 use crate::messages::{Batch, MAX_BATCH, Malformed};
 use crate::report::Limits;
 use crate::vulkan::{Binding, Device, Dispatch, Kernel, Runner, Source, VulkanError};
@@ -39,7 +41,7 @@ impl From<Failed> for Why {
     }
 }
 
-/// A device, with the kernels that it has compiled and the batches that it has recorded.
+/// A device, with the kernels that it has compiled and the batches and streams that it has recorded.
 pub struct Lane<'d> {
     device: &'d Device<'d>,
     limits: Limits,
@@ -49,6 +51,8 @@ pub struct Lane<'d> {
     recorded: Vec<(Vec<u8>, Runner<'d>)>,
     /// The storage buffers of one dispatch, kept for its room.
     bindings: Vec<Binding<'d>>,
+    /// What it keeps of streams.
+    runs: Runs<'d>,
 }
 
 impl<'d> Lane<'d> {
@@ -61,6 +65,7 @@ impl<'d> Lane<'d> {
             kernels: HashMap::new(),
             recorded: Vec::new(),
             bindings: Vec::new(),
+            runs: Runs::new(device),
         }
     }
 
@@ -84,7 +89,21 @@ impl<'d> Lane<'d> {
     /// Forgets everything that may hold memory of the window.
     pub fn forget_memory(&mut self) {
         self.recorded.clear();
+        self.runs.forget_memory();
         self.imports.clear();
+    }
+
+    /// Runs a stream of commands, and waits until it is done.
+    ///
+    /// # Errors
+    /// When a command is malformed: nothing ran. When Vulkan fails: parts may have run.
+    pub fn run_stream(
+        &mut self,
+        stream: &Stream<'_>,
+        memory: &Memory,
+        residency: Residency<'_>,
+    ) -> Result<(), Wrong> {
+        self.runs.execute(stream, &mut self.imports, memory, residency)
     }
 
     /// Runs a batch, and waits until it is done.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "copies between the window and this process's own memory")]
-#![cfg_attr(not(feature = "codecs"), allow(dead_code, reason = "only codecs store pictures"))]
 
-//! The window as roles without Vulkan use it: they copy what they need, and look at nothing twice.
+//! The window as this process's own code uses it: it copies what it needs, and looks at nothing twice.
 
+use crate::messages::PAGE;
 use std::ops::Range;
 use std::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// The GPU virtual addresses that the owner maps on demand.
 #[derive(Debug, Clone)]
@@ -34,7 +35,7 @@ impl Memory {
     /// # Errors
     /// When the range is not in the window.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Outside> {
-        self.check(address, into.len())?;
+        self.check(address, into.len() as u64)?;
         // SAFETY: the window is reserved, and no Rust reference points into it. Another thread maps pages there, and waits
         // in the signal handler until the owner has answered; the guest may store there meanwhile, which changes only what
         // is copied: bytes have no invalid value.
@@ -53,7 +54,7 @@ impl Memory {
     /// # Errors
     /// When the range is not in the window.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Outside> {
-        self.check(address, from.len())?;
+        self.check(address, from.len() as u64)?;
         // SAFETY: as in `read`.
         unsafe {
             copy_nonoverlapping(
@@ -65,10 +66,45 @@ impl Memory {
         Ok(())
     }
 
-    fn check(&self, address: u64, length: usize) -> Result<(), Outside> {
-        let end = address.checked_add(length as u64);
+    /// Loads a word that another processor stores, and what that processor stored before. The thread waits for a page that
+    /// is not mapped.
+    ///
+    /// # Errors
+    /// When the word is not in the window, or its address no multiple of 4.
+    pub fn word(&self, address: u64) -> Result<u32, Outside> {
+        let length = size_of::<u32>() as u64;
+        self.check(address, length)?;
+        if !address.is_multiple_of(length) {
+            return Err(Outside { address, length });
+        }
+        // SAFETY: as in `read`. The word is aligned.
+        let word = unsafe { &*with_exposed_provenance::<AtomicU32>(address as usize) };
+        Ok(word.load(Ordering::Acquire))
+    }
+
+    /// Loads a byte of each page of a range, so that all of it is mapped. The thread waits for each that is not.
+    ///
+    /// # Errors
+    /// When the range is not in the window.
+    pub fn touch(&self, address: u64, length: u64) -> Result<(), Outside> {
+        self.check(address, length)?;
+        let pages = (address - address % PAGE..address + length).step_by(PAGE as usize);
+        for page in pages {
+            // SAFETY: as in `read`. The window's first address is that of a page.
+            let byte = unsafe { &*with_exposed_provenance::<AtomicU8>(page as usize) };
+            byte.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Checks that a range is in the window.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn check(&self, address: u64, length: u64) -> Result<(), Outside> {
+        let end = address.checked_add(length);
         let inside = address >= self.window.start && end.is_some_and(|end| end <= self.window.end);
-        if inside { Ok(()) } else { Err(Outside { address, length: length as u64 }) }
+        if inside { Ok(()) } else { Err(Outside { address, length }) }
     }
 }
 

@@ -4,8 +4,9 @@
 //!
 //! The main thread obeys requests for memory, from a socket of their own: it maps and takes back memory at any time,
 //! even while a kernel runs. Another thread receives and obeys all other requests, as its role does: `executor` compiles
-//! and runs kernels, `tasks` does the tasks of the other roles. Threads wait for memory in `faults`.
+//! and runs kernels and executes streams of commands, `tasks` does the tasks of the other roles. Threads wait for memory in `faults`.
 
+mod commands;
 mod essential;
 mod executor;
 mod faults;
@@ -16,6 +17,7 @@ pub mod processors;
 mod progress;
 mod roles;
 pub mod sandbox;
+mod shared;
 mod tasks;
 mod window;
 
@@ -25,12 +27,14 @@ use crate::messages::{
 };
 use crate::socket::{receive, send};
 use anyhow::{Context, bail, ensure};
-use executor::{Abilities, Shared};
+use executor::Abilities;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::RecvFlags;
 use rustix::stdio::stdin;
 use sandbox::Limits;
+use shared::Shared;
 use std::ffi::OsStr;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
 use window::Window;
@@ -126,6 +130,8 @@ impl Worker {
                         let in_use = self.shared.in_use.lock();
                         let _in_use = in_use.unwrap_or_else(PoisonError::into_inner);
                         self.window.unmap(address, length)?;
+                        // Behind it: whoever reads the new number touches what is there now.
+                        self.shared.taken_back.fetch_add(1, Ordering::AcqRel);
                     } else {
                         self.window.unmap(address, length)?;
                     }

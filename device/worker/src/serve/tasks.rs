@@ -2,8 +2,9 @@
 
 //! The thread that does the tasks of a role without Vulkan, one at a time.
 
-use super::executor::{Abilities, Shared};
+use super::executor::Abilities;
 use super::memory::Memory;
+use super::shared::Shared;
 use crate::messages::{Answer, MAX_ANSWER, MAX_REQUEST, Task};
 use crate::socket::{receive, send};
 use anyhow::{Context, ensure};
@@ -55,9 +56,7 @@ pub fn run<T: Tasks>(
         shared.memory.wait(task.memory);
         let said = role.task(task.bytes, &memory).context("a task cannot be done")?;
         ensure!(said.len() <= MAX_ANSWER, "an answer is too long");
-        let mut answer = Answer { length: said.len() as u32, bytes: [0; MAX_ANSWER] };
-        answer.bytes[..said.len()].copy_from_slice(&said);
-        send(stdin(), answer, None)?;
+        send(stdin(), Answer::new(&said), None)?;
     }
     Ok(())
 }

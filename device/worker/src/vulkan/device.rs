@@ -3,15 +3,22 @@
 
 //! A device with one queue, and the memory that it uses.
 
-use super::{Called, Pages, PhysicalDevice, VulkanError};
-use ash::ext::external_memory_host;
+use super::{Bounds, Called, Pages, PhysicalDevice, VulkanError};
+use ash::ext::{external_memory_host, robustness2};
 use ash::vk;
 use std::ffi::c_void;
-use std::marker::PhantomData;
 
 /// The handle type of this process's memory.
 const HOST: vk::ExternalMemoryHandleTypeFlags =
     vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
+/// What buffers are used for.
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
+        | vk::BufferUsageFlags::UNIFORM_BUFFER.as_raw()
+        | vk::BufferUsageFlags::INDIRECT_BUFFER.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
 
 /// An opened device.
 pub struct Device<'i> {
@@ -20,8 +27,8 @@ pub struct Device<'i> {
     pub(super) commands: vk::CommandPool,
     external: external_memory_host::Device,
     memory_types: Vec<vk::MemoryType>,
-    /// The instance outlives the device.
-    _instance: PhantomData<&'i ()>,
+    pub(super) physical: PhysicalDevice<'i>,
+    pub(super) bounds: Bounds,
 }
 
 impl<'i> Device<'i> {
@@ -35,19 +42,32 @@ impl<'i> Device<'i> {
         let queues = [vk::DeviceQueueCreateInfo::default()
             .queue_family_index(family)
             .queue_priorities(&[1.0])];
-        let extensions = [external_memory_host::NAME.as_ptr()];
+        let bounds = physical.bounds();
+        let mut extensions = vec![external_memory_host::NAME.as_ptr()];
+        let mut robustness =
+            vk::PhysicalDeviceRobustness2FeaturesEXT::default().null_descriptor(true);
         // Whatever kernels may use: the device enables everything that it has.
         let mut since_1_1 = vk::PhysicalDeviceVulkan11Features::default();
         let mut since_1_2 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut since_1_3 = vk::PhysicalDeviceVulkan13Features::default();
         let mut features = vk::PhysicalDeviceFeatures2::default()
             .push_next(&mut since_1_1)
             .push_next(&mut since_1_2);
-        // SAFETY: the structures are of Vulkan 1.2, which `lacks` checks first.
+        if physical.is_since_1_3() {
+            features = features.push_next(&mut since_1_3);
+        }
+        // SAFETY: the structures are of Vulkan 1.2, which `lacks` checks first, and of 1.3 if the device has it.
         unsafe { instance.get_physical_device_features2(physical.handle, &mut features) };
-        let information = vk::DeviceCreateInfo::default()
+        if bounds.null_descriptors {
+            extensions.push(robustness2::NAME.as_ptr());
+        }
+        let mut information = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_extension_names(&extensions)
             .push_next(&mut features);
+        if bounds.null_descriptors {
+            information = information.push_next(&mut robustness);
+        }
         // SAFETY: the structures live until the call returns. The handle belongs to this instance, which the lifetime
         // keeps alive longer than the device.
         let raw = unsafe { instance.create_device(physical.handle, &information, None) };
@@ -74,8 +94,14 @@ impl<'i> Device<'i> {
             external: external_memory_host::Device::new(instance, &raw),
             memory_types: memory.memory_types_as_slice().to_vec(),
             raw,
-            _instance: PhantomData,
+            physical,
+            bounds,
         })
+    }
+
+    /// Returns what the device takes.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// Makes a buffer of this process's pages without a copy.
@@ -109,10 +135,8 @@ impl<'i> Device<'i> {
         };
         asked.result().called("vkGetMemoryHostPointerPropertiesEXT")?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HOST);
-        let information = vk::BufferCreateInfo::default()
-            .size(length)
-            .usage(vk::BufferUsageFlags::STORAGE_BUFFER)
-            .push_next(&mut external);
+        let information =
+            vk::BufferCreateInfo::default().size(length).usage(USAGE).push_next(&mut external);
         // SAFETY: the structures live until the call returns.
         let buffer = unsafe { self.raw.create_buffer(&information, None) };
         let buffer = buffer.called("vkCreateBuffer")?;

@@ -11,6 +11,8 @@ use std::ffi::{CStr, OsStr};
 
 /// The Vulkan version that kernels need.
 const VERSION: u32 = vk::API_VERSION_1_2;
+/// The newest version that is used, of a device that has it.
+const NEWEST: u32 = vk::API_VERSION_1_3;
 
 /// The variable with the number of threads in which Mesa's lavapipe runs kernels.
 pub const THREADS: &str = "LP_NUM_THREADS";
@@ -35,7 +37,7 @@ impl Instance {
         let entry = unsafe { ash::Entry::load_from(library) }
             .map_err(|error| VulkanError::NoLoader(error.to_string()))?;
         let application =
-            vk::ApplicationInfo::default().application_name(c"bellhop-worker").api_version(VERSION);
+            vk::ApplicationInfo::default().application_name(c"bellhop-worker").api_version(NEWEST);
         let information = vk::InstanceCreateInfo::default().application_info(&application);
         // SAFETY: the structures live until the call returns, and ask for no layers or extensions.
         let raw = match unsafe { entry.create_instance(&information, None) } {
@@ -169,21 +171,34 @@ impl PhysicalDevice<'_> {
 
     /// Returns whether the device can import this process's memory.
     fn imports(&self) -> bool {
+        self.has_extension(external_memory_host::NAME)
+    }
+
+    /// Returns whether the device has an extension.
+    pub(super) fn has_extension(&self, name: &CStr) -> bool {
         // SAFETY: the handle belongs to this instance.
         let extensions =
             unsafe { self.instance.raw.enumerate_device_extension_properties(self.handle) };
-        extensions.is_ok_and(|all| {
-            all.iter().any(|e| e.extension_name_as_c_str() == Ok(external_memory_host::NAME))
-        })
+        extensions.is_ok_and(|all| all.iter().any(|e| e.extension_name_as_c_str() == Ok(name)))
+    }
+
+    /// Returns whether the device has Vulkan 1.3, and its structures with it.
+    pub(super) fn is_since_1_3(&self) -> bool {
+        // SAFETY: the handle belongs to this instance.
+        let properties = unsafe { self.instance.raw.get_physical_device_properties(self.handle) };
+        properties.api_version >= vk::API_VERSION_1_3
     }
 
     pub(super) fn compute_family(&self) -> Option<u32> {
+        self.first_for_compute().map(|(index, _)| index)
+    }
+
+    /// Returns the first family of queues for compute.
+    pub(super) fn first_for_compute(&self) -> Option<(u32, vk::QueueFamilyProperties)> {
         // SAFETY: the handle belongs to this instance.
         let families =
             unsafe { self.instance.raw.get_physical_device_queue_family_properties(self.handle) };
-        let computes =
-            |f: &vk::QueueFamilyProperties| f.queue_flags.contains(vk::QueueFlags::COMPUTE);
-        families.iter().position(computes).map(|index| index as u32)
+        (0..).zip(families).find(|(_, f)| f.queue_flags.contains(vk::QueueFlags::COMPUTE))
     }
 }
 

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The part of Vulkan that kernels need, in types that destroy their objects on drop.
+//! The part of Vulkan that kernels and commands need, in types that destroy their objects on drop.
 
+mod bounds;
+mod caps;
+mod command_buffer;
+mod descriptor_sets;
 mod device;
 mod instance;
 mod kernel;
 mod pages;
+mod pipeline;
+mod recorder;
 mod runner;
 
+pub use bounds::{Bounds, OfBuffers};
+pub use descriptor_sets::{DescriptorSet, Needs};
 pub use device::{Device, Imported};
 pub use instance::{Instance, PhysicalDevice, THREADS};
 pub use kernel::{Kernel, Source};
 pub use pages::Pages;
+pub use pipeline::Pipeline;
+pub use recorder::{Groups, Recorder};
 pub use runner::{Binding, Dispatch, Runner};
 
 use ash::vk;

@@ -3,12 +3,11 @@
 
 //! Dispatches: one command buffer, which may be run again as it was recorded.
 
+use super::command_buffer::CommandBuffer;
 use super::{Called, Device, Imported, Kernel, VulkanError};
 use ash::vk;
 use std::rc::Rc;
 
-/// Vulkan's value for a wait without a time-out.
-const FOREVER: u64 = u64::MAX;
 /// Most storage buffers of a kernel.
 const MAX_BINDINGS: usize = crate::messages::MAX_DESCRIPTORS;
 
@@ -40,14 +39,11 @@ pub struct Dispatch<'a, 'd> {
 /// A command buffer with dispatches, and what they use.
 pub struct Runner<'d> {
     device: &'d Device<'d>,
-    commands: vk::CommandBuffer,
+    commands: CommandBuffer<'d>,
     pool: vk::DescriptorPool,
-    done: vk::Fence,
     /// What the recorded dispatches use.
     kernels: Vec<Rc<Kernel<'d>>>,
     memory: Vec<Rc<Imported<'d>>>,
-    /// Whether the command buffer is recorded to its end.
-    recorded: bool,
 }
 
 impl<'d> Runner<'d> {
@@ -56,34 +52,15 @@ impl<'d> Runner<'d> {
     /// # Errors
     /// When a Vulkan call fails.
     pub fn new(device: &'d Device<'d>, most: u32) -> Result<Self, VulkanError> {
-        let mut runner = Self {
-            device,
-            commands: vk::CommandBuffer::null(),
-            pool: vk::DescriptorPool::null(),
-            done: vk::Fence::null(),
-            kernels: Vec::new(),
-            memory: Vec::new(),
-            recorded: false,
-        };
-        let raw = &device.raw;
-        let commands = vk::CommandBufferAllocateInfo::default()
-            .command_pool(device.commands)
-            .command_buffer_count(1);
         let sizes = [vk::DescriptorPoolSize::default()
             .ty(vk::DescriptorType::STORAGE_BUFFER)
             .descriptor_count(most * MAX_BINDINGS as u32)];
         let pool = vk::DescriptorPoolCreateInfo::default().max_sets(most).pool_sizes(&sizes);
-        // SAFETY: the structures live until each call returns, and name live objects of this device. If a step fails,
-        // dropping the runner destroys what the steps before it made.
-        unsafe {
-            runner.commands =
-                raw.allocate_command_buffers(&commands).called("vkAllocateCommandBuffers")?[0];
-            runner.pool =
-                raw.create_descriptor_pool(&pool, None).called("vkCreateDescriptorPool")?;
-            let done = vk::FenceCreateInfo::default();
-            runner.done = raw.create_fence(&done, None).called("vkCreateFence")?;
-        }
-        Ok(runner)
+        let commands = CommandBuffer::new(device)?;
+        // SAFETY: the structures live until the call returns.
+        let pool = unsafe { device.raw.create_descriptor_pool(&pool, None) };
+        let pool = pool.called("vkCreateDescriptorPool")?;
+        Ok(Self { device, commands, pool, kernels: Vec::new(), memory: Vec::new() })
     }
 
     /// Runs dispatches, and waits until they are done.
@@ -104,15 +81,11 @@ impl<'d> Runner<'d> {
     /// # Errors
     /// When a Vulkan call fails.
     pub fn begin(&mut self) -> Result<(), VulkanError> {
-        self.recorded = false;
-        let (raw, none) = (&self.device.raw, vk::DescriptorPoolResetFlags::empty());
-        let begin = vk::CommandBufferBeginInfo::default();
-        // SAFETY: the commands are not pending: each submission is waited for. Beginning resets the command buffer, so
-        // it no longer uses the sets, kernels and memory.
-        unsafe {
-            raw.begin_command_buffer(self.commands, &begin).called("vkBeginCommandBuffer")?;
-            raw.reset_descriptor_pool(self.pool, none).called("vkResetDescriptorPool")?;
-        }
+        let none = vk::DescriptorPoolResetFlags::empty();
+        self.commands.begin()?;
+        // SAFETY: the command buffer has just been reset, so it no longer uses the sets, kernels and memory.
+        unsafe { self.device.raw.reset_descriptor_pool(self.pool, none) }
+            .called("vkResetDescriptorPool")?;
         self.kernels.clear();
         self.memory.clear();
         Ok(())
@@ -130,7 +103,7 @@ impl<'d> Runner<'d> {
         assert_eq!(bindings.len(), kernel.bindings());
         assert_eq!(push_constants.len(), kernel.push_constants());
         let (raw, commands, point) =
-            (&self.device.raw, self.commands, vk::PipelineBindPoint::COMPUTE);
+            (&self.device.raw, self.commands.raw, vk::PipelineBindPoint::COMPUTE);
         // SAFETY: the command buffer is being recorded, and names live objects of this device, which `self` keeps.
         unsafe {
             if barrier {
@@ -197,7 +170,7 @@ impl<'d> Runner<'d> {
     /// # Errors
     /// When a Vulkan call fails.
     pub fn end(&mut self) -> Result<(), VulkanError> {
-        let (raw, commands) = (&self.device.raw, self.commands);
+        let (raw, commands) = (&self.device.raw, self.commands.raw);
         // Kernels see the processor's stores without a barrier. The processor needs one to see theirs.
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::SHADER_WRITE)
@@ -205,12 +178,8 @@ impl<'d> Runner<'d> {
         let (from, to) = (vk::PipelineStageFlags::COMPUTE_SHADER, vk::PipelineStageFlags::HOST);
         let none = vk::DependencyFlags::empty();
         // SAFETY: the command buffer is being recorded.
-        unsafe {
-            raw.cmd_pipeline_barrier(commands, from, to, none, &barrier, &[], &[]);
-            raw.end_command_buffer(commands).called("vkEndCommandBuffer")?;
-        }
-        self.recorded = true;
-        Ok(())
+        unsafe { raw.cmd_pipeline_barrier(commands, from, to, none, &barrier, &[], &[]) };
+        self.commands.end()
     }
 
     /// Runs what was recorded, and waits until it is done.
@@ -218,29 +187,14 @@ impl<'d> Runner<'d> {
     /// # Errors
     /// When a Vulkan call fails, or the device is lost.
     pub fn again(&mut self) -> Result<(), VulkanError> {
-        assert!(self.recorded, "nothing is recorded to its end");
-        let (raw, buffers, fences) = (&self.device.raw, [self.commands], [self.done]);
-        let submit = [vk::SubmitInfo::default().command_buffers(&buffers)];
-        // SAFETY: the commands are recorded, and what they use is kept in `self`. They are not pending: each earlier
-        // submission was waited for below. Only this thread uses device and queue.
-        unsafe {
-            raw.queue_submit(self.device.queue, &submit, self.done).called("vkQueueSubmit")?;
-            raw.wait_for_fences(&fences, true, FOREVER).called("vkWaitForFences")?;
-            raw.reset_fences(&fences).called("vkResetFences")
-        }
+        // SAFETY: what the recorded commands use is kept in `self`.
+        unsafe { self.commands.run() }
     }
 }
 
 impl Drop for Runner<'_> {
     fn drop(&mut self) {
-        let raw = &self.device.raw;
-        // SAFETY: nothing is pending: `again` waits. Destroying a null handle does nothing.
-        unsafe {
-            raw.destroy_fence(self.done, None);
-            if self.commands != vk::CommandBuffer::null() {
-                raw.free_command_buffers(self.device.commands, &[self.commands]);
-            }
-            raw.destroy_descriptor_pool(self.pool, None);
-        }
+        // SAFETY: nothing is pending: `again` waits.
+        unsafe { self.device.raw.destroy_descriptor_pool(self.pool, None) };
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Arena {
     region: Arc<MmapRegion>,
     /// The guest-physical pages of the file, in order.
     extents: Vec<Extent>,
+    /// Bytes behind the BAR.
+    memory: u64,
     /// By offset in the file, behind the BAR.
     free: Mutex<AddressAllocator>,
 }
@@ -46,7 +48,13 @@ impl Arena {
         })?;
         let free = AddressAllocator::new(bar, memory).map_err(|_| wrong())?;
         is_paged.then_some(()).ok_or_else(wrong)?;
-        Ok(Arc::new(Self { region: Arc::new(region), extents, free: Mutex::new(free) }))
+        let (region, free) = (Arc::new(region), Mutex::new(free));
+        Ok(Arc::new(Self { region, extents, memory, free }))
+    }
+
+    /// Bytes for allocations, used or not.
+    pub(super) fn size(&self) -> u64 {
+        self.memory
     }
 
     pub(super) fn region(&self) -> &Arc<MmapRegion> {

@@ -116,6 +116,10 @@ impl Transport for Broker {
         self.memory.allocate(size)
     }
 
+    fn memory_size(&self) -> Option<u64> {
+        Some(self.memory.size())
+    }
+
     fn check(&self) -> Result<(), TransportError> {
         self.events.check()
     }

@@ -138,6 +138,10 @@ impl Transport for VhostUser {
         self.ram.allocate(size)
     }
 
+    fn memory_size(&self) -> Option<u64> {
+        Some(self.ram.size())
+    }
+
     fn allocate_file(&self, size: u64) -> Result<Box<dyn SystemMemory>, TransportError> {
         self.make_file(size)
     }

@@ -97,7 +97,8 @@ impl GuestRam {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn size(&self) -> u64 {
+    /// All of its bytes, used or not.
+    pub(super) fn size(&self) -> u64 {
         self.region.size() as u64
     }
 

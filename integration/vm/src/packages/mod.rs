@@ -4,4 +4,5 @@
 
 pub mod cache;
 pub mod debian;
+pub mod programs;
 pub mod unpacked;

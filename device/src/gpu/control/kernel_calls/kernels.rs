@@ -25,15 +25,13 @@ impl Kernels for Gpu {
         let unknown = UnknownId::AddressSpace(space);
         let (guest, space) = self.registry().spaces.get(&space).cloned().ok_or(unknown)?;
         let partition = self.guest(guest)?;
-        let (Some(kernels), Some(workers)) = (&self.kernels, &self.workers) else {
-            return Err(KernelRefusal::NoKernels);
-        };
-        let (start, own) = (source.spirv, Arc::clone(&space));
+        let Some(kernels) = &self.kernels else { return Err(KernelRefusal::NoKernels) };
+        let (start, id) = (source.spirv, space.id());
         let read =
-            move |partition: &Arc<Partition>| Source::read(source, &own, &partition.memory());
+            move |partition: &Arc<Partition>| Source::read(source, &space, &partition.memory());
         let source = self.hand.touch(&partition, read).unwrap_or(Err(start));
         let source = source.map_err(KernelRefusal::Unreadable)?;
-        kernels.create(&partition, &space, source, number, &workers.guest(&partition))
+        kernels.create(guest, id, source, number)
     }
 
     fn destroy_kernel(&self, space: AddressSpaceId, kernel: KernelNumber) -> Result<(), UnknownId> {

@@ -22,6 +22,9 @@ impl PageTables for Gpu {
         let id = registry.new_space_id();
         let space = AddressSpace::new(id, &self.chip.nodes, partition.page_tables())?;
         registry.spaces.insert(id, (guest, Arc::new(space)));
+        if let (Some(kernels), Some(workers)) = (&self.kernels, &self.workers) {
+            kernels.begin_space(id, &workers.guest(&partition));
+        }
         Ok(id)
     }
 

@@ -2,6 +2,7 @@
 
 //! What packets do: one file for each family, as in the protocol.
 
+mod commands;
 pub mod context;
 pub mod dispatch;
 pub mod fence;
@@ -19,6 +20,7 @@ use super::fetch::Stream;
 use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::packet::Packet;
+use commands::Commands;
 use context::{Context, Wait};
 use dispatch::KernelRun;
 use kernel::KernelBatch;
@@ -121,6 +123,10 @@ pub fn execute(
         Packet::DispatchKernel(packet) => {
             left.operation = Some(Operation::Kernel(Box::new(KernelBatch::new(context, packet)?)));
         }
+        Packet::ExecuteCommands(packet) => {
+            let commands = Commands::new(context, packet)?;
+            left.operation = commands.map(|commands| Operation::Commands(Box::new(commands)));
+        }
         Packet::VideoDecode(packet) | Packet::VideoEncode(packet) => {
             left.operation = Some(Operation::Video(Box::new(VideoWork::new(context, packet)?)));
         }
@@ -170,6 +176,8 @@ pub enum Operation {
     Dispatch(KernelRun),
     /// `DISPATCH_KERNEL`, and those that follow it.
     Kernel(Box<KernelBatch>),
+    /// `EXECUTE_COMMANDS`.
+    Commands(Box<Commands>),
     /// `VIDEO_DECODE` and `VIDEO_ENCODE`.
     Video(Box<VideoWork>),
     /// `SEAL`, `OPEN` or `ATTEST`.
@@ -197,6 +205,7 @@ impl Operation {
             Self::StretchRect(stretch) => stretch.step(context),
             Self::Dispatch(kernel) => kernel.step(context, limit),
             Self::Kernel(batch) => batch.step(context),
+            Self::Commands(commands) => commands.step(context),
             Self::Video(work) => work.step(context),
             Self::Secure(securing) => securing.step(context),
             Self::Decompress(decompress) => decompress.step(context, limit),

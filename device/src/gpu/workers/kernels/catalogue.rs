@@ -5,12 +5,10 @@
 use super::kernel::Kernel;
 use super::source::Source;
 use super::table::KernelSpace;
-use crate::gpu::memory::page_table::AddressSpace;
-use crate::gpu::shared::partition::Partition;
 use crate::gpu::workers::mailboxes::{Compile, Mailboxes, Order, Outcome};
 use crate::gpu::workers::tenant::GuestWorkers;
 use bellhop_host_kmd::hardware::{
-    AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal,
+    AddressSpaceId, GuestId, Interrupt, KernelNumber, KernelOutcome, KernelRefusal, UnknownId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +42,21 @@ impl Kernels {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins an address space, which has no kernels yet. Its worker, once it needs one, also executes its commands.
+    pub fn begin_space(&self, space: AddressSpaceId, workers: &Arc<GuestWorkers>) {
+        let mut owners = self.owners();
+        let owner = owners.entry(workers.id).or_insert_with(|| Owner {
+            guest: Arc::clone(workers),
+            spaces: Vec::new(),
+            last: 0,
+        });
+        let new = Arc::new(KernelSpace::new(space, Arc::clone(&owner.guest)));
+        owner.spaces.push(Arc::clone(&new));
+        let mut spaces = HashMap::clone(&self.mailboxes.spaces.load());
+        spaces.insert(space, new);
+        self.mailboxes.spaces.store(Arc::new(spaces));
+    }
+
     /// Copies a kernel's source, without looking at it, and begins to compile it, under this number if one is given: see
     /// [`create_kernel`](bellhop_host_kmd::hardware::Kernels::create_kernel).
     ///
@@ -51,36 +64,22 @@ impl Kernels {
     /// If there can be no such kernel.
     pub fn create(
         &self,
-        partition: &Partition,
-        space: &AddressSpace,
+        guest: GuestId,
+        space: AddressSpaceId,
         source: Source,
         number: Option<KernelNumber>,
-        workers: &Arc<GuestWorkers>,
     ) -> Result<KernelNumber, KernelRefusal> {
-        let guest = partition.id();
+        let unknown = UnknownId::AddressSpace(space);
         let mut owners = self.owners();
-        let owner = owners.entry(guest).or_insert_with(|| Owner {
-            guest: Arc::clone(workers),
-            spaces: Vec::new(),
-            last: 0,
-        });
+        let owner = owners.get_mut(&guest).ok_or(unknown)?;
         if owner.spaces.iter().map(|space| space.len()).sum::<usize>() >= self.most {
             return Err(KernelRefusal::Full);
         }
         let next = owner.last.checked_add(1).ok_or(KernelRefusal::Full)?;
         let number = number.map_or(next, |number| number.0);
         owner.last = number;
-        let space = match owner.spaces.iter().find(|known| known.id() == space.id()) {
-            Some(known) => Arc::clone(known),
-            None => {
-                let new = Arc::new(KernelSpace::new(space.id(), Arc::clone(&owner.guest)));
-                owner.spaces.push(Arc::clone(&new));
-                let mut spaces = HashMap::clone(&self.mailboxes.spaces.load());
-                spaces.insert(new.id(), Arc::clone(&new));
-                self.mailboxes.spaces.store(Arc::new(spaces));
-                new
-            }
-        };
+        let known = owner.spaces.iter().find(|known| known.id() == space);
+        let space = Arc::clone(known.ok_or(unknown)?);
         // Whether it was compiled before, the manager finds out: to look at that much takes long.
         space.add(number, Kernel::new(source));
         self.mailboxes.order(Order::Compile(Compile { space, number }));

@@ -3,6 +3,7 @@
 //! `kernel.*`: kernels that guests bring. Where the device runs none, only `kernel.caps` has something to show.
 
 mod arguments;
+mod commands;
 mod compute;
 mod create;
 mod faults;
@@ -137,6 +138,25 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         .shows("a fence behind a kernel is signaled when others see what the kernel wrote"),
     Behaviour::new("kernel.interrupts", source::KERNELS, submitting::interrupts)
         .shows("a conditional interrupt behind a kernel wakes a blocked thread"),
+    Behaviour::new("kernel.commands", source::KERNELS, commands::executed).shows(
+        "a stream of commands is executed as often as it is submitted, and between the packets \
+         around it",
+    ),
+    Behaviour::new("kernel.commands.pipelines", source::KERNELS, commands::pipelines)
+        .shows("a pipeline and a set are what memory says when a command names them"),
+    Behaviour::new("kernel.commands.caps", source::KERNELS, commands::caps)
+        .shows("a command stores what the host's Vulkan can do, and others the time"),
+    Behaviour::new("kernel.commands.wait", source::KERNELS, commands::waits)
+        .shows("a command waits until a processor has stored a word"),
+    Behaviour::new("kernel.commands.malformed", source::KERNELS, commands::malformed).shows(
+        "what is no stream loses the queue, which says where, and nothing of it is executed",
+    ),
+    Behaviour::new("kernel.commands.fault", source::KERNELS, commands::faults)
+        .shows("commands that reach unmapped pages lose the queue, at the exact address"),
+    Behaviour::new("kernel.commands.hang", source::KMD_TDR, commands::hang)
+        .shows("commands that do not end cost their context alone"),
+    Behaviour::new("kernel.commands.copy-node", source::KERNELS, commands::not_on_copy_nodes)
+        .shows("copy nodes execute no streams"),
     Behaviour::new("kernel.hang", source::KMD_TDR, time::hang).shows(
         "a kernel that does not end costs its context alone, and neighbours compute throughout",
     ),

@@ -89,7 +89,7 @@ fn measure(root: &Path) -> Result<Vec<Figures>, String> {
 
 /// The root files of a crate's library and programs.
 fn roots(package: &Package) -> Vec<PathBuf> {
-    let is_built = |target: &&Target| target.is_lib() || target.is_bin();
+    let is_built = |target: &&Target| target.is_lib() || target.is_rlib() || target.is_bin();
     let built = package.targets.iter().filter(is_built);
     built.map(|target| target.src_path.clone().into_std_path_buf()).collect()
 }

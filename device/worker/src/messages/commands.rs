@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What an owner asks a worker with the role of kernels beside batches: to execute a stream of commands
+//! ([`bellhop_protocol::vulkan`]); and what the worker answers.
+
+use super::{MAX_ANSWER, Malformed};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Most bytes of a reason.
+const MAX_REASON: usize = MAX_ANSWER - 12;
+
+/// A task: a stream to execute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CommandsTask {
+    /// Its address, a multiple of 8.
+    pub address: u64,
+    /// Its bytes, a multiple of 8.
+    pub length: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl CommandsTask {
+    /// Reads a task's bytes.
+    ///
+    /// # Errors
+    /// When they have another length, or a field that no task has.
+    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let task = Self::read_from_bytes(bytes).map_err(|_| Malformed::Length(bytes.len()))?;
+        if task.reserved == 0 { Ok(task) } else { Err(Malformed::Field("task of commands")) }
+    }
+}
+
+/// What came of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct CommandsResult(pub u32);
+
+impl CommandsResult {
+    /// Everything is done.
+    pub const DONE: Self = Self(1);
+    /// It is no stream. Nothing of it was executed.
+    pub const MALFORMED: Self = Self(2);
+    /// Vulkan refused it, or failed. Parts of it may have been executed.
+    pub const FAILED: Self = Self(3);
+
+    fn is_known(self) -> bool {
+        matches!(self, Self::DONE | Self::MALFORMED | Self::FAILED)
+    }
+}
+
+/// The answer to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CommandsAnswer {
+    /// What came of the stream.
+    pub result: CommandsResult,
+    /// The byte of the stream at which the command begins that was wrong, or failed.
+    pub offset: u32,
+    /// Bytes of the reason.
+    length: u32,
+    reason: [u8; MAX_REASON],
+}
+
+impl CommandsAnswer {
+    /// An answer with the beginning of this reason.
+    #[must_use]
+    pub fn new(result: CommandsResult, offset: u32, reason: &str) -> Self {
+        let mut bytes = [0; MAX_REASON];
+        let length = reason.len().min(MAX_REASON);
+        bytes[..length].copy_from_slice(&reason.as_bytes()[..length]);
+        Self { result, offset, length: length as u32, reason: bytes }
+    }
+
+    /// Reads an answer's bytes, of a worker that may have been taken over.
+    ///
+    /// # Errors
+    /// When they have another length, or a field that no answer has.
+    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let answer = Self::read_from_bytes(bytes).map_err(|_| Malformed::Length(bytes.len()))?;
+        if answer.result.is_known() && answer.length as usize <= MAX_REASON {
+            Ok(answer)
+        } else {
+            Err(Malformed::Field("answer about commands"))
+        }
+    }
+
+    /// Why the stream was not executed.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let reason = self.reason.get(..self.length as usize).unwrap_or_default();
+        String::from_utf8_lossy(reason).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_comes_back_as_what_was_sent_and_a_long_reason_is_cut() {
+        let answer = CommandsAnswer::new(CommandsResult::FAILED, 8, &"x".repeat(1000));
+        assert_eq!(answer.as_bytes().len(), MAX_ANSWER);
+        assert_eq!(CommandsAnswer::read(answer.as_bytes()), Ok(answer));
+        assert_eq!(answer.text(), "x".repeat(MAX_REASON));
+        assert_eq!(CommandsAnswer::new(CommandsResult::MALFORMED, 0, "why").text(), "why");
+    }
+
+    #[test]
+    fn an_answer_that_says_what_none_can_say_is_not_believed() {
+        let good = CommandsAnswer::new(CommandsResult::DONE, 0, "");
+        for bad in [
+            CommandsAnswer { result: CommandsResult(0), ..good },
+            CommandsAnswer { result: CommandsResult(4), ..good },
+            CommandsAnswer { length: MAX_REASON as u32 + 1, ..good },
+        ] {
+            let wrong = Malformed::Field("answer about commands");
+            assert_eq!(CommandsAnswer::read(bad.as_bytes()), Err(wrong));
+        }
+        assert!(CommandsAnswer::read(&good.as_bytes()[1..]).is_err());
+    }
+
+    #[test]
+    fn a_task_of_another_length_or_with_a_reserved_field_is_none() {
+        let good = CommandsTask { address: 4096, length: 64, reserved: 0 };
+        assert_eq!(CommandsTask::read(good.as_bytes()), Ok(good));
+        assert!(CommandsTask::read(&good.as_bytes()[1..]).is_err());
+        assert!(CommandsTask::read(CommandsTask { reserved: 1, ..good }.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Streams of commands: they are copied from the window, decoded and checked, and then recorded and run.
+//!
+//! Nothing is kept that another worker could not make again: pipelines, and the last command buffers, are kept because
+//! they take long to make.
+
+mod pipelines;
+mod plan;
+mod record;
+mod residency;
+mod runs;
+mod stream;
+mod waiting;
+mod wrong;
+
+#[cfg(test)]
+mod tests;
+
+pub use residency::Residency;
+pub use runs::Runs;
+pub use stream::Stream;
+pub use wrong::Wrong;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs streams on one device.
+
+use super::pipelines::Pipelines;
+use super::plan::Plan;
+use super::record::Piece;
+use super::residency::Residency;
+use super::stream::{Stream, length_of_caps};
+use super::waiting::wait_until;
+use super::wrong::{Why, Wrong};
+use crate::serve::imports::Imports;
+use crate::serve::memory::Memory;
+use crate::vulkan::{Device, Pipeline, Recorder};
+use bellhop_protocol::vulkan::Command;
+use zerocopy::IntoBytes;
+
+/// Most pipelines that are kept.
+const PIPELINES: usize = 4096;
+/// Command buffers that are kept as they were recorded, for streams that come again.
+const RECORDED: usize = 8;
+/// Most bytes that tell such a stream apart.
+const LONGEST: usize = 1 << 18;
+
+/// What a device keeps of the streams that it has run.
+pub struct Runs<'d> {
+    device: &'d Device<'d>,
+    pipelines: Pipelines<Pipeline<'d>>,
+    /// Command buffers, and what tells the streams apart that they were recorded from; the latest used is the last.
+    recorded: Vec<(Vec<u8>, Recorder<'d>)>,
+}
+
+impl<'d> Runs<'d> {
+    /// Begins with nothing.
+    pub fn new(device: &'d Device<'d>) -> Self {
+        Self { device, pipelines: Pipelines::new(PIPELINES), recorded: Vec::new() }
+    }
+
+    /// Forgets everything that may hold memory of the window.
+    pub fn forget_memory(&mut self) {
+        self.recorded.clear();
+    }
+
+    /// Runs a stream to its end.
+    ///
+    /// # Errors
+    /// When a command is malformed: nothing ran. When Vulkan fails: parts may have run.
+    pub fn execute(
+        &mut self,
+        stream: &Stream<'_>,
+        imports: &mut Imports<'d>,
+        memory: &Memory,
+        residency: Residency<'_>,
+    ) -> Result<(), Wrong> {
+        let (device, pipelines) = (self.device, &mut self.pipelines);
+        let bounds = device.bounds();
+        let plan = Plan::new(stream, memory, bounds, |address| {
+            pipelines.find(address, memory, bounds, |parts, spirv, entry_point| {
+                device.pipeline(parts, spirv, entry_point)
+            })
+        })?;
+        let is_whole = !stream.commands.iter().any(|(_, command)| is_of_processor(command));
+        if is_whole && !residency.is_needed {
+            let mut key = stream.bytes.to_vec();
+            plan.tell(&mut key);
+            if key.len() <= LONGEST {
+                let piece =
+                    Piece { commands: &stream.commands, plan: &plan, dispatches: &plan.dispatches };
+                return self.again(key, &piece, imports);
+            }
+        }
+        let (mut commands, mut dispatches) = (&stream.commands[..], &plan.dispatches[..]);
+        loop {
+            let count = commands.iter().take_while(|(_, command)| !is_of_processor(command));
+            let (own, rest) = commands.split_at(count.count());
+            let is_dispatch =
+                |(_, command): &&(u32, Command<'_>)| matches!(command, Command::Dispatch(..));
+            let count = own.iter().filter(is_dispatch).count();
+            let (theirs, others) = dispatches.split_at(count);
+            let piece = Piece { commands: own, plan: &plan, dispatches: theirs };
+            self.once(&piece, imports, memory, residency)?;
+            let Some(((offset, command), rest)) = rest.split_first() else { return Ok(()) };
+            self.on_processor(command, memory).map_err(|why| why.at(*offset))?;
+            (commands, dispatches) = (rest, others);
+        }
+    }
+
+    /// Runs the one piece of a stream that may come again, with what tells it apart.
+    fn again(
+        &mut self,
+        key: Vec<u8>,
+        piece: &Piece<'_, '_, 'd>,
+        imports: &mut Imports<'d>,
+    ) -> Result<(), Wrong> {
+        let Some((first, _)) = piece.commands.first() else { return Ok(()) };
+        let failed = |error| Why::from(error).at(*first);
+        let known = self.recorded.iter().position(|(bytes, _)| *bytes == key);
+        let at = match known {
+            Some(at) => at,
+            None if self.recorded.len() < RECORDED => {
+                let recorder = Recorder::new(self.device).map_err(failed)?;
+                self.recorded.push((Vec::new(), recorder));
+                self.recorded.len() - 1
+            }
+            None => 0,
+        };
+        // The latest used is the last.
+        self.recorded[at..].rotate_left(1);
+        let Some((bytes, recorder)) = self.recorded.last_mut() else { return Ok(()) };
+        if known.is_none() {
+            // Until it is recorded anew, it is no stream's.
+            bytes.clear();
+            piece.record(recorder, imports)?;
+            *bytes = key;
+        }
+        recorder.run().map_err(failed)
+    }
+
+    /// Runs a piece, and keeps nothing of it.
+    fn once(
+        &self,
+        piece: &Piece<'_, '_, 'd>,
+        imports: &mut Imports<'d>,
+        memory: &Memory,
+        residency: Residency<'_>,
+    ) -> Result<(), Wrong> {
+        let Some((first, _)) = piece.commands.first() else { return Ok(()) };
+        let failed = |error| Why::from(error).at(*first);
+        let held = residency.hold(|| piece.touch(memory))?;
+        let mut recorder = Recorder::new(self.device).map_err(failed)?;
+        let done =
+            piece.record(&mut recorder, imports).and_then(|()| recorder.run().map_err(failed));
+        // Nothing holds memory any more when it may be taken back.
+        drop(recorder);
+        if held.is_some() {
+            imports.clear();
+        }
+        drop(held);
+        done
+    }
+
+    /// Does what the processor does, when everything before it is done.
+    fn on_processor(&self, command: &Command<'_>, memory: &Memory) -> Result<(), Why> {
+        match command {
+            Command::Wait(wait, _) => {
+                Ok(wait_until(wait.header.argument, || memory.word(wait.address))?)
+            }
+            Command::QueryCaps(query, _) => {
+                let caps = self.device.caps();
+                let bytes = caps.as_bytes().get(..length_of_caps(query) as usize);
+                Ok(memory.write(query.destination, bytes.unwrap_or_default())?)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the processor executes a command, and not the device.
+fn is_of_processor(command: &Command<'_>) -> bool {
+    matches!(command, Command::Wait(..) | Command::QueryCaps(..))
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A stream, copied and decoded. What needs no more than the commands themselves is checked here.
+
+use super::wrong::{Why, Wrong};
+use crate::messages::Malformed;
+use crate::messages::commands::CommandsTask;
+use crate::serve::memory::Memory;
+use bellhop_protocol::vulkan::{
+    Barrier, Command, CommandCaps, Copy, Dispatch, Fill, MAX_STREAM, QueryCaps, Timestamp, Update,
+    Wait, commands,
+};
+
+/// Bytes of the three words of an indirect dispatch.
+pub const INDIRECT: u64 = 12;
+
+/// A command, and where it begins in its stream.
+pub type Placed<'s> = (u32, Command<'s>);
+
+/// A stream's commands.
+#[derive(Debug)]
+pub struct Stream<'s> {
+    /// As they lie in the stream.
+    pub bytes: &'s [u8],
+    /// Decoded, in their order.
+    pub commands: Vec<Placed<'s>>,
+}
+
+impl<'s> Stream<'s> {
+    /// Copies the stream of a task into `bytes`.
+    ///
+    /// # Errors
+    /// When the owner asks for what it must not: the outer error. When the stream is not in the window: the inner one.
+    pub fn copy(
+        task: &CommandsTask,
+        memory: &Memory,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Result<(), Wrong>, Malformed> {
+        if task.length > MAX_STREAM {
+            return Err(Malformed::Field("length of a stream"));
+        }
+        bytes.clear();
+        bytes.resize(task.length as usize, 0);
+        Ok(memory.read(task.address, bytes).map_err(|outside| Why::from(outside).at(0)))
+    }
+
+    /// Decodes and checks commands.
+    ///
+    /// # Errors
+    /// The first command that is none, and why.
+    pub fn read(bytes: &'s [u8], memory: &Memory) -> Result<Self, Wrong> {
+        let mut all = Vec::new();
+        for command in commands(bytes) {
+            let (offset, command) = command?;
+            check(&command, memory).map_err(|why| why.at(offset as u32))?;
+            all.push((offset as u32, command));
+        }
+        Ok(Self { bytes, commands: all })
+    }
+
+    /// Whether every dispatch has one work group at most, so that more than one thread would be of no use.
+    pub fn is_narrow(&self) -> bool {
+        self.commands.iter().all(|(_, command)| match command {
+            Command::Dispatch(dispatch, _) => {
+                dispatch.indirect == 0 && dispatch.groups.iter().all(|groups| *groups <= 1)
+            }
+            _ => true,
+        })
+    }
+}
+
+/// How many bytes a query stores.
+pub fn length_of_caps(query: &QueryCaps) -> u64 {
+    query.length.min(size_of::<CommandCaps>() as u64)
+}
+
+fn check(command: &Command<'_>, memory: &Memory) -> Result<(), Why> {
+    match command {
+        Command::Barrier(Barrier { header }, _) => none(header.argument),
+        Command::Copy(Copy { header, source, destination, length }, _) => {
+            none(header.argument)?;
+            memory.check(*source, *length)?;
+            memory.check(*destination, *length)?;
+            if source.abs_diff(*destination) < *length {
+                return Err("a copy between ranges that overlap".into());
+            }
+            Ok(())
+        }
+        Command::Fill(Fill { destination, length, .. }, _) => {
+            aligned(*destination, 4)?;
+            aligned(*length, 4)?;
+            Ok(memory.check(*destination, *length)?)
+        }
+        Command::Update(Update { destination, .. }, data) => {
+            aligned(*destination, 4)?;
+            Ok(memory.check(*destination, data.len() as u64)?)
+        }
+        Command::Dispatch(dispatch, _) => check_dispatch(dispatch, memory),
+        Command::Timestamp(Timestamp { header, destination }, _) => {
+            none(header.argument)?;
+            aligned(*destination, 8)?;
+            Ok(memory.check(*destination, 8)?)
+        }
+        Command::Wait(Wait { address, .. }, _) => {
+            aligned(*address, 4)?;
+            Ok(memory.check(*address, 4)?)
+        }
+        Command::QueryCaps(query, _) => {
+            none(query.header.argument)?;
+            aligned(query.destination, 8)?;
+            Ok(memory.check(query.destination, length_of_caps(query))?)
+        }
+    }
+}
+
+fn check_dispatch(dispatch: &Dispatch, memory: &Memory) -> Result<(), Why> {
+    aligned(dispatch.pipeline, 8)?;
+    if dispatch.indirect == 0 {
+        return Ok(());
+    }
+    aligned(dispatch.indirect, 4)?;
+    if dispatch.base != [0; 3] {
+        return Err("an indirect dispatch with a first work group".into());
+    }
+    Ok(memory.check(dispatch.indirect, INDIRECT)?)
+}
+
+fn none(argument: u32) -> Result<(), Why> {
+    if argument == 0 { Ok(()) } else { Err("an argument of a command that has none".into()) }
+}
+
+fn aligned(number: u64, unit: u64) -> Result<(), Why> {
+    if number.is_multiple_of(unit) {
+        Ok(())
+    } else {
+        Err(Why::Malformed(format!("{number:#x} is no multiple of {unit}")))
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
+
+//! What a device takes of commands.
+
+use super::PhysicalDevice;
+use ash::ext::robustness2;
+use ash::vk;
+use std::ops::RangeInclusive;
+
+/// What a device takes of the buffers of one kind of descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfBuffers {
+    /// What the first byte's address is a multiple of.
+    pub alignment: u64,
+    /// Most bytes.
+    pub longest: u64,
+}
+
+/// What a device takes of commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most work groups, by dimension.
+    pub work_groups: [u32; 3],
+    /// Most bytes of push constants.
+    pub push_constants: u32,
+    /// Most sets of a pipeline.
+    pub sets: u32,
+    /// Uniform buffers.
+    pub uniform: OfBuffers,
+    /// Storage buffers.
+    pub storage: OfBuffers,
+    /// Bits of a timestamp that mean something; 0 if the device has none.
+    pub timestamp_bits: u32,
+    /// The sizes of subgroups that a pipeline may ask for, if it may.
+    pub subgroup_sizes: Option<RangeInclusive<u32>>,
+    /// Whether a descriptor may be of no buffer.
+    pub null_descriptors: bool,
+    /// Whether a descriptor that no invocation uses need not be written.
+    pub partially_bound: bool,
+}
+
+impl PhysicalDevice<'_> {
+    /// Returns what the device takes of commands. It has Vulkan 1.2.
+    pub(super) fn bounds(&self) -> Bounds {
+        let raw = &self.instance.raw;
+        let has_1_3 = self.is_since_1_3();
+        let has_robustness = self.has_extension(robustness2::NAME);
+        let mut properties_1_3 = vk::PhysicalDeviceVulkan13Properties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default();
+        let mut features_1_2 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut features_1_3 = vk::PhysicalDeviceVulkan13Features::default();
+        let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
+        let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut features_1_2);
+        if has_1_3 {
+            properties = properties.push_next(&mut properties_1_3);
+            features = features.push_next(&mut features_1_3);
+        }
+        if has_robustness {
+            features = features.push_next(&mut robustness);
+        }
+        // SAFETY: the handle belongs to this instance. The device has the versions and the extension that the chained
+        // structures need.
+        unsafe {
+            raw.get_physical_device_properties2(self.handle, &mut properties);
+            raw.get_physical_device_features2(self.handle, &mut features);
+        }
+        let limits = properties.properties.limits;
+        let in_compute =
+            properties_1_3.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
+        let sizes = properties_1_3.min_subgroup_size..=properties_1_3.max_subgroup_size;
+        let may_ask = features_1_3.subgroup_size_control == vk::TRUE && in_compute;
+        let family = self.first_for_compute();
+        Bounds {
+            work_groups: limits.max_compute_work_group_count,
+            push_constants: limits.max_push_constants_size,
+            sets: limits.max_bound_descriptor_sets,
+            uniform: OfBuffers {
+                alignment: limits.min_uniform_buffer_offset_alignment.max(1),
+                longest: limits.max_uniform_buffer_range.into(),
+            },
+            storage: OfBuffers {
+                alignment: limits.min_storage_buffer_offset_alignment.max(1),
+                longest: limits.max_storage_buffer_range.into(),
+            },
+            timestamp_bits: family.map_or(0, |(_, family)| family.timestamp_valid_bits),
+            subgroup_sizes: may_ask.then_some(sizes),
+            null_descriptors: robustness.null_descriptor == vk::TRUE,
+            partially_bound: features_1_2.descriptor_binding_partially_bound == vk::TRUE,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The numbers that a program attaches to objects as private data.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// By object and slot, in all devices: a handle is an address, which no two objects have at a time.
+static NUMBERS: Mutex<BTreeMap<(u64, u64), u64>> = Mutex::new(BTreeMap::new());
+/// Whether there ever was a number. Most programs have none, and objects end without a lock then.
+static ARE_ANY: AtomicBool = AtomicBool::new(false);
+
+/// No code panics while it holds the lock, so that the numbers are whole.
+fn numbers() -> MutexGuard<'static, BTreeMap<(u64, u64), u64>> {
+    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Attaches a number to an object.
+pub(crate) fn set(object: u64, slot: u64, number: u64) {
+    ARE_ANY.store(true, Ordering::Relaxed);
+    numbers().insert((object, slot), number);
+}
+
+/// The number of an object, or 0.
+pub(crate) fn get(object: u64, slot: u64) -> u64 {
+    numbers().get(&(object, slot)).copied().unwrap_or(0)
+}
+
+/// Forgets the numbers of an object that ends: the next one at its address has none.
+pub(crate) fn forget(object: u64) {
+    // Relaxed: who destroys an object knows of everything that was done with it.
+    if !ARE_ANY.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut numbers = numbers();
+    let range = (Bound::Included((object, 0)), Bound::Included((object, u64::MAX)));
+    let of_object: Vec<_> = numbers.range(range).map(|(key, _)| *key).collect();
+    for key in of_object {
+        numbers.remove(&key);
+    }
+}
+
+/// Forgets the numbers of a slot that ends.
+pub(crate) fn forget_slot(slot: u64) {
+    if ARE_ANY.load(Ordering::Relaxed) {
+        numbers().retain(|(_, of), _| *of != slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_belongs_to_an_object_and_a_slot_until_one_of_both_ends() {
+        let (object, other) = (0xFFFF_0001, 0xFFFF_0002);
+        set(object, 1, 11);
+        set(object, 2, 12);
+        set(other, 1, 21);
+        assert_eq!((get(object, 1), get(object, 2), get(other, 1)), (11, 12, 21));
+        assert_eq!(get(other, 2), 0);
+        forget(object);
+        assert_eq!((get(object, 1), get(object, 2), get(other, 1)), (0, 0, 21));
+        forget_slot(1);
+        assert_eq!(get(other, 1), 0);
+    }
+}

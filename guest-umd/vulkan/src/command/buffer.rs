@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program synchronises its use of a command buffer")]
+
+//! Command buffers.
+
+use super::recording::Recording;
+use super::stream::Chunk;
+use crate::handle;
+use crate::heap::Heap;
+use ash::vk::{self, Handle as _};
+use std::cell::UnsafeCell;
+
+/// A command buffer.
+pub struct CommandBuffer {
+    recording: UnsafeCell<Recording>,
+}
+
+impl CommandBuffer {
+    /// A command buffer without commands.
+    pub(super) fn new(heap: &'static Heap, level: vk::CommandBufferLevel) -> Self {
+        let is_primary = level == vk::CommandBufferLevel::PRIMARY;
+        Self { recording: UnsafeCell::new(Recording::new(heap, is_primary)) }
+    }
+
+    /// What is recorded, in the order in which it is to be executed: each chunk by a packet of its own.
+    pub fn chunks(&self) -> &[Chunk] {
+        self.recorded().chunks()
+    }
+
+    /// Says that the commands were submitted.
+    pub fn submitted(&self) {
+        self.recorded().submitted();
+    }
+
+    fn recorded(&self) -> &Recording {
+        // SAFETY: who has a shared reference submits it, or executes it in another. A program does not record, reset or
+        // free a command buffer meanwhile (Vulkan, "Command Buffer Lifecycle", "Threading Behavior").
+        unsafe { &*self.recording.get() }
+    }
+
+    /// What a command buffer records.
+    ///
+    /// # Safety
+    /// A call that Vulkan says to access the command buffer as the only one has this handle.
+    #[inline]
+    pub(super) unsafe fn record<'a>(buffer: vk::CommandBuffer) -> &'a mut Recording {
+        // SAFETY: the handle of a call is live, and no other call accesses it now.
+        unsafe { &mut *handle::get_dispatchable::<Self>(buffer.as_raw()).recording.get() }
+    }
+
+    /// What another command buffer has recorded.
+    ///
+    /// # Safety
+    /// The handle is live, and its recording has ended.
+    pub(super) unsafe fn other<'a>(buffer: vk::CommandBuffer) -> &'a Recording {
+        // SAFETY: as the caller says.
+        unsafe { handle::get_dispatchable::<Self>(buffer.as_raw()).recorded() }
+    }
+}
+
+unsafe extern "system" fn begin(
+    buffer: vk::CommandBuffer,
+    _information: *const vk::CommandBufferBeginInfo<'_>,
+) -> vk::Result {
+    // SAFETY: the call is the only one with this handle.
+    unsafe { CommandBuffer::record(buffer) }.reset(false);
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn end(buffer: vk::CommandBuffer) -> vk::Result {
+    // SAFETY: the call is the only one with this handle.
+    unsafe { CommandBuffer::record(buffer) }.end()
+}
+
+unsafe extern "system" fn reset(
+    buffer: vk::CommandBuffer,
+    flags: vk::CommandBufferResetFlags,
+) -> vk::Result {
+    let release = flags.contains(vk::CommandBufferResetFlags::RELEASE_RESOURCES);
+    // SAFETY: the call is the only one with this handle.
+    unsafe { CommandBuffer::record(buffer) }.reset(release);
+    vk::Result::SUCCESS
+}
+
+crate::entry::entry_points! {
+    vkBeginCommandBuffer = begin,
+    vkEndCommandBuffer = end,
+    vkResetCommandBuffer = reset,
+}

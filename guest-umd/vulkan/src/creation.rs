@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program passes pointers and handles")]
+
+//! Creates devices with their queues, and destroys them.
+
+use crate::device::{Device, code};
+use crate::pages::out_of;
+use crate::physical_device::features::Features;
+use crate::physical_device::queues::QUEUES;
+use crate::physical_device::{Caps, PhysicalDevice, all, extensions};
+use crate::queue::Queue;
+use crate::{handle, raw};
+use ash::vk::{self, Handle as _};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+/// Whether there is what a program asks for.
+///
+/// # Safety
+/// The structure is valid, as Vulkan demands it.
+unsafe fn check(caps: &Caps, information: &vk::DeviceCreateInfo<'_>) -> Result<(), vk::Result> {
+    // SAFETY: a valid structure's pointers are.
+    let (mut extensions, core) = unsafe {
+        let names = information.pp_enabled_extension_names;
+        let names = raw::slice(names, information.enabled_extension_count).iter();
+        let core = information.p_enabled_features.cast::<u32>();
+        let core = raw::slice(core, (size_of::<vk::PhysicalDeviceFeatures>() / 4) as u32);
+        (names.map(|name| CStr::from_ptr(*name)), core)
+    };
+    if !extensions.all(|name| extensions::has(caps, name)) {
+        return Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT);
+    }
+    let are_there = |kind, asked: &[u32]| caps.features.have_all(kind, asked);
+    // SAFETY: as above. Structures of features have as many words as features.
+    let are_all_there = unsafe { all(information.p_next, Features::count, are_there) };
+    if !are_all_there || !are_there(vk::StructureType::PHYSICAL_DEVICE_FEATURES_2, core) {
+        return Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
+    }
+    Ok(())
+}
+
+/// How many queues a program asks for.
+///
+/// # Safety
+/// The structure is valid, as Vulkan demands it.
+unsafe fn count_queues(information: &vk::DeviceCreateInfo<'_>) -> Result<u32, vk::Result> {
+    // SAFETY: a valid structure's pointers are.
+    let asked = unsafe {
+        raw::slice(information.p_queue_create_infos, information.queue_create_info_count)
+    };
+    let is_there = |asked: &vk::DeviceQueueCreateInfo<'_>| {
+        asked.queue_family_index == 0 && asked.flags.is_empty()
+    };
+    let count = asked.iter().fold(0u32, |count, asked| count.saturating_add(asked.queue_count));
+    if count > QUEUES || !asked.iter().all(is_there) {
+        return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
+    }
+    Ok(count)
+}
+
+/// Ends a device with its queues.
+///
+/// # Safety
+/// The program uses it no more.
+unsafe fn end(device: u64) {
+    // SAFETY: the caller says that this is the last use. Queues end before the device that they are on.
+    unsafe {
+        for queue in handle::get_dispatchable::<Device>(device).queues() {
+            handle::destroy_dispatchable::<Queue>(*queue);
+        }
+        handle::destroy_dispatchable::<Device>(device);
+    }
+}
+
+unsafe extern "system" fn create(
+    physical: vk::PhysicalDevice,
+    information: *const vk::DeviceCreateInfo<'_>,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+    device: *mut vk::Device,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let (opened, information) = unsafe { (&PhysicalDevice::get(physical).opened, &*information) };
+    // SAFETY: as above.
+    let asked =
+        unsafe { check(&opened.caps, information).and_then(|()| count_queues(information)) };
+    let count = match asked {
+        Ok(count) => count,
+        Err(error) => return error,
+    };
+    let made = match Device::new(opened) {
+        Ok(made) => vk::Device::from_raw(handle::create_dispatchable(made)),
+        Err(error) => return out_of(&error),
+    };
+    // SAFETY: it was made just now, and ends when the program destroys it.
+    let object = unsafe { Device::get(made) };
+    let (mut queues, mut fences) = (Vec::new(), Vec::new());
+    let mut failed = None;
+    for _ in 0..count {
+        match Queue::new(object) {
+            Ok(queue) => {
+                fences.push(Arc::clone(queue.progress()));
+                queues.push(handle::create_dispatchable(queue));
+            }
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    object.set_queues(queues, fences);
+    if let Some(error) = failed {
+        // SAFETY: nobody else has its handle.
+        unsafe { end(made.as_raw()) };
+        return out_of(&error);
+    }
+    // SAFETY: as above.
+    unsafe { *device = made };
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn destroy(
+    device: vk::Device,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    if !device.is_null() {
+        // SAFETY: the program destroys it once.
+        unsafe { end(device.as_raw()) };
+    }
+}
+
+unsafe extern "system" fn queue(
+    device: vk::Device,
+    _family: u32,
+    index: u32,
+    queue: *mut vk::Queue,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let found = Device::get(device).queues().get(index as usize);
+        *queue = found.map_or_else(vk::Queue::null, |found| vk::Queue::from_raw(*found));
+    }
+}
+
+unsafe extern "system" fn queue_2(
+    device: vk::Device,
+    information: *const vk::DeviceQueueInfo2<'_>,
+    place: *mut vk::Queue,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let vk::DeviceQueueInfo2 { flags, queue_family_index, queue_index, .. } = *information;
+        if flags.is_empty() {
+            queue(device, queue_family_index, queue_index, place);
+        } else {
+            // There is no queue with flags.
+            *place = vk::Queue::null();
+        }
+    }
+}
+
+unsafe extern "system" fn wait_idle(device: vk::Device) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let device = unsafe { Device::get(device) };
+    for queue in device.queues() {
+        // SAFETY: the device's queues live as long as it does.
+        let queue = unsafe { handle::get_dispatchable::<Queue>(*queue) };
+        if let Err(error) = queue.wait_idle() {
+            return error;
+        }
+    }
+    code(device.check())
+}
+
+crate::entry::entry_points! {
+    vkDestroyDevice = destroy,
+    vkDeviceWaitIdle = wait_idle,
+    vkGetDeviceQueue = queue,
+    vkGetDeviceQueue2 = queue_2,
+}
+
+/// What makes a device of a physical one.
+mod of_physical_device {
+    crate::entry::entry_points! {
+        vkCreateDevice = super::create,
+    }
+}
+
+pub use of_physical_device::lookup as lookup_creation;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::physical_device::caps::tests::{caps, poor_caps};
+    use ash::khr;
+
+    #[test]
+    fn a_device_has_what_is_there() {
+        let names = [khr::push_descriptor::NAME.as_ptr(), khr::swapchain::NAME.as_ptr()];
+        let mut addresses =
+            vk::PhysicalDeviceBufferDeviceAddressFeatures::default().buffer_device_address(true);
+        let core = vk::PhysicalDeviceFeatures::default().shader_int64(true);
+        let wrong = vk::PhysicalDeviceFeatures::default().geometry_shader(true);
+        // SAFETY: the structures are valid.
+        unsafe {
+            let fine = vk::DeviceCreateInfo::default().enabled_extension_names(&names[..1]);
+            assert_eq!(check(&poor_caps(), &fine), Ok(()));
+            let surface = fine.enabled_extension_names(&names);
+            let absent = Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT);
+            assert_eq!(check(&caps(), &surface), absent);
+            let pointers =
+                vk::DeviceCreateInfo::default().push_next(&mut addresses).enabled_features(&core);
+            assert_eq!(check(&caps(), &pointers), Ok(()));
+            let absent = Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
+            assert_eq!(check(&poor_caps(), &pointers), absent);
+            let graphics = vk::DeviceCreateInfo::default().enabled_features(&wrong);
+            assert_eq!(check(&caps(), &graphics), absent);
+        }
+    }
+
+    #[test]
+    fn queues_are_of_the_one_family() {
+        let priorities = [1.0; 9];
+        let asked = |count: usize, family| {
+            let queues = [vk::DeviceQueueCreateInfo::default()
+                .queue_family_index(family)
+                .queue_priorities(&priorities[..count])];
+            // SAFETY: the structures are valid.
+            unsafe { count_queues(&vk::DeviceCreateInfo::default().queue_create_infos(&queues)) }
+        };
+        assert_eq!(asked(3, 0), Ok(3));
+        assert_eq!(asked(8, 0), Ok(8));
+        assert!(asked(9, 0).is_err() && asked(1, 1).is_err());
+    }
+}

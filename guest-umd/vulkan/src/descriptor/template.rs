@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program passes pointers and handles")]
+
+//! Templates of updates: where in a program's memory what goes into a set is.
+
+use super::set::DescriptorSet;
+use super::update::{Target, describe};
+use crate::{handle, raw};
+use ash::vk::{self, Handle as _};
+use std::ffi::c_void;
+
+/// A template.
+pub(crate) struct Template {
+    entries: Vec<vk::DescriptorUpdateTemplateEntry>,
+}
+
+impl Template {
+    /// Does what the template says.
+    ///
+    /// # Safety
+    /// At `data` is what it says, and the target has the template's layout.
+    pub(crate) unsafe fn apply(&self, mut target: impl Target, data: *const c_void) {
+        let data = data.cast::<u8>();
+        for entry in &self.entries {
+            let (number, element) = (entry.dst_binding, entry.dst_array_element);
+            let first = data.wrapping_add(entry.offset);
+            if entry.descriptor_type == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
+                // SAFETY: the caller says that so many bytes are there.
+                let bytes = unsafe { raw::slice(first, entry.descriptor_count) };
+                target.put_block(number, element, bytes);
+                continue;
+            }
+            let descriptors = (0..entry.descriptor_count as usize).map(|index| {
+                let buffer = first.wrapping_add(index * entry.stride);
+                // SAFETY: the caller says that these are there, and their buffers are live. A stride may be anything.
+                unsafe { describe(&buffer.cast::<vk::DescriptorBufferInfo>().read_unaligned()) }
+            });
+            target.put_all(number, element, descriptors);
+        }
+    }
+}
+
+unsafe extern "system" fn create(
+    _device: vk::Device,
+    information: *const vk::DescriptorUpdateTemplateCreateInfo<'_>,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+    template: *mut vk::DescriptorUpdateTemplate,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let information = &*information;
+        let entries = information.p_descriptor_update_entries;
+        let entries = raw::slice(entries, information.descriptor_update_entry_count).to_vec();
+        *template = vk::DescriptorUpdateTemplate::from_raw(handle::create(Template { entries }));
+    }
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn destroy(
+    _device: vk::Device,
+    template: vk::DescriptorUpdateTemplate,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    // SAFETY: the program destroys it once.
+    unsafe { handle::destroy::<Template>(template.as_raw()) };
+}
+
+unsafe extern "system" fn update(
+    _device: vk::Device,
+    set: vk::DescriptorSet,
+    template: vk::DescriptorUpdateTemplate,
+    data: *const c_void,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let set = handle::get::<DescriptorSet>(set.as_raw());
+        handle::get::<Template>(template.as_raw()).apply(set, data);
+    }
+}
+
+crate::entry::entry_points! {
+    vkCreateDescriptorUpdateTemplate = create,
+    vkCreateDescriptorUpdateTemplateKHR = create,
+    vkDestroyDescriptorUpdateTemplate = destroy,
+    vkDestroyDescriptorUpdateTemplateKHR = destroy,
+    vkUpdateDescriptorSetWithTemplate = update,
+    vkUpdateDescriptorSetWithTemplateKHR = update,
+}

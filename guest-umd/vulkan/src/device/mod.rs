@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program passes handles")]
+
+//! Devices: what a program creates everything else on.
+
+mod fault;
+mod groups;
+mod names;
+pub(crate) mod wait;
+
+use crate::handle;
+use crate::heap::Heap;
+use crate::physical_device::{Caps, Opened};
+use ash::vk::{self, Handle as _};
+use bellhop_guest_umd::{Error, Fence};
+use fault::Fault;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The serial number of the last thing that has one. The device of the adapter never sees one twice.
+static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
+
+/// The queues of a device.
+struct Queues {
+    handles: Vec<u64>,
+    /// Their progress fences.
+    fences: Vec<Arc<Fence>>,
+}
+
+/// A device.
+pub struct Device {
+    /// Memory that the driver writes itself.
+    pub heap: Heap,
+    /// What the physical device can do.
+    pub caps: Arc<Caps>,
+    /// The device on the adapter, which memory, fences and queues are created on.
+    pub(crate) gpu: bellhop_guest_umd::Device,
+    pub(crate) opened: Arc<Opened>,
+    /// Its queues, which are there from the end of its creation on.
+    queues: OnceLock<Queues>,
+    is_lost: AtomicBool,
+    fault: OnceLock<Fault>,
+}
+
+impl Device {
+    /// Creates one without queues.
+    pub(crate) fn new(opened: &Arc<Opened>) -> Result<Self, Error> {
+        let gpu = opened.adapter.create_device()?;
+        Ok(Self {
+            heap: Heap::new(gpu.clone()).counted(Arc::clone(opened.memory.counter())),
+            caps: Arc::clone(&opened.caps),
+            gpu,
+            opened: Arc::clone(opened),
+            queues: OnceLock::new(),
+            is_lost: AtomicBool::new(false),
+            fault: OnceLock::new(),
+        })
+    }
+
+    /// The object of a handle.
+    ///
+    /// # Safety
+    /// The device lives as long as this is used. What a program creates on a device it destroys before the device.
+    pub(crate) unsafe fn get(device: vk::Device) -> &'static Self {
+        // SAFETY: the caller says that it lives.
+        unsafe { handle::get_dispatchable::<Self>(device.as_raw()) }
+    }
+
+    /// A number that nothing else in the program has or will have. Never 0.
+    #[must_use]
+    pub fn next_serial(&self) -> u64 {
+        LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Gives it its queues, once: their handles and their progress fences.
+    pub(crate) fn set_queues(&self, handles: Vec<u64>, fences: Vec<Arc<Fence>>) {
+        // The first ones stay.
+        let _ = self.queues.set(Queues { handles, fences });
+    }
+
+    /// The handles of its queues.
+    pub(crate) fn queues(&self) -> &[u64] {
+        self.queues.get().map_or(&[], |queues| &queues.handles)
+    }
+
+    /// Returns whether the device is lost. Looks at each queue.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        if self.is_lost.load(Ordering::Relaxed) {
+            return true;
+        }
+        for fence in self.queues.get().map_or(&[][..], |queues| &queues.fences) {
+            // It has reached 0, unless that is no more than the end of all waits.
+            if let Err(error) = fence.poll(0, Duration::ZERO) {
+                let _ = self.lose(&error);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Loses the device, for this reason: from now on it executes nothing. Returns what functions return then.
+    pub fn lose(&self, why: &Error) -> vk::Result {
+        // The first reason stays.
+        if self.fault.set(Fault::new(why)).is_ok() {
+            crate::debug::say(format_args!("the device is lost: {why}"));
+        }
+        self.is_lost.store(true, Ordering::Relaxed);
+        vk::Result::ERROR_DEVICE_LOST
+    }
+
+    /// Fails if the device is lost.
+    pub(crate) fn check(&self) -> Result<(), vk::Result> {
+        if self.is_lost() { Err(vk::Result::ERROR_DEVICE_LOST) } else { Ok(()) }
+    }
+}
+
+/// A result of Vulkan, of a function that has no other.
+pub(crate) fn code(result: Result<(), vk::Result>) -> vk::Result {
+    result.err().unwrap_or(vk::Result::SUCCESS)
+}
+
+/// Finds an entry point by its name: those whose first argument is a device.
+pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
+    fault::lookup(name).or_else(|| groups::lookup(name)).or_else(|| names::lookup(name))
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Waiting for fences of the adapter, of which some may be signaled by queues that are lost.
+
+use super::Device;
+use ash::vk;
+use bellhop_guest_umd::protocol::control::fence::{MAX_FENCE_LIST, WaitFlags};
+use bellhop_guest_umd::{Error, Fence};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a thread polls what it waits for before it blocks: about as long as a worker takes for a small stream.
+const POLL: Duration = Duration::from_micros(100);
+/// How long a thread blocks before it looks whether the device is lost. Nobody signals what a lost queue was to signal.
+const SLICE: Duration = Duration::from_millis(100);
+/// How long a thread sleeps while there is nothing that it could block for.
+const NAP: Duration = Duration::from_millis(1);
+
+/// A fence of the adapter, and a value of it.
+pub(crate) type Target = (Arc<Fence>, u64);
+
+/// What is left to wait for.
+pub(crate) enum Left {
+    /// Nothing.
+    Nothing,
+    /// All of these, or any of these. Without a target, something that no queue has been given yet.
+    Targets(Vec<Target>),
+}
+
+/// When a wait ends: a time-out of Vulkan in nanoseconds, of which the largest have no end.
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(crate) fn after(nanoseconds: u64) -> Self {
+        Self(Instant::now().checked_add(Duration::from_nanos(nanoseconds)))
+    }
+
+    /// A wait without end.
+    pub(crate) const NEVER: Self = Self(None);
+
+    /// What is left of it.
+    fn left(&self) -> Duration {
+        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Whether a fence has a value because what signals it was executed.
+pub(crate) fn has_reached(fence: &Fence, value: u64) -> bool {
+    fence.current_value().is_ok_and(|current| current >= value && current != Fence::ALWAYS_SIGNALED)
+}
+
+/// Waits until `look` finds nothing left.
+///
+/// # Errors
+/// `TIMEOUT`, or that the device is lost.
+pub(crate) fn wait(
+    device: &Device,
+    any: bool,
+    deadline: &Deadline,
+    mut look: impl FnMut() -> Left,
+) -> Result<(), vk::Result> {
+    let mut is_first = true;
+    loop {
+        // In this order: what was signaled before the loss counts.
+        let targets = match look() {
+            Left::Nothing => return Ok(()),
+            Left::Targets(targets) => targets,
+        };
+        device.check()?;
+        let left = deadline.left();
+        if left.is_zero() {
+            return Err(vk::Result::TIMEOUT);
+        }
+        let waited = match &targets[..] {
+            [] => {
+                std::thread::sleep(NAP.min(left));
+                Ok(())
+            }
+            [(fence, value)] if is_first => fence.poll(*value, POLL.min(left)),
+            several => block(device, any, several, SLICE.min(left)),
+        };
+        is_first = false;
+        match waited {
+            Ok(()) | Err(Error::Timeout { .. }) => {}
+            Err(error) => return Err(device.lose(&error)),
+        }
+    }
+}
+
+fn block(device: &Device, any: bool, targets: &[Target], time: Duration) -> Result<(), Error> {
+    let flags = if any { WaitFlags::WAIT_ANY } else { WaitFlags::empty() };
+    let list = targets.iter().take(MAX_FENCE_LIST as usize);
+    let list: Vec<_> = list.map(|(fence, value)| (&**fence, *value)).collect();
+    // Of more than a list holds, one that is not in it may be the first of any.
+    let is_whole = list.len() == targets.len();
+    device.gpu.wait_for_fences(&list, flags, if any && !is_whole { time.min(NAP) } else { time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_may_be_now_or_never() {
+        assert!(Deadline::after(0).left().is_zero());
+        assert!(!Deadline::after(1 << 40).left().is_zero());
+        assert!(Deadline::after(u64::MAX).left() > Duration::from_secs(1 << 30));
+        assert_eq!(Deadline::NEVER.left(), Duration::MAX);
+    }
+}

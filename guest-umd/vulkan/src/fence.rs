@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program passes pointers and handles")]
+
+//! Fences: each follows a value of a queue's progress fence.
+
+use crate::device::wait::{Deadline, Left, Target, has_reached, wait};
+use crate::device::{Device, code};
+use crate::{handle, raw};
+use ash::vk::{self, Handle as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A fence.
+#[derive(Default)]
+pub(crate) struct Fence(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unsignaled,
+    Signaled,
+    /// When a progress fence has this value.
+    Follows(Target),
+}
+
+impl Fence {
+    fn set(&self, state: State) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Is signaled when a progress fence has a value.
+    pub(crate) fn follow(&self, progress: Arc<bellhop_guest_umd::Fence>, value: u64) {
+        self.set(State::Follows((progress, value)));
+    }
+
+    /// Whether it is signaled; if not, what it follows.
+    fn look(&self) -> (bool, Option<Target>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Unsignaled => (false, None),
+            State::Signaled => (true, None),
+            State::Follows((progress, value)) if has_reached(progress, *value) => {
+                *state = State::Signaled;
+                (true, None)
+            }
+            State::Follows(target) => (false, Some(target.clone())),
+        }
+    }
+}
+
+/// What is left to wait for, of all or of any fences.
+fn left(fences: &[&Fence], any: bool) -> Left {
+    let mut targets: Vec<Target> = Vec::new();
+    let (mut signaled, mut unsignaled) = (0, 0);
+    for fence in fences {
+        match fence.look() {
+            (true, _) => signaled += 1,
+            (false, None) => unsignaled += 1,
+            (false, Some((progress, value))) => {
+                // Of each queue the first value, or the last.
+                let same = targets.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &progress));
+                match same {
+                    Some((_, known)) if any => *known = value.min(*known),
+                    Some((_, known)) => *known = value.max(*known),
+                    None => targets.push((progress, value)),
+                }
+            }
+        }
+    }
+    let is_over = if any { signaled > 0 } else { signaled == fences.len() };
+    if is_over {
+        Left::Nothing
+    } else if any && unsignaled > 0 {
+        // Another thread may submit one of them, and that may be done first.
+        Left::Targets(Vec::new())
+    } else {
+        Left::Targets(targets)
+    }
+}
+
+unsafe extern "system" fn create(
+    _device: vk::Device,
+    information: *const vk::FenceCreateInfo<'_>,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+    fence: *mut vk::Fence,
+) -> vk::Result {
+    let made = Fence::default();
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        if (*information).flags.contains(vk::FenceCreateFlags::SIGNALED) {
+            made.set(State::Signaled);
+        }
+        *fence = vk::Fence::from_raw(handle::create(made));
+    }
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn destroy(
+    _device: vk::Device,
+    fence: vk::Fence,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+) {
+    // SAFETY: the program destroys it once.
+    unsafe { handle::destroy::<Fence>(fence.as_raw()) };
+}
+
+unsafe extern "system" fn reset(
+    _device: vk::Device,
+    count: u32,
+    fences: *const vk::Fence,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        for fence in raw::slice(fences, count) {
+            handle::get::<Fence>(fence.as_raw()).set(State::Unsignaled);
+        }
+    }
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn status(device: vk::Device, fence: vk::Fence) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let (device, fence) = unsafe { (Device::get(device), handle::get::<Fence>(fence.as_raw())) };
+    match fence.look() {
+        (true, _) => vk::Result::SUCCESS,
+        (false, _) if device.is_lost() => vk::Result::ERROR_DEVICE_LOST,
+        (false, _) => vk::Result::NOT_READY,
+    }
+}
+
+unsafe extern "system" fn wait_for(
+    device: vk::Device,
+    count: u32,
+    fences: *const vk::Fence,
+    wait_all: vk::Bool32,
+    timeout: u64,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let (device, fences) = unsafe { (Device::get(device), raw::slice(fences, count)) };
+    // SAFETY: as above.
+    let fences = fences.iter().map(|fence| unsafe { handle::get::<Fence>(fence.as_raw()) });
+    let fences: Vec<&Fence> = fences.collect();
+    let any = wait_all == vk::FALSE;
+    code(wait(device, any, &Deadline::after(timeout), || left(&fences, any)))
+}
+
+crate::entry::entry_points! {
+    vkCreateFence = create,
+    vkDestroyFence = destroy,
+    vkResetFences = reset,
+    vkGetFenceStatus = status,
+    vkWaitForFences = wait_for,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_over(fences: &[&Fence], any: bool) -> bool {
+        matches!(left(fences, any), Left::Nothing)
+    }
+
+    #[test]
+    fn a_wait_is_over_when_all_or_any_are_signaled() {
+        let [signaled, unsignaled] = [Fence::default(), Fence::default()];
+        signaled.set(State::Signaled);
+        assert!(is_over(&[&signaled], false) && is_over(&[&signaled], true));
+        assert!(!is_over(&[&signaled, &unsignaled], false));
+        assert!(is_over(&[&signaled, &unsignaled], true));
+        assert!(!is_over(&[&unsignaled], true));
+        signaled.set(State::Unsignaled);
+        assert!(!is_over(&[&signaled, &unsignaled], true));
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Extensions of devices: most are parts of later versions of Vulkan under their old names.
+
+use super::caps::Caps;
+use super::features;
+use super::properties::text;
+use ash::{ext, khr, vk};
+use std::ffi::CStr;
+
+/// An extension, its version, and the feature that it is for, if a host may lack it.
+type Extension = (&'static CStr, u32, Option<usize>);
+
+/// All of them.
+const ALL: [Extension; 41] = [
+    (khr::_16bit_storage::NAME, 1, Some(features::STORAGE_16)),
+    (khr::_8bit_storage::NAME, 1, Some(features::STORAGE_8)),
+    (khr::bind_memory2::NAME, 1, None),
+    (khr::buffer_device_address::NAME, 1, Some(features::BUFFER_DEVICE_ADDRESS)),
+    (khr::copy_commands2::NAME, 1, None),
+    (khr::dedicated_allocation::NAME, 3, None),
+    (khr::descriptor_update_template::NAME, 1, None),
+    (khr::device_group::NAME, 4, None),
+    (khr::driver_properties::NAME, 1, None),
+    (khr::get_memory_requirements2::NAME, 1, None),
+    (khr::maintenance1::NAME, 2, None),
+    (khr::maintenance2::NAME, 1, None),
+    (khr::maintenance3::NAME, 1, None),
+    (khr::maintenance4::NAME, 2, Some(features::MAINTENANCE_4)),
+    (khr::map_memory2::NAME, 1, None),
+    (khr::push_descriptor::NAME, 2, None),
+    (khr::relaxed_block_layout::NAME, 1, None),
+    (khr::shader_atomic_int64::NAME, 1, Some(features::ATOMIC_INT64)),
+    (khr::shader_float16_int8::NAME, 1, Some(features::SHADER_INT_8)),
+    (khr::shader_float_controls::NAME, 4, None),
+    (khr::shader_integer_dot_product::NAME, 1, Some(features::INTEGER_DOT_PRODUCT)),
+    (khr::shader_non_semantic_info::NAME, 1, None),
+    (khr::shader_subgroup_extended_types::NAME, 1, Some(features::SUBGROUP_EXTENDED_TYPES)),
+    (khr::spirv_1_4::NAME, 1, None),
+    (khr::storage_buffer_storage_class::NAME, 1, None),
+    (khr::synchronization2::NAME, 1, None),
+    (khr::timeline_semaphore::NAME, 2, None),
+    (khr::uniform_buffer_standard_layout::NAME, 1, Some(features::UNIFORM_BUFFER_STANDARD_LAYOUT)),
+    (khr::variable_pointers::NAME, 1, Some(features::VARIABLE_POINTERS)),
+    (khr::vulkan_memory_model::NAME, 3, Some(features::VULKAN_MEMORY_MODEL)),
+    (khr::zero_initialize_workgroup_memory::NAME, 1, Some(features::ZERO_INITIALIZE)),
+    (ext::device_fault::NAME, 2, None),
+    (ext::host_query_reset::NAME, 1, None),
+    (ext::inline_uniform_block::NAME, 1, None),
+    (ext::memory_budget::NAME, 1, None),
+    (ext::pipeline_creation_cache_control::NAME, 3, None),
+    (ext::pipeline_creation_feedback::NAME, 1, None),
+    (ext::private_data::NAME, 1, None),
+    (ext::scalar_block_layout::NAME, 1, Some(features::SCALAR_BLOCK_LAYOUT)),
+    (ext::subgroup_size_control::NAME, 2, Some(features::SUBGROUP_SIZE_CONTROL)),
+    (ext::tooling_info::NAME, 1, None),
+];
+
+/// The extensions of a device.
+pub(crate) fn offered(caps: &Caps) -> impl Iterator<Item = (&'static CStr, u32)> {
+    let is_there =
+        |feature: Option<usize>| feature.is_none_or(|feature| caps.features.has(feature));
+    ALL.into_iter()
+        .filter(move |(_, _, feature)| is_there(*feature))
+        .map(|(name, version, _)| (name, version))
+}
+
+/// Whether a device has an extension.
+pub(crate) fn has(caps: &Caps, name: &CStr) -> bool {
+    offered(caps).any(|(offered, _)| offered == name)
+}
+
+/// What a list of extensions says of one.
+pub(crate) fn describe((name, version): (&CStr, u32)) -> vk::ExtensionProperties {
+    let name = name.to_str().unwrap_or_default();
+    vk::ExtensionProperties { extension_name: text(name), spec_version: version }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::physical_device::caps::tests::{caps, poor_caps};
+
+    #[test]
+    fn each_extension_is_there_once_and_only_with_its_feature() {
+        let names: std::collections::BTreeSet<_> = ALL.iter().map(|(name, ..)| name).collect();
+        assert_eq!(names.len(), ALL.len());
+        assert_eq!(offered(&caps()).count(), ALL.len());
+        let poor = poor_caps();
+        assert!(has(&poor, khr::timeline_semaphore::NAME));
+        assert!(!has(&poor, khr::buffer_device_address::NAME));
+        assert!(!has(&poor, khr::swapchain::NAME));
+    }
+}

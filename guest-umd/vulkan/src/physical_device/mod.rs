@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program passes handles")]
+
+//! The physical device: the adapter, and what the host's Vulkan can do.
+
+mod answers;
+pub mod caps;
+mod chain;
+pub(crate) mod extensions;
+pub mod features;
+mod formats;
+pub mod limits;
+pub(crate) mod memory;
+mod opened;
+pub mod properties;
+pub(crate) mod queues;
+mod sharing;
+mod tools;
+
+pub use caps::Caps;
+pub(crate) use chain::all;
+pub(crate) use opened::Opened;
+
+use crate::handle;
+use ash::vk::{self, Handle as _};
+use std::sync::Arc;
+
+/// A physical device of an instance.
+pub(crate) struct PhysicalDevice {
+    pub(crate) opened: Arc<Opened>,
+}
+
+impl PhysicalDevice {
+    /// The object of a handle.
+    ///
+    /// # Safety
+    /// The handle's instance lives as long as this is used.
+    pub(crate) unsafe fn get<'a>(device: vk::PhysicalDevice) -> &'a Self {
+        // SAFETY: the instance has made it, and lives.
+        unsafe { handle::get_dispatchable::<Self>(device.as_raw()) }
+    }
+
+    pub(crate) fn caps(&self) -> &Arc<Caps> {
+        &self.opened.caps
+    }
+}
+
+/// Finds an entry point by its name: those whose first argument is a physical device, and no others.
+pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
+    answers::lookup(name)
+        .or_else(|| queues::lookup(name))
+        .or_else(|| formats::lookup(name))
+        .or_else(|| sharing::lookup(name))
+        .or_else(|| tools::lookup(name))
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Pipelines: a program for the GPU, and what it uses. The host compiles them when a dispatch names them.
+
+mod cache;
+mod compute;
+mod description;
+mod layout;
+mod module;
+
+pub(crate) use compute::Pipeline;
+pub(crate) use layout::PipelineLayout;
+
+use ash::vk;
+
+/// Finds an entry point by its name.
+pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
+    module::lookup(name)
+        .or_else(|| layout::lookup(name))
+        .or_else(|| cache::lookup(name))
+        .or_else(|| compute::lookup(name))
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Guests' programs that use Vulkan, with the driver for guests.
+
+use crate::support::python::python_with;
+use crate::support::vulkan::{assert_seen, beside};
+use crate::support::{Daemon, bellhop, brokers::Brokered, run, text};
+use std::path::Path;
+use std::process::Stdio;
+
+/// Adds numbers, and compares.
+const ADDS: &str = "command.again";
+
+#[test]
+fn a_device_is_what_vulkan_says_and_comes_as_often_as_it_is_opened() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    assert_seen(&daemon, &["device."]);
+}
+
+#[test]
+fn memory_and_copies_have_every_byte() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    assert_seen(&daemon, &["memory.", "transfer."]);
+}
+
+#[test]
+fn shaders_are_dispatched_with_all_that_they_take() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    assert_seen(&daemon, &["pipeline.", "dispatch.", "set."]);
+}
+
+#[test]
+fn submissions_are_ordered_by_what_vulkan_has_for_it() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    assert_seen(&daemon, &["command.", "fence.", "semaphore.", "event.", "query."]);
+}
+
+#[test]
+fn a_program_loses_its_device_and_no_other() {
+    let configuration = "[adapter]\ntimeout = \"5s\"\nhang_limit = 0\n";
+    let Some(daemon) = Daemon::start_with_kernels(2, configuration) else { return };
+    // The neighbour computes all the time.
+    let mut other = beside(&daemon, 1);
+    let other = other.args(["--selftest", "--", "command.", "dispatch."]).stdout(Stdio::piped());
+    let other = other.spawn().unwrap();
+    assert_seen(&daemon, &["lost."]);
+    let output = other.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn programs_of_one_guest_use_vulkan_at_once_behind_its_broker() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    let broker = Brokered::start(&daemon, 0, &[]);
+    let start = || {
+        // The command itself names a socket; a program of a guest with a broker has the broker's.
+        let mut program = beside(&daemon, 0);
+        program.args(["--", "env", "-u", "BELLHOP_SOCKET"]);
+        program.arg(format!("BELLHOP_BROKER={}", broker.socket().display()));
+        program.arg(bellhop().get_program()).args(["vulkan-suite", ADDS, "set."]);
+        program.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let programs = [start(), start(), start()];
+    for program in programs {
+        let output = program.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn vulkaninfo_lists_the_device_and_what_it_offers() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    let vulkaninfo = |arguments: &[&str]| {
+        let mut command = beside(&daemon, 0);
+        run(command.args(["--package", "vulkan-tools", "--", "vulkaninfo"]).args(arguments))
+    };
+    let summary = vulkaninfo(&["--summary"]);
+    assert!(summary.contains("PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU"), "{summary}");
+    assert!(summary.to_lowercase().contains("bellhop"), "{summary}");
+    let everything = vulkaninfo(&[]);
+    assert!(everything.contains("timelineSemaphore") && everything.contains("memoryHeaps"));
+}
+
+/// Runs a Python program of this name, with a package. Its shaders may take long to compile.
+fn python_computes(package: &str, import: &str, name: &str) {
+    let Some(daemon) = Daemon::start_with_kernels(1, "[adapter]\ntimeout = \"60s\"\n") else {
+        return;
+    };
+    let loss = format!("no program with {package} uses Vulkan");
+    let Some(python) = python_with(package, import, &loss) else { return };
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("vulkan/programs");
+    let mut command = beside(&daemon, 0);
+    command.arg("--").arg(python.join("bin/python")).arg(programs.join(name));
+    let said = run(&mut command);
+    assert_eq!(said.lines().last(), Some("every number is right"), "{said}");
+}
+
+#[test]
+fn hephaistos_computes_what_the_processor_does() {
+    python_computes(
+        "hephaistos==0.10.1 numpy==2.2.6",
+        "import hephaistos, numpy",
+        "hephaistos_program.py",
+    );
+}
+
+#[test]
+fn ncnn_computes_what_the_processor_does() {
+    python_computes("ncnn==1.0.20261020", "import ncnn", "ncnn_program.py");
+}
+
+#[test]
+fn vkdispatch_computes_what_the_processor_does() {
+    python_computes(
+        "vkdispatch==0.1.0 numpy==2.2.6",
+        "import vkdispatch, numpy",
+        "vkdispatch_program.py",
+    );
+}
+
+#[test]
+fn computeml_computes_what_the_processor_does() {
+    python_computes("computeml==0.4.4", "import computeml", "computeml_program.py");
+}
+
+#[test]
+fn the_program_s_exit_status_is_the_command_s() {
+    let daemon = Daemon::start(1);
+    let status =
+        |script: &str| beside(&daemon, 0).args(["--", "sh", "-c", script]).status().unwrap().code();
+    assert_eq!(
+        [status("true"), status("exit 7"), status("kill -9 $$")],
+        [Some(0), Some(7), Some(137)]
+    );
+}
+
+#[test]
+fn a_host_that_runs_no_kernels_offers_no_device_and_the_program_goes_on() {
+    let daemon = Daemon::start(1);
+    let output = beside(&daemon, 0).args(["--selftest", "--", ADDS]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("there is no Vulkan device"), "{said}");
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The behaviours, by area.
+
+mod command;
+mod device;
+mod dispatch;
+mod event;
+mod fence;
+mod lost;
+mod memory;
+mod pipeline;
+mod query;
+mod semaphore;
+mod set;
+mod transfer;
+
+use crate::case::Case;
+
+/// All areas.
+const ALL: &[&[Case]] = &[
+    device::CASES,
+    memory::CASES,
+    transfer::CASES,
+    pipeline::CASES,
+    dispatch::CASES,
+    set::CASES,
+    command::CASES,
+    fence::CASES,
+    semaphore::CASES,
+    event::CASES,
+    query::CASES,
+    lost::CASES,
+];
+
+/// All behaviours whose names contain one of these words; all there are if there is no word.
+pub fn selected(words: &[String]) -> impl Iterator<Item = &'static Case> {
+    let is_wanted =
+        |case: &&Case| words.is_empty() || words.iter().any(|word| case.id.contains(word.as_str()));
+    ALL.iter().copied().flatten().filter(is_wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_behaviour_has_a_name_of_its_own_and_says_what_it_shows() {
+        let mut names = BTreeSet::new();
+        for case in selected(&[]) {
+            assert!(names.insert(case.id), "two are called {}", case.id);
+            assert!(case.id.contains('.') && case.shows.len() > 20, "{case:?}");
+        }
+        assert!(names.len() >= 60);
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Copies, fills and updates.
+
+use crate::case::{Case, case};
+use crate::lab::{Lab, Outcome, same};
+use ash::vk;
+
+pub(super) const CASES: &[Case] = &[
+    case("transfer.copy", "a copy moves its bytes and no others", copy),
+    case("transfer.regions", "one copy moves several regions", regions),
+    case("transfer.odd-bytes", "a copy begins and ends at any byte", odd_bytes),
+    case("transfer.within", "a copy within a buffer moves what does not overlap", within),
+    case("transfer.fill", "a fill stores a word over and over, to the buffer's end if asked", fill),
+    case(
+        "transfer.update",
+        "an update stores bytes that the command carries, as they were when it was recorded",
+        update,
+    ),
+    case("transfer.update-longest", "an update carries 65,536 bytes", update_longest),
+    case("transfer.large", "16 MiB are copied to the last word", large),
+    case("transfer.chain", "100 copies, each of what the one before made, arrive in order", chain),
+    case("transfer.other-family", "each family of queues copies and fills", other_family),
+];
+
+fn copy(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let numbers: Vec<u32> = (100..200).collect();
+    let (from, to) = (gpu.buffer_of(&numbers)?, gpu.buffer_of(&[9; 100])?);
+    gpu.run(|commands| {
+        commands.copy(&from, &to, &[(10, 20, 30)]).barrier();
+    })?;
+    let mut expected = vec![9; 100];
+    for (place, number) in expected.iter_mut().skip(20).zip(110..140) {
+        *place = number;
+    }
+    same!(to.read(), expected);
+    Ok(())
+}
+
+fn regions(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let numbers: Vec<u32> = (0..64).collect();
+    let (from, to) = (gpu.buffer_of(&numbers)?, gpu.buffer(64)?);
+    let backwards: Vec<_> = (0..64).map(|word| (word, 63 - word, 1)).collect();
+    gpu.run(|commands| {
+        commands.copy(&from, &to, &backwards).barrier();
+    })?;
+    same!(to.read(), numbers.iter().copied().rev().collect::<Vec<_>>());
+    Ok(())
+}
+
+fn odd_bytes(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let from = gpu.buffer_of(&[0x0302_0100, 0x0706_0504, 0x0b0a_0908])?;
+    let to = gpu.buffer_of(&[0xffff_ffff; 3])?;
+    gpu.run(|commands| {
+        commands.copy_bytes((&from, 1), (&to, 2), 7).barrier();
+    })?;
+    same!(to.read(), vec![0x0201_ffff, 0x0605_0403, 0xffff_ff07]);
+    Ok(())
+}
+
+fn within(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let buffer = gpu.buffer_of(&(0..32).collect::<Vec<_>>())?;
+    gpu.run(|commands| {
+        commands.copy(&buffer, &buffer, &[(0, 16, 16)]).barrier();
+    })?;
+    same!(buffer.read(), (0..16).chain(0..16).collect::<Vec<u32>>());
+    Ok(())
+}
+
+fn fill(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let buffer = gpu.buffer(10)?;
+    gpu.run(|commands| {
+        commands.fill(&buffer, 8, 12, 0x0102_0304).barrier();
+        commands.fill(&buffer, 32, vk::WHOLE_SIZE, 7).barrier();
+    })?;
+    same!(buffer.read(), vec![0, 0, 0x0102_0304, 0x0102_0304, 0x0102_0304, 0, 0, 0, 7, 7]);
+    Ok(())
+}
+
+fn update(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let (queue, buffer) = (gpu.queue()?, gpu.buffer(4)?);
+    let mut words = vec![1, 2];
+    let commands = gpu.record(queue, |commands| {
+        commands.update(&buffer, 4, &words).barrier();
+    })?;
+    words.fill(99);
+    gpu.finish(queue, &[commands])?;
+    same!(buffer.read(), vec![0, 1, 2, 0]);
+    Ok(())
+}
+
+fn update_longest(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let words: Vec<u32> = (0..16384).map(|word| word * 7).collect();
+    let buffer = gpu.buffer(16384 + 16384)?;
+    gpu.run(|commands| {
+        commands.update(&buffer, 0, &words).update(&buffer, 65536, &words).barrier();
+    })?;
+    same!(buffer.read(), [words.clone(), words].concat());
+    Ok(())
+}
+
+fn large(lab: &Lab) -> Outcome {
+    const WORDS: u32 = 4 << 20;
+    let gpu = lab.gpu()?;
+    let words: Vec<u32> = (0..WORDS).map(|word| word ^ 0x5555_0000).collect();
+    let (from, between) = (gpu.buffer_of(&words)?, gpu.local(WORDS as usize)?);
+    let to = gpu.buffer(WORDS as usize)?;
+    gpu.run(|commands| {
+        commands.copy(&from, &between, &[(0, 0, WORDS.into())]).barrier();
+        commands.copy(&between, &to, &[(0, 0, WORDS.into())]).barrier();
+    })?;
+    crate::lab::require!(to.read() == words, "a word is wrong");
+    Ok(())
+}
+
+fn chain(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let buffer = gpu.buffer(101)?;
+    buffer.write(&[42]);
+    gpu.run(|commands| {
+        for word in 0..100 {
+            commands.copy(&buffer, &buffer, &[(word, word + 1, 1)]).barrier();
+        }
+    })?;
+    same!(buffer.read(), vec![42; 101]);
+    Ok(())
+}
+
+fn other_family(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    for queue in gpu.queues() {
+        let (from, to) = (gpu.buffer_of(&[1, 2, 3])?, gpu.buffer(6)?);
+        let commands = gpu.record(*queue, |commands| {
+            commands.copy(&from, &to, &[(0, 1, 3)]).fill(&to, 16, 8, 5).barrier();
+        })?;
+        gpu.finish(*queue, &[commands])?;
+        same!(to.read(), vec![0, 1, 2, 3, 5, 5]);
+    }
+    Ok(())
+}

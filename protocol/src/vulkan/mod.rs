@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The commands that `EXECUTE_COMMANDS` has the host's Vulkan execute, and the memory that they name. Specific to Bellhop.
+//!
+//! A driver writes commands one after the other into memory of the process: a *stream*. Addresses are GPU virtual
+//! addresses. Nothing is created by a request, and the host keeps no state that a later stream depends on: pipelines and
+//! descriptor sets lie in the process's memory, too, and the host makes Vulkan's objects of them when a command names
+//! them, as often as it needs to. So the process that executes streams may end between two of them, and another goes on.
+//!
+//! Commands may overlap, except that a [`Barrier`] waits for all before it. A stream begins when everything before it in its
+//! queue is done, and its stores are visible when it is done.
+
+mod caps;
+mod command;
+mod pipeline;
+#[cfg(test)]
+mod tests;
+
+pub use caps::{CAPS_VERSION, CommandCaps};
+pub use command::{
+    Barrier, Command, CommandCode, CommandError, CommandHeader, Copy, Dispatch, Encoded, Fill,
+    QueryCaps, Timestamp, Update, Wait, commands,
+};
+pub use pipeline::{
+    Binding, Descriptor, DescriptorKind, PipelineHead, PipelineParts, SpecialisationEntry,
+};
+
+/// Most bytes of a stream.
+pub const MAX_STREAM: u32 = 1 << 20;
+/// Most bytes that an [`Update`] carries, as `vkCmdUpdateBuffer`.
+pub const MAX_UPDATE: u32 = 1 << 16;
+/// Most descriptor sets of a dispatch.
+pub const MAX_SETS: u32 = 8;
+/// Most bytes of push constants of a dispatch.
+pub const MAX_PUSH_CONSTANTS: u32 = 256;
+/// Most dynamic offsets of a dispatch.
+pub const MAX_DYNAMIC_OFFSETS: u32 = 64;
+/// Most bindings of a pipeline, in all its sets.
+pub const MAX_BINDINGS: u32 = 1024;
+/// Most descriptors of a pipeline, in all its sets.
+pub const MAX_DESCRIPTORS: u32 = 1 << 16;
+/// Most bytes of a pipeline's description.
+pub const MAX_PIPELINE: u32 = 8 << 20;
+/// Most bytes of an entry point's name.
+pub const MAX_ENTRY_POINT: u32 = 256;
