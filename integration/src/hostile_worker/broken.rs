@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The processor time that kernels `takes_long` take to compile.
 pub const TAKES_LONG: Duration = Duration::from_millis(300);
 
-fn crash() {
+pub(super) fn crash() {
     let _ = kill_process(getpid(), Signal::KILL);
 }
 

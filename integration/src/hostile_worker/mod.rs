@@ -16,15 +16,18 @@ mod mapping;
 mod memory;
 mod owner;
 mod page_tables;
+mod streams;
 mod taken_over;
 
 pub use broken::TAKES_LONG;
 pub use forbidden::TRIED;
 pub use memory::{GO, RESULT, WORD};
+pub use streams::Stream;
 
 use anyhow::Context;
 use bellhop_guest::output::put_line;
-use bellhop_worker::messages::{Done, Ready, Refused, Request, Start, Text};
+use bellhop_worker::messages::commands::CommandsTask;
+use bellhop_worker::messages::{self, Done, Ready, Refused, Request, Start, Text};
 use bellhop_worker::processors;
 use bellhop_worker::sandbox::{self, Confined, Limits};
 use call::Call;
@@ -39,6 +42,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use streams::Streams;
 
 /// The subcommand of `bellhop` that is this program.
 pub const COMMAND: &str = "hostile-worker";
@@ -159,6 +163,7 @@ fn serve(conduct: &Conduct) -> anyhow::Result<()> {
     }
     let mut memory = None;
     let mut kernels = BTreeMap::new();
+    let mut streams = Streams::default();
     let hands = Hands::default();
     while let Some((bytes, descriptor)) = owner.hear() {
         match Request::read(&bytes) {
@@ -177,8 +182,12 @@ fn serve(conduct: &Conduct) -> anyhow::Result<()> {
                 broken::compile(&owner, load.kernel, &name);
                 kernels.insert(load.kernel, name);
             }
-            // The only other packet that is no structure.
+            // The other packets are no structures: tasks and batches.
             Err(_) => {
+                if let Ok(task) = messages::Task::read(&bytes) {
+                    streams.obey(&owner, &CommandsTask::read(task.bytes)?);
+                    continue;
+                }
                 let Some(memory) = &memory else { continue };
                 let call = Call::of_batch(&bytes, memory)?;
                 let Some(name) = kernels.get(&call.kernel) else { continue };

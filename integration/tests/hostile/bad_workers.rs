@@ -7,6 +7,7 @@ mod confined;
 mod dying;
 mod places;
 mod stopping;
+mod streams;
 
 use crate::named_kernels::{execute, fault, kernel, renew};
 use crate::neighbour::Neighbour;

@@ -33,6 +33,7 @@ pub use batch::{Batch, Item};
 use bellhop_host_kmd::hardware::{AddressSpaceId, HwQueueId, Ticket};
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::event::FaultReason;
+use bellhop_worker::messages::commands::MOST_PIPELINES;
 use bellhop_worker::owner::WorkerError;
 use engine_worker::EngineWorker;
 pub use engine_worker::{InFlight, Lost};
@@ -182,7 +183,7 @@ impl Workers {
         let mut modules: Vec<_> = batch.modules().map(Arc::clone).collect();
         modules.sort_unstable_by_key(|module| module.number);
         modules.dedup_by_key(|module| module.number);
-        self.ask(tenant, queue.id, modules, held);
+        self.ask(tenant, queue.id, modules, 0, held);
         Ok(Start::Waits)
     }
 
@@ -206,7 +207,7 @@ impl Workers {
                 return Err(WorkerError::Impossible("there is no worker for it").into());
             }
             Admission::Missing => {
-                self.ask(tenant, queue.id, Vec::new(), None);
+                self.ask(tenant, queue.id, Vec::new(), 0, None);
                 return Ok(Start::Waits);
             }
             Admission::Idle => {}
@@ -230,6 +231,29 @@ impl Workers {
         }
     }
 
+    /// Has the manager see to it that a tenant's idle worker makes the pipelines that a stream lacked, which takes longer than
+    /// an engine's work may. The engine's attention is raised when that is over. Returns false if the manager has yet to be
+    /// asked: the worker executes another queue's work, or forgets memory.
+    ///
+    /// # Errors
+    /// As [`Self::begin_task`].
+    pub fn make_pipelines(&mut self, tenant: &Arc<Tenant>, queue: HwQueueId) -> Result<bool, Lost> {
+        let held = match self.admit(tenant.id, queue) {
+            _ if tenant.is_lost() => return Err(Lost::Gone),
+            Admission::Waits => return Ok(false),
+            Admission::Failed(_) => {
+                return Err(WorkerError::Impossible("there is no worker for it").into());
+            }
+            Admission::Missing => None,
+            Admission::Idle => match self.waiting(|workers| workers.give_back(tenant.id)) {
+                Ok(given) => given,
+                Err(Later) => return Ok(false),
+            },
+        };
+        self.ask(tenant, queue, Vec::new(), MOST_PIPELINES, held);
+        Ok(true)
+    }
+
     /// Whether a tenant's worker can execute something of a queue's.
     fn admit(&mut self, tenant: TenantId, queue: HwQueueId) -> Admission {
         self.reap();
@@ -242,11 +266,13 @@ impl Workers {
         tenant: &Arc<Tenant>,
         queue: HwQueueId,
         modules: Vec<Arc<Module>>,
+        makes: u32,
         held: Option<Box<TenantWorker>>,
     ) {
         self.slots.ask(tenant, queue);
         let (engine, tenant) = (self.engine, Arc::clone(tenant));
-        self.mailboxes.order(Order::Prepare(Request { engine, tenant, modules, held }));
+        let request = Request { engine, tenant, modules, makes, held };
+        self.mailboxes.order(Order::Prepare(request));
     }
 
     /// Takes an idle worker, in which no memory is mapped then. `None` if it has ended. Later if it has yet to forget memory.

@@ -65,8 +65,17 @@ pub struct Request {
     pub tenant: Arc<Tenant>,
     /// The modules of kernels that it must have loaded; other roles have none.
     pub modules: Vec<Arc<Module>>,
+    /// How many pipelines it may make, at most, of those that a stream lacked, before the engine has it.
+    pub makes: u32,
     /// The worker that the engine has for the tenant, in which no memory is mapped.
     pub held: Option<Box<TenantWorker>>,
+}
+
+impl Request {
+    /// Whether the worker compiles before the engine has it.
+    pub fn compiles(&self) -> bool {
+        !self.modules.is_empty() || self.makes > 0
+    }
 }
 
 /// What the manager is asked to do.

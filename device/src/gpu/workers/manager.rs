@@ -414,6 +414,9 @@ impl Manager {
                     true
                 }
             },
+            Event::Answer(answer) if matches!(process.duty, Duty::Executor(..)) => {
+                self.pipeline_is_made(index, &answer)
+            }
             // A worker that follows a wild pointer ends; it tells nothing else without a request.
             _ => {
                 self.end(index, End::Ended("it used an invalid address".into()));

@@ -9,7 +9,26 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Most bytes of a reason.
 const MAX_REASON: usize = MAX_ANSWER - 12;
 
-/// A task: a stream to execute.
+/// Most pipelines that a worker keeps, and so the most that a stream can lack.
+pub const MOST_PIPELINES: u32 = 4096;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct CommandsTaskKind(pub u32);
+
+impl CommandsTaskKind {
+    /// Execute the stream if all its pipelines are made. If not, the answer is [`CommandsResult::LACKS`], and the worker
+    /// remembers what it lacks.
+    pub const EXECUTE: Self = Self(0);
+    /// Execute the stream, and make its pipelines meanwhile.
+    pub const MAKE_AND_EXECUTE: Self = Self(1);
+    /// Make one of the pipelines that were lacked last, as it was described then. There is no stream: address and length are
+    /// 0. The answer is [`CommandsResult::LACKS`] if there are others.
+    pub const MAKE: Self = Self(2);
+}
+
+/// A task: a stream to execute, or what has to be done before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CommandsTask {
@@ -17,18 +36,25 @@ pub struct CommandsTask {
     pub address: u64,
     /// Its bytes, a multiple of 8.
     pub length: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// What is to be done.
+    pub kind: CommandsTaskKind,
 }
 
 impl CommandsTask {
+    /// Makes a pipeline that a stream lacked.
+    pub const MAKE: Self = Self { address: 0, length: 0, kind: CommandsTaskKind::MAKE };
+
     /// Reads a task's bytes.
     ///
     /// # Errors
     /// When they have another length, or a field that no task has.
     pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let task = Self::read_from_bytes(bytes).map_err(|_| Malformed::Length(bytes.len()))?;
-        if task.reserved == 0 { Ok(task) } else { Err(Malformed::Field("task of commands")) }
+        let is_known = match task.kind {
+            CommandsTaskKind::EXECUTE | CommandsTaskKind::MAKE_AND_EXECUTE => true,
+            _ => task == Self::MAKE,
+        };
+        if is_known { Ok(task) } else { Err(Malformed::Field("task of commands")) }
     }
 }
 
@@ -44,9 +70,11 @@ impl CommandsResult {
     pub const MALFORMED: Self = Self(2);
     /// Vulkan refused it, or failed. Parts of it may have been executed.
     pub const FAILED: Self = Self(3);
+    /// It names pipelines that have yet to be made. Nothing of it was executed.
+    pub const LACKS: Self = Self(4);
 
     fn is_known(self) -> bool {
-        matches!(self, Self::DONE | Self::MALFORMED | Self::FAILED)
+        matches!(self, Self::DONE | Self::MALFORMED | Self::FAILED | Self::LACKS)
     }
 }
 
@@ -112,7 +140,7 @@ mod tests {
         let good = CommandsAnswer::new(CommandsResult::DONE, 0, "");
         for bad in [
             CommandsAnswer { result: CommandsResult(0), ..good },
-            CommandsAnswer { result: CommandsResult(4), ..good },
+            CommandsAnswer { result: CommandsResult(5), ..good },
             CommandsAnswer { length: MAX_REASON as u32 + 1, ..good },
         ] {
             let wrong = Malformed::Field("answer about commands");
@@ -122,10 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a_task_of_another_length_or_with_a_reserved_field_is_none() {
-        let good = CommandsTask { address: 4096, length: 64, reserved: 0 };
-        assert_eq!(CommandsTask::read(good.as_bytes()), Ok(good));
-        assert!(CommandsTask::read(&good.as_bytes()[1..]).is_err());
-        assert!(CommandsTask::read(CommandsTask { reserved: 1, ..good }.as_bytes()).is_err());
+    fn a_task_of_another_length_or_of_an_unknown_kind_is_none() {
+        let good = CommandsTask { address: 4096, length: 64, kind: CommandsTaskKind::EXECUTE };
+        for good in [good, CommandsTask::MAKE] {
+            assert_eq!(CommandsTask::read(good.as_bytes()), Ok(good));
+            assert!(CommandsTask::read(&good.as_bytes()[1..]).is_err());
+        }
+        for kind in [CommandsTaskKind::MAKE, CommandsTaskKind(3)] {
+            assert!(CommandsTask::read(CommandsTask { kind, ..good }.as_bytes()).is_err());
+        }
     }
 }

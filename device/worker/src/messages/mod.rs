@@ -17,7 +17,7 @@ pub use task::{Task, TaskWriter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Incremented when a structure changes: owner and worker come from one build, but may be two files.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The longest name of an entry point, in bytes.
 pub const MAX_NAME: usize = 64;
 /// Most specialisation constants of a kernel.
@@ -296,8 +296,12 @@ messages! {
 }
 
 impl Answer {
-    /// An answer of these bytes, at most `MAX_ANSWER`.
-    pub(crate) fn new(said: &[u8]) -> Self {
+    /// An answer of these bytes, at most [`MAX_ANSWER`].
+    ///
+    /// # Panics
+    /// When there are more.
+    #[must_use]
+    pub fn new(said: &[u8]) -> Self {
         let mut answer = Self { length: said.len() as u32, bytes: [0; MAX_ANSWER] };
         answer.bytes[..said.len()].copy_from_slice(said);
         answer

@@ -6,7 +6,7 @@ use super::commands::{Residency, Stream, Wrong};
 use super::lane::{Failed, Lane, Why};
 use super::memory::Memory;
 use super::shared::Shared;
-use crate::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask};
+use crate::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind};
 use crate::messages::{
     Answer, Batch, Done, Load, Loaded, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
     MAX_PUSH_CONSTANTS, MAX_REQUEST, MAX_SPIRV, Malformed, NotDone, NotLoaded, Request, Task, Text,
@@ -245,19 +245,26 @@ impl<'d> Executor<'d> {
         }
     }
 
-    /// Executes a stream of commands, and says what came of it.
+    /// Executes a stream of commands, or makes what one lacked, and says what came of it.
     fn execute(
         &mut self,
         task: &CommandsTask,
         memory: &Memory,
         residency: Residency<'_>,
     ) -> Result<CommandsAnswer, Malformed> {
+        if task.kind == CommandsTaskKind::MAKE {
+            // A stream lacks pipelines of one lane.
+            let lacks = self.lanes().any(Lane::make_pipeline);
+            let result = if lacks { CommandsResult::LACKS } else { CommandsResult::DONE };
+            return Ok(CommandsAnswer::new(result, 0, ""));
+        }
+        let makes = task.kind == CommandsTaskKind::MAKE_AND_EXECUTE;
         let copied = Stream::copy(task, memory, &mut self.stream)?;
         let executed = copied.and_then(|()| {
             let stream = Stream::read(&self.stream, memory)?;
             // As with batches: one work group needs no other thread.
             let narrow = self.narrow.as_mut().filter(|_| stream.is_narrow());
-            narrow.unwrap_or(&mut self.wide).run_stream(&stream, memory, residency)
+            narrow.unwrap_or(&mut self.wide).run_stream(&stream, makes, memory, residency)
         });
         Ok(executed
             .as_ref()

@@ -93,17 +93,23 @@ impl<'d> Lane<'d> {
         self.imports.clear();
     }
 
-    /// Runs a stream of commands, and waits until it is done.
+    /// Runs a stream of commands, and waits until it is done. `makes` says whether its pipelines are made meanwhile.
     ///
     /// # Errors
-    /// When a command is malformed: nothing ran. When Vulkan fails: parts may have run.
+    /// When a command is malformed, or pipelines lack: nothing ran. When Vulkan fails: parts may have run.
     pub fn run_stream(
         &mut self,
         stream: &Stream<'_>,
+        makes: bool,
         memory: &Memory,
         residency: Residency<'_>,
     ) -> Result<(), Wrong> {
-        self.runs.execute(stream, &mut self.imports, memory, residency)
+        self.runs.execute(stream, makes, &mut self.imports, memory, residency)
+    }
+
+    /// Makes one of the pipelines that its last stream lacked. Returns whether others lack.
+    pub fn make_pipeline(&mut self) -> bool {
+        self.runs.make_pipeline()
     }
 
     /// Runs a batch, and waits until it is done.

@@ -7,7 +7,9 @@ use bellhop_protocol::vulkan::{
     Barrier, Binding, CAPS_VERSION, CommandCaps, Copy, Descriptor, DescriptorKind, Dispatch,
     Encoded, Fill, PipelineHead, QueryCaps, SpecialisationEntry, Timestamp, Update, Wait,
 };
-use bellhop_worker::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask};
+use bellhop_worker::messages::commands::{
+    CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind,
+};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 const SETS: &[u8] = include_bytes!("../../../../device/worker/kernels/sets.spv");
@@ -120,11 +122,15 @@ impl Streams {
         self.put(dispatch, 3, &data)
     }
 
-    /// Has the worker begin with the stream, which is then empty.
+    /// Has the worker begin with the stream, which is then empty, and make its pipelines meanwhile.
     fn begin(&mut self) {
+        self.begin_with(CommandsTaskKind::MAKE_AND_EXECUTE);
+    }
+
+    fn begin_with(&mut self, kind: CommandsTaskKind) {
         let bytes = std::mem::take(&mut self.bytes);
         self.write(STREAM, &bytes);
-        let task = CommandsTask { address: STREAM, length: bytes.len() as u32, reserved: 0 };
+        let task = CommandsTask { address: STREAM, length: bytes.len() as u32, kind };
         self.worker.task(task.as_bytes()).unwrap();
     }
 
@@ -252,6 +258,44 @@ fn a_stream_that_comes_again_sees_other_pipelines_and_sets() {
     streams.put_sets(DATA, [third, first]);
     assert_eq!(run(&mut streams, third), (7, 12));
     assert_eq!(streams.words(first, 1), [5 + 7]);
+}
+
+#[test]
+fn a_stream_waits_for_its_pipelines_which_are_made_apart_from_it() {
+    let Some(mut streams) = Streams::new() else { return };
+    streams.put_sets(DATA, [DATA + 0x2000, DATA + 0x4000]);
+    let added = |streams: &Streams| streams.words(DATA + 0x2000, 1)[0];
+    let run = |streams: &mut Streams, count, kind| {
+        streams.dispatch(groups(count), 0, 7, 0).begin_with(kind);
+        let answer = streams.answer().unwrap();
+        (answer.result, added(streams))
+    };
+    let execute = CommandsTaskKind::EXECUTE;
+    streams.put_pipeline(1, 1, SETS);
+    assert_eq!(run(&mut streams, 1, execute), (CommandsResult::LACKS, 0));
+    streams.worker.task(CommandsTask::MAKE.as_bytes()).unwrap();
+    // It was copied: another description makes no difference, and no memory is reached.
+    streams.put_pipeline(2, 3, SETS);
+    assert!(matches!(next(&mut streams.worker), Event::Answer(_)));
+    streams.put_pipeline(1, 3, SETS);
+    assert_eq!(run(&mut streams, 1, execute), (CommandsResult::DONE, 7));
+    // One that is made where a stream runs is not made anew, and one that nothing lacked makes no difference.
+    streams.put_pipeline(2, 1, SETS);
+    assert_eq!(
+        run(&mut streams, 1, CommandsTaskKind::MAKE_AND_EXECUTE),
+        (CommandsResult::DONE, 14)
+    );
+    streams.worker.task(CommandsTask::MAKE.as_bytes()).unwrap();
+    assert!(matches!(next(&mut streams.worker), Event::Answer(_)));
+    assert_eq!(run(&mut streams, 1, execute), (CommandsResult::DONE, 21));
+    // What cannot be made is told where it is used.
+    streams.put_pipeline(3, 1, &[3; 64]);
+    assert_eq!(run(&mut streams, 1, execute), (CommandsResult::LACKS, 21));
+    streams.worker.task(CommandsTask::MAKE.as_bytes()).unwrap();
+    assert!(matches!(next(&mut streams.worker), Event::Answer(_)));
+    assert_eq!(run(&mut streams, 1, execute), (CommandsResult::LACKS, 21));
+    let makes = CommandsTaskKind::MAKE_AND_EXECUTE;
+    assert_eq!(run(&mut streams, 1, makes), (CommandsResult::MALFORMED, 21));
 }
 
 #[test]

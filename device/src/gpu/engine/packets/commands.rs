@@ -14,10 +14,17 @@ use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::UNIT;
 use bellhop_protocol::packet::commands::ExecuteCommands;
 use bellhop_protocol::vulkan::MAX_STREAM;
-use bellhop_worker::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask};
+use bellhop_worker::messages::Malformed;
+use bellhop_worker::messages::commands::{
+    CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind,
+};
 use bellhop_worker::owner::WorkerError;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
+
+/// How often a stream's pipelines are made before it begins: others may take the place of what was made. After that, they are
+/// made while it runs, and that is all they may take.
+const MOST_MAKES: u32 = 2;
 
 /// A stream in progress. If it is dropped while a worker executes it, the engine ends that worker.
 #[derive(Debug)]
@@ -25,6 +32,10 @@ pub struct Commands {
     space: Arc<KernelSpace>,
     task: CommandsTask,
     in_flight: Option<InFlight>,
+    /// Whether the manager has yet to be asked for what the stream lacks.
+    lacks: bool,
+    /// How often it was asked.
+    makes: u32,
 }
 
 impl Commands {
@@ -51,8 +62,10 @@ impl Commands {
         }
         aligned(packet.gpu_va, UNIT as u64)?;
         context.time_turn();
-        let task = CommandsTask { address: packet.gpu_va, length, reserved: 0 };
-        Ok((length > 0).then_some(Self { space, task, in_flight: None }))
+        let kind = CommandsTaskKind::EXECUTE;
+        let task = CommandsTask { address: packet.gpu_va, length, kind };
+        let commands = Self { space, task, in_flight: None, lacks: false, makes: 0 };
+        Ok((length > 0).then_some(commands))
     }
 
     /// See `Operation::step`. If the worker has not answered at the end of a slice of time, the turn is over.
@@ -66,6 +79,10 @@ impl Commands {
     fn go_on(&mut self, context: &mut Context<'_>) -> Result<Progress, Lost> {
         let Some(workers) = context.workers.as_deref_mut() else { return Err(Lost::Gone) };
         let tenant = &self.space.tenant;
+        if self.lacks {
+            self.lacks = !workers.make_pipelines(tenant, context.queue.id)?;
+            return Ok(Progress::Waits);
+        }
         let in_flight = match self.in_flight.take() {
             Some(in_flight) => in_flight,
             None => {
@@ -84,9 +101,21 @@ impl Commands {
             }
             Wait::Done(answer) => {
                 let answer = CommandsAnswer::read(&answer);
-                let answer =
-                    answer.map_err(|nonsense| Lost::Worker(WorkerError::Nonsense(nonsense)))?;
-                ended(&answer)
+                let nonsense = |nonsense| Lost::Worker(WorkerError::Nonsense(nonsense));
+                let answer = answer.map_err(nonsense)?;
+                if answer.result != CommandsResult::LACKS {
+                    return ended(&answer);
+                }
+                if self.task.kind != CommandsTaskKind::EXECUTE {
+                    return Err(nonsense(Malformed::Field("answer about commands")));
+                }
+                self.makes += 1;
+                if self.makes > MOST_MAKES {
+                    self.task.kind = CommandsTaskKind::MAKE_AND_EXECUTE;
+                } else {
+                    self.lacks = true;
+                }
+                self.go_on(context)
             }
         }
     }

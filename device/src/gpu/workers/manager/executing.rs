@@ -11,10 +11,12 @@ use crate::gpu::workers::roster::{Listed, Task};
 use crate::gpu::workers::tenant::{GuestWorkers, Tenant, TenantId};
 use crate::gpu::workers::tenant_worker::{LastUse, TenantWorker};
 use bellhop_host_kmd::hardware::SocketId;
+use bellhop_worker::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask};
 use bellhop_worker::owner::Role;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
 
 /// How long others wait for a worker to be given up that executes something. Then they have places beside it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -175,7 +177,7 @@ impl Manager {
         let is_free = self.executing.evicted.contains(&(engine, tenant.id));
         if !tenant.has_ended() {
             // Whatever is loaded is compiled again.
-            let may_load = is_free || request.modules.is_empty() || self.pace.may_compile(guest);
+            let may_load = is_free || !request.compiles() || self.pace.may_compile(guest);
             if may_load && request.held.is_some() {
                 self.serve(request, is_free);
                 return None;
@@ -284,13 +286,13 @@ impl Manager {
         }
     }
 
-    /// Loads the next module of a request that the worker does not have, or hands the worker to its engine. Returns
-    /// false if the manager has the worker no longer.
+    /// Loads the next module of a request that the worker does not have, has it make a pipeline, or hands it to its engine.
+    /// Returns false if the manager has the worker no longer.
     pub(super) fn load_next(&mut self, index: usize) -> bool {
         let now = self.mailboxes.chip.now();
         let process = self.processes.swap_remove(index);
         let Process { worker, role, ready, is_free, duty, .. } = process;
-        let Duty::Executor(request, mut next) = duty else { return false };
+        let Duty::Executor(mut request, mut next) = duty else { return false };
         let mut held = match worker {
             Body::TenantWorker(held) => held,
             Body::Free(worker) => {
@@ -300,12 +302,18 @@ impl Manager {
         while request.modules.get(next).is_some_and(|module| held.has(module)) {
             next += 1;
         }
-        let Some(module) = request.modules.get(next) else {
-            self.hand_over(&request, held);
-            return false;
-        };
         let begun = Begun::now(held.worker.id());
-        let loads = held.load(module);
+        let loads = match (request.modules.get(next), request.makes) {
+            (Some(module), _) => held.load(module),
+            (None, 0) => {
+                self.hand_over(&request, held);
+                return false;
+            }
+            (None, makes) => {
+                request.makes = makes - 1;
+                held.worker.task(CommandsTask::MAKE.as_bytes())
+            }
+        };
         let (duty, worker) = (Duty::Executor(request, next), Body::TenantWorker(held));
         let mut process = Process { is_free, ..Process::new(worker, role, ready, duty) };
         process.begin(begun, self.config.compile_timeout);
@@ -331,6 +339,27 @@ impl Manager {
             held.loaded(module);
         }
         self.load_next(index)
+    }
+
+    /// A worker has made a pipeline, and says whether others lack. Returns false if the manager has it no longer.
+    pub(super) fn pipeline_is_made(&mut self, index: usize, answer: &[u8]) -> bool {
+        self.charge(index);
+        let Some(process) = self.processes.get_mut(index) else { return false };
+        let Duty::Executor(request, _) = &mut process.duty else { return false };
+        let answer = CommandsAnswer::read(answer);
+        if answer.is_ok_and(|answer| answer.result != CommandsResult::LACKS) {
+            request.makes = 0;
+        }
+        if request.makes == 0 {
+            return self.load_next(index);
+        }
+        // Whether the guest may have another one compiled is looked at as for any other request.
+        let Process { worker, duty, .. } = self.processes.swap_remove(index);
+        if let (Duty::Executor(mut request, _), Body::TenantWorker(held)) = (duty, worker) {
+            request.held = Some(held);
+            self.executing.requests.push_back(request);
+        }
+        false
     }
 
     fn hand_over(&mut self, request: &Request, held: Box<TenantWorker>) {

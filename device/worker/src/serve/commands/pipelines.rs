@@ -49,6 +49,8 @@ pub struct Pipelines<P> {
     /// Most of them.
     most: usize,
     bytes: u64,
+    /// Descriptions, as they were copied, of pipelines that have yet to be made, by their addresses.
+    lacking: BTreeMap<u64, Vec<u64>>,
     /// Counts uses.
     now: u64,
     /// A description, kept for its room.
@@ -58,23 +60,23 @@ pub struct Pipelines<P> {
 impl<P> Pipelines<P> {
     /// Keeps so many at most.
     pub fn new(most: usize) -> Self {
-        Self { kept: BTreeMap::new(), most, bytes: 0, now: 0, buffer: Vec::new() }
+        let (kept, lacking) = (BTreeMap::new(), BTreeMap::new());
+        Self { kept, most, bytes: 0, lacking, now: 0, buffer: Vec::new() }
     }
 
     /// Returns the pipeline whose description is at an address, which `make` makes if it is another than the one that was
     /// there before.
     ///
     /// # Errors
-    /// What is wrong with the description, or why `make` failed.
+    /// What is wrong with the description, why `make` failed, or that there is no `make` and a pipeline to be made.
     pub fn find(
         &mut self,
         address: u64,
         memory: &Memory,
         bounds: &Bounds,
-        make: impl FnOnce(&PipelineParts<'_>, &[u32], &CStr) -> Result<P, VulkanError>,
+        make: Option<impl FnOnce(&PipelineParts<'_>, &[u32], &CStr) -> Result<P, VulkanError>>,
     ) -> Result<Rc<Known<P>>, Why> {
-        let mut head = PipelineHead::new_zeroed();
-        memory.read(address, head.as_mut_bytes())?;
+        let head = head_at(address, memory)?;
         self.now += 1;
         if let Some(kept) = self.kept.get_mut(&address)
             && kept.known.serial == head.serial
@@ -82,17 +84,59 @@ impl<P> Pipelines<P> {
             kept.used = self.now;
             return Ok(Rc::clone(&kept.known));
         }
-        let length = head.length as usize;
-        if length < size_of::<PipelineHead>()
-            || head.length > MAX_PIPELINE
-            || !length.is_multiple_of(UNIT)
-        {
-            return Err("a pipeline of an impossible length".into());
-        }
-        self.buffer.clear();
-        self.buffer.resize(length / UNIT, 0);
-        memory.read(address, self.buffer.as_mut_bytes())?;
+        let make = make.ok_or(Why::Lacks)?;
+        copy(&head, address, memory, &mut self.buffer)?;
         let known = Rc::new(made(self.buffer.as_bytes(), bounds, make)?);
+        self.keep(address, &known);
+        if self.buffer.len() > ROOM {
+            self.buffer = Vec::new();
+        }
+        Ok(known)
+    }
+
+    /// Copies the descriptions of those that have yet to be made, as many as there is room for, and forgets what was lacking
+    /// before. What is wrong with a description is said when somebody wants to find its pipeline.
+    pub fn note_lacking(&mut self, addresses: impl Iterator<Item = u64>, memory: &Memory) {
+        self.lacking.clear();
+        let mut bytes = 0;
+        for address in addresses {
+            let Ok(head) = head_at(address, memory) else { continue };
+            let is_kept = self.kept.get(&address).is_some_and(|it| it.known.serial == head.serial);
+            let mut description = Vec::new();
+            if is_kept
+                || self.lacking.contains_key(&address)
+                || copy(&head, address, memory, &mut description).is_err()
+            {
+                continue;
+            }
+            bytes += u64::from(head.length);
+            if self.lacking.len() >= self.most || bytes > MOST_BYTES {
+                break;
+            }
+            self.lacking.insert(address, description);
+        }
+    }
+
+    /// Makes one of those that were lacking, and returns it. One that cannot be made lacks no longer.
+    pub fn make_lacking(
+        &mut self,
+        bounds: &Bounds,
+        make: impl FnOnce(&PipelineParts<'_>, &[u32], &CStr) -> Result<P, VulkanError>,
+    ) -> Option<Rc<Known<P>>> {
+        let (address, description) = self.lacking.pop_first()?;
+        let known = Rc::new(made(description.as_bytes(), bounds, make).ok()?);
+        self.now += 1;
+        self.keep(address, &known);
+        Some(known)
+    }
+
+    /// Whether some are lacking.
+    pub fn lack(&self) -> bool {
+        !self.lacking.is_empty()
+    }
+
+    /// Keeps a pipeline that was used just now, and forgets others if there are too many.
+    fn keep(&mut self, address: u64, known: &Rc<Known<P>>) {
         self.forget(address);
         while self.kept.len() >= self.most || self.bytes + known.bytes > MOST_BYTES {
             let oldest = self.kept.iter().min_by_key(|(_, kept)| kept.used);
@@ -100,11 +144,7 @@ impl<P> Pipelines<P> {
             self.forget(oldest);
         }
         self.bytes += known.bytes;
-        self.kept.insert(address, Kept { known: Rc::clone(&known), used: self.now });
-        if self.buffer.len() > ROOM {
-            self.buffer = Vec::new();
-        }
-        Ok(known)
+        self.kept.insert(address, Kept { known: Rc::clone(known), used: self.now });
     }
 
     fn forget(&mut self, address: u64) {
@@ -116,6 +156,31 @@ impl<P> Pipelines<P> {
 
 /// A description that is longer than so many units is not kept room for.
 const ROOM: usize = 1 << 17;
+
+fn head_at(address: u64, memory: &Memory) -> Result<PipelineHead, Why> {
+    let mut head = PipelineHead::new_zeroed();
+    memory.read(address, head.as_mut_bytes())?;
+    Ok(head)
+}
+
+/// Copies the description with this head into `buffer`.
+fn copy(
+    head: &PipelineHead,
+    address: u64,
+    memory: &Memory,
+    buffer: &mut Vec<u64>,
+) -> Result<(), Why> {
+    let length = head.length as usize;
+    if length < size_of::<PipelineHead>()
+        || head.length > MAX_PIPELINE
+        || !length.is_multiple_of(UNIT)
+    {
+        return Err("a pipeline of an impossible length".into());
+    }
+    buffer.clear();
+    buffer.resize(length / UNIT, 0);
+    Ok(memory.read(address, buffer.as_mut_bytes())?)
+}
 
 /// Checks a description, and makes its pipeline.
 fn made<P>(

@@ -2,21 +2,21 @@
 
 //! Runs streams on one device.
 
-use super::pipelines::Pipelines;
+use super::pipelines::{Known, Pipelines};
 use super::plan::Plan;
 use super::record::Piece;
 use super::residency::Residency;
 use super::stream::{Stream, length_of_caps};
 use super::waiting::wait_until;
 use super::wrong::{Why, Wrong};
+use crate::messages::commands::MOST_PIPELINES;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
-use crate::vulkan::{Device, Pipeline, Recorder};
-use bellhop_protocol::vulkan::Command;
+use crate::vulkan::{Device, Groups, Needs, Pipeline, Recorder, VulkanError};
+use bellhop_protocol::vulkan::{Command, PipelineParts};
+use std::ffi::CStr;
 use zerocopy::IntoBytes;
 
-/// Most pipelines that are kept.
-const PIPELINES: usize = 4096;
 /// Command buffers that are kept as they were recorded, for streams that come again.
 const RECORDED: usize = 8;
 /// Most bytes that tell such a stream apart.
@@ -33,7 +33,7 @@ pub struct Runs<'d> {
 impl<'d> Runs<'d> {
     /// Begins with nothing.
     pub fn new(device: &'d Device<'d>) -> Self {
-        Self { device, pipelines: Pipelines::new(PIPELINES), recorded: Vec::new() }
+        Self { device, pipelines: Pipelines::new(MOST_PIPELINES as usize), recorded: Vec::new() }
     }
 
     /// Forgets everything that may hold memory of the window.
@@ -41,13 +41,46 @@ impl<'d> Runs<'d> {
         self.recorded.clear();
     }
 
-    /// Runs a stream to its end.
+    /// Makes one of the pipelines that the last stream lacked, and has the device compile it. Returns whether others lack.
+    pub fn make_pipeline(&mut self) -> bool {
+        let device = self.device;
+        let made = self.pipelines.make_lacking(device.bounds(), |parts, spirv, entry_point| {
+            device.pipeline(parts, spirv, entry_point)
+        });
+        if let Some(pipeline) = made {
+            // Whoever dispatches it hears what is wrong with it.
+            let _ = self.compile(&pipeline);
+        }
+        self.pipelines.lack()
+    }
+
+    /// Runs no work group of a pipeline. Lavapipe makes machine code when a pipeline is first dispatched, and not before.
+    fn compile(&self, pipeline: &Known<Pipeline<'d>>) -> Result<(), VulkanError> {
+        let sets = || pipeline.sets.iter().enumerate().filter(|(_, set)| !set.is_empty());
+        let mut needs = Needs::default();
+        sets().for_each(|(_, bindings)| needs.add_set(bindings));
+        let mut recorder = Recorder::new(self.device)?;
+        recorder.begin(needs)?;
+        recorder.bind(&pipeline.made);
+        for (number, bindings) in sets() {
+            let count: u32 = bindings.iter().map(|binding| binding.count).sum();
+            let nothing: Vec<_> = (0..count).map(|_| None).collect();
+            let set = recorder.set(&pipeline.made, number, bindings, &nothing)?;
+            recorder.bind_set(number, set);
+        }
+        recorder.dispatch(&[], &Groups::Are { base: [0; 3], groups: [0; 3] })?;
+        recorder.end()?;
+        recorder.run()
+    }
+
+    /// Runs a stream to its end. `makes` says whether pipelines are made meanwhile; if not, those that lack are noted.
     ///
     /// # Errors
-    /// When a command is malformed: nothing ran. When Vulkan fails: parts may have run.
+    /// When a command is malformed, or pipelines lack: nothing ran. When Vulkan fails: parts may have run.
     pub fn execute(
         &mut self,
         stream: &Stream<'_>,
+        makes: bool,
         imports: &mut Imports<'d>,
         memory: &Memory,
         residency: Residency<'_>,
@@ -55,10 +88,15 @@ impl<'d> Runs<'d> {
         let (device, pipelines) = (self.device, &mut self.pipelines);
         let bounds = device.bounds();
         let plan = Plan::new(stream, memory, bounds, |address| {
-            pipelines.find(address, memory, bounds, |parts, spirv, entry_point| {
+            let make = |parts: &PipelineParts<'_>, spirv: &[u32], entry_point: &CStr| {
                 device.pipeline(parts, spirv, entry_point)
-            })
-        })?;
+            };
+            pipelines.find(address, memory, bounds, makes.then_some(make))
+        });
+        if let Err(Wrong { why: Why::Lacks, .. }) = &plan {
+            pipelines.note_lacking(stream.pipelines(), memory);
+        }
+        let plan = plan?;
         let is_whole = !stream.commands.iter().any(|(_, command)| is_of_processor(command));
         if is_whole && !residency.is_needed {
             let mut key = stream.bytes.to_vec();

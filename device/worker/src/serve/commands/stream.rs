@@ -58,6 +58,14 @@ impl<'s> Stream<'s> {
         Ok(Self { bytes, commands: all })
     }
 
+    /// The addresses of its dispatches' pipelines.
+    pub fn pipelines(&self) -> impl Iterator<Item = u64> {
+        self.commands.iter().filter_map(|(_, command)| match command {
+            Command::Dispatch(dispatch, _) => Some(dispatch.pipeline),
+            _ => None,
+        })
+    }
+
     /// Whether every dispatch has one work group at most, so that more than one thread would be of no use.
     pub fn is_narrow(&self) -> bool {
         self.commands.iter().all(|(_, command)| match command {

@@ -8,14 +8,15 @@ use super::stream::Stream;
 use super::waiting::wait_until;
 use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
-use crate::messages::commands::{CommandsResult, CommandsTask};
+use crate::messages::commands::{CommandsResult, CommandsTask, CommandsTaskKind};
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, OfBuffers, VulkanError};
 use bellhop_protocol::vulkan::{
     Barrier, Binding, Copy, Descriptor, DescriptorKind, Dispatch, Encoded, Fill, PipelineHead,
-    QueryCaps, Timestamp, Update, Wait,
+    PipelineParts, QueryCaps, Timestamp, Update, Wait,
 };
 use std::cell::Cell;
+use std::ffi::CStr;
 use zerocopy::{FromZeros, IntoBytes};
 
 const WORDS: usize = 4096;
@@ -35,6 +36,11 @@ const BOUNDS: Bounds = Bounds {
     null_descriptors: false,
     partially_bound: false,
 };
+
+/// Makes a pipeline without Vulkan.
+fn of_nothing(_: &PipelineParts<'_>, _: &[u32], _: &CStr) -> Result<(), VulkanError> {
+    Ok(())
+}
 
 /// A window.
 struct Fake {
@@ -85,7 +91,7 @@ impl Fake {
         let mut pipelines = Pipelines::new(9);
         let stream = Stream::read(stream, &self.memory)?;
         Plan::new(&stream, &self.memory, &BOUNDS, |address| {
-            pipelines.find(address, &self.memory, &BOUNDS, |_, _, _| Ok(()))
+            pipelines.find(address, &self.memory, &BOUNDS, Some(of_nothing))
         })
     }
 
@@ -132,7 +138,8 @@ fn assert_malformed<T>(result: Result<T, Wrong>, what: &str) {
 fn a_task_is_copied_from_the_window_and_from_nowhere_else() {
     let fake = Fake::new();
     fake.put(8, &[7; 16]);
-    let task = |address, length| CommandsTask { address, length, reserved: 0 };
+    let kind = CommandsTaskKind::EXECUTE;
+    let task = |address, length| CommandsTask { address, length, kind };
     let mut bytes = vec![1; 100];
     Stream::copy(&task(fake.start + 8, 16), &fake.memory, &mut bytes).unwrap().unwrap();
     assert_eq!(bytes, [7; 16]);
@@ -305,11 +312,12 @@ fn a_pipeline_is_made_once_and_again_when_another_has_its_address() {
     let mut pipelines = Pipelines::new(9);
     let made = Cell::new(0);
     let mut find = || {
-        pipelines.find(fake.start + PIPELINE, &fake.memory, &BOUNDS, |_, spirv, name| {
+        let make = |_: &PipelineParts<'_>, spirv: &[u32], name: &CStr| {
             assert_eq!((spirv.len(), name), (6, c"main"));
             made.set(made.get() + 1);
             Ok(made.get())
-        })
+        };
+        pipelines.find(fake.start + PIPELINE, &fake.memory, &BOUNDS, Some(make))
     };
     fake.put_pipeline(7, &[]);
     let serial = |known: &Known<i32>| (known.serial, *known.made);
@@ -339,13 +347,53 @@ fn the_pipeline_that_was_used_longest_ago_makes_room_for_another() {
     let mut made = Vec::new();
     for at in [0, 128, 0, 256, 0, 128, 256] {
         fake.put(at, &description);
-        let found = pipelines.find(fake.start + at, &fake.memory, &BOUNDS, |_, _, _| {
+        let make = |_: &PipelineParts<'_>, _: &[u32], _: &CStr| {
             made.push(at);
             Ok(())
-        });
-        found.unwrap();
+        };
+        pipelines.find(fake.start + at, &fake.memory, &BOUNDS, Some(make)).unwrap();
     }
     assert_eq!(made, [0, 128, 256, 128, 256]);
+}
+
+/// What finds pipelines and makes none.
+const NEVER: Option<Maker> = None;
+type Maker = fn(&PipelineParts<'_>, &[u32], &CStr) -> Result<u64, VulkanError>;
+
+#[test]
+fn pipelines_that_lack_are_copied_and_made_later_and_those_that_fail_are_left_out() {
+    let fake = Fake::new();
+    let places = [PIPELINE, PIPELINE + 128, PIPELINE + 256].map(|at| fake.start + at);
+    fake.put_pipeline(7, &[]);
+    let mut description = vec![0; 80];
+    fake.memory.read(fake.start + PIPELINE, &mut description).unwrap();
+    fake.put(PIPELINE + 128, &description);
+    let mut pipelines = Pipelines::new(9);
+    let is_there = |pipelines: &mut Pipelines<u64>| match pipelines.find(
+        places[0],
+        &fake.memory,
+        &BOUNDS,
+        NEVER,
+    ) {
+        Ok(known) => Some(known.serial),
+        Err(Why::Lacks) => None,
+        Err(other) => panic!("{other:?}"),
+    };
+    assert_eq!(is_there(&mut pipelines), None);
+    // The third is none, and each is noted once.
+    pipelines.note_lacking(places.into_iter().chain(places), &fake.memory);
+    fake.put(PIPELINE, &8_u64.to_le_bytes());
+    let made = pipelines.make_lacking(&BOUNDS, |_, _, _| Ok(1)).unwrap();
+    assert_eq!((made.serial, *made.made, pipelines.lack()), (7, 1, true));
+    let failed = pipelines.make_lacking(&BOUNDS, |_, _, _| Err(VulkanError::Lacks("patience")));
+    assert!(failed.is_none() && !pipelines.lack());
+    assert_eq!(is_there(&mut pipelines), None, "the description is another one now");
+    fake.put(PIPELINE, &7_u64.to_le_bytes());
+    assert_eq!(is_there(&mut pipelines), Some(7));
+    // What is there is not noted, and what was noted before is forgotten.
+    pipelines.note_lacking(places.into_iter(), &fake.memory);
+    pipelines.note_lacking(places.into_iter().take(1), &fake.memory);
+    assert!(!pipelines.lack() && pipelines.make_lacking(&BOUNDS, |_, _, _| Ok(9)).is_none());
 }
 
 #[test]
@@ -358,7 +406,7 @@ fn a_pipeline_for_a_device_that_cannot_have_it_is_not_made() {
         change(&mut head);
         fake.put(PIPELINE, head.as_bytes());
         let mut pipelines = Pipelines::new(9);
-        let found = pipelines.find(fake.start + PIPELINE, &fake.memory, bounds, |_, _, _| Ok(()));
+        let found = pipelines.find(fake.start + PIPELINE, &fake.memory, bounds, Some(of_nothing));
         found.map(drop)
     };
     let none = Bounds { subgroup_sizes: None, ..BOUNDS };
@@ -378,9 +426,8 @@ fn a_failure_of_vulkan_is_no_mistake_of_the_guest() {
     let fake = Fake::new();
     fake.put_pipeline(1, &[]);
     let mut pipelines = Pipelines::<()>::new(9);
-    let found = pipelines.find(fake.start + PIPELINE, &fake.memory, &BOUNDS, |_, _, _| {
-        Err(VulkanError::Lacks("patience"))
-    });
+    let make = |_: &PipelineParts<'_>, _: &[u32], _: &CStr| Err(VulkanError::Lacks("patience"));
+    let found = pipelines.find(fake.start + PIPELINE, &fake.memory, &BOUNDS, Some(make));
     let answer = found.unwrap_err().at(24).answer();
     assert_eq!((answer.result, answer.offset), (CommandsResult::FAILED, 24));
     assert_eq!(answer.text(), "no patience");

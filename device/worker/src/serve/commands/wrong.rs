@@ -16,6 +16,9 @@ pub enum Why {
     /// Vulkan's refusal.
     #[error("{0:#}")]
     Failed(anyhow::Error),
+    /// A pipeline has yet to be made, which takes longer than a stream may.
+    #[error("a pipeline that has yet to be made")]
+    Lacks,
 }
 
 impl From<&'static str> for Why {
@@ -71,6 +74,7 @@ impl Wrong {
         let result = match self.why {
             Why::Malformed(_) => CommandsResult::MALFORMED,
             Why::Failed(_) => CommandsResult::FAILED,
+            Why::Lacks => CommandsResult::LACKS,
         };
         CommandsAnswer::new(result, self.offset, &self.why.to_string())
     }
