@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A program behind a guest's broker, beside a guest that is one program.
+//! A program behind a guest's broker, beside two guests that are one program each.
 
 use super::setting::Setting;
 use anyhow::Context;
@@ -12,12 +12,16 @@ use bellhop_guest_umd::transport::broker::Broker;
 use bellhop_guest_umd::transport::vhost_user::{self, VhostUser};
 use std::thread;
 
-/// A guest without a broker, and one with a broker.
-pub(super) const GUESTS: usize = 2;
+/// Guests without a broker, and one with a broker.
+pub(super) const GUESTS: usize = behind_broker::PROGRAMS;
 
 pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> anyhow::Result<()> {
-    let without = Adapter::open_with(setting.guest(0)?, setting.place.policy())?;
-    let own = setting.sockets.get(1).context("there are fewer sockets than guests")?;
+    let alone = |guest| {
+        let adapter = Adapter::open_with(setting.guest(guest)?, setting.place.policy())?;
+        anyhow::Ok(adapter)
+    };
+    let (without, another) = (alone(0)?, alone(1)?);
+    let own = setting.sockets.get(2).context("there are fewer sockets than guests")?;
     let device = VhostUser::connect(own, vhost_user::Options::default())?;
     let socket = own.with_file_name("broker.sock");
     let (limits, listen) = (Limits::default(), socket.clone());
@@ -32,7 +36,7 @@ pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> an
     let options = setting.options(&[]);
     let samples = options.samples.div_ceil(options.repetitions);
     for _ in 0..options.repetitions {
-        behind_broker::run([&without, &behind], samples, measured)?;
+        behind_broker::run([&without, &another, &behind], samples, measured)?;
     }
     Ok(())
 }

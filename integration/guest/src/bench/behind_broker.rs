@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a program behind a guest's broker measures, beside a program without one on the same daemon.
+//! What a program behind a guest's broker measures, beside programs without one on the same daemon.
 //!
 //! Rings, doorbells and fences are loads and stores for both. Requests and events pass the broker.
 
@@ -13,11 +13,11 @@ use crate::timing::{Latency, time};
 use bellhop_guest_umd::{Adapter, Context};
 use bellhop_protocol::control::adapter::EngineType;
 
-/// How often the two programs take turns in a repetition, so that what else the machine does concerns both.
+/// How often the programs take turns in a repetition, so that what else the machine does concerns all.
 const TURNS: u64 = 4;
 
-/// The programs, in the names of figures.
-const PROGRAMS: [&str; 2] = ["without_broker", "behind_broker"];
+/// Programs that are measured.
+pub const PROGRAMS: usize = 3;
 
 /// What one program measured.
 #[derive(Debug)]
@@ -47,45 +47,42 @@ fn look(adapter: &Adapter, context: &Context, samples: u64) -> anyhow::Result<Se
     Ok(Seen { round_trip, blocked, request, rates: batch::kept_fed(context, samples)? })
 }
 
-/// Measures a program without a broker and one behind it, in turns.
+/// Measures two programs without a broker, each alone in its guest, and one behind a broker, in turns. How much the first two
+/// differ is the noise.
 ///
 /// # Errors
 /// When a device cannot be used.
-pub fn run(programs: [&Adapter; 2], samples: u64, measured: &mut Measured) -> anyhow::Result<()> {
-    let [without, behind] = programs;
-    let contexts = [without, behind].map(|adapter| context(adapter, EngineType::THREE_D));
-    let [of_without, of_behind] = contexts;
-    let programs = [(without, of_without?), (behind, of_behind?)];
-    let mut seen = [Vec::new(), Vec::new()];
+pub fn run(
+    programs: [&Adapter; PROGRAMS],
+    samples: u64,
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
+    let mut turns = Vec::new();
+    for adapter in programs {
+        turns.push((adapter, context(adapter, EngineType::THREE_D)?, Vec::new()));
+    }
     for _ in 0..TURNS {
-        for (seen, (adapter, context)) in seen.iter_mut().zip(&programs) {
+        for (adapter, context, seen) in &mut turns {
             seen.push(look(adapter, context, samples.div_ceil(TURNS))?);
         }
     }
-    let mut put = |name: &str, ratio: &str, of: fn(&Seen) -> f64| {
-        let [without, behind] = [0, 1].map(|program: usize| {
-            let mut values: Vec<_> = seen[program].iter().map(of).collect();
+    let mut put = |figure: &str, ratio: &str, of: fn(&Seen) -> f64| {
+        let mut medians = turns.iter().map(|(.., seen)| {
+            let mut values: Vec<_> = seen.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
-            let median = values[values.len() / 2];
-            measured.figure(format!("{}_{name}", PROGRAMS[program]), median);
-            median
+            values[values.len() / 2]
         });
-        measured.ratio(ratio, behind, without);
+        let [without, another, behind] =
+            [(); PROGRAMS].map(|()| medians.next().unwrap_or(f64::NAN));
+        measured.figure(format!("without_broker_{figure}"), without);
+        measured.figure(format!("behind_broker_{figure}"), behind);
+        measured.ratio(format!("{ratio}_another_without_broker_over_without"), another, without);
+        measured.ratio(format!("{ratio}_behind_broker_over_without"), behind, without);
     };
-    put("doorbell_rtt_ns_p50", "doorbell_rtt_behind_broker_over_without", |of| {
-        of.round_trip as f64
-    });
-    put("blocked_wait_ns_p50", "blocked_wait_behind_broker_over_without", |of| of.blocked as f64);
-    put("request_ns_p50", "request_behind_broker_over_without", |of| of.request as f64);
-    put(
-        "ring_once_kept_fed_submissions_per_second",
-        "throughput_behind_broker_over_without",
-        |of| of.rates[0],
-    );
-    put(
-        "ring_each_kept_fed_submissions_per_second",
-        "ring_each_throughput_behind_broker_over_without",
-        |of| of.rates[1],
-    );
+    put("doorbell_rtt_ns_p50", "doorbell_rtt", |of| of.round_trip as f64);
+    put("blocked_wait_ns_p50", "blocked_wait", |of| of.blocked as f64);
+    put("request_ns_p50", "request", |of| of.request as f64);
+    put("ring_once_kept_fed_submissions_per_second", "throughput", |of| of.rates[0]);
+    put("ring_each_kept_fed_submissions_per_second", "ring_each_throughput", |of| of.rates[1]);
     Ok(())
 }

@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 67] = {
+pub const HEADLINES: [Headline; 69] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -99,7 +99,9 @@ pub const HEADLINES: [Headline; 67] = {
         headline("oversubscribed_4to1_over_1to1_throughput", AtLeast(0.9), Oversubscription),
         headline("oversubscribed_16to1_over_1to1_throughput", AtLeast(0.9), Oversubscription),
         headline("doorbell_rtt_behind_broker_over_without", AtMost(1.05), Suite::Broker),
+        headline("doorbell_rtt_another_without_broker_over_without", Aim::None, Suite::Broker),
         headline("throughput_behind_broker_over_without", AtLeast(0.95), Suite::Broker),
+        headline("throughput_another_without_broker_over_without", Aim::None, Suite::Broker),
         headline("blocked_wait_behind_broker_over_without", Aim::None, Suite::Broker),
         headline("request_behind_broker_over_without", Aim::None, Suite::Broker),
         headline("display_flips_missed_60_hz", AtMost(0.0), Display),
