@@ -12,6 +12,7 @@ mod access;
 mod address;
 mod capability;
 mod common;
+mod huge;
 mod interrupts;
 mod mapping;
 mod pinned;

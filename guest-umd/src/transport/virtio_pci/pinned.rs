@@ -7,6 +7,7 @@
 //! to a program with `CAP_SYS_ADMIN`.
 
 use super::TransportError;
+use super::huge::{HUGE_PAGE, make_huge};
 use crate::transport::file::memory_file;
 use crate::transport::{DmaMemory, SystemMemory};
 use bellhop_protocol::PAGE_SIZE;
@@ -24,8 +25,6 @@ use vm_memory::MmapRegion;
 const SLOTS: u32 = 4096;
 /// Maximum size of a block in bytes: the limit of a registered buffer.
 const MAX_SIZE: u64 = 1 << 30;
-/// Bytes of a huge page. Memory in huge pages has few extents.
-const HUGE_PAGE: usize = 2 << 20;
 /// Maximum number of bytes to search for adjacent pages.
 const SEARCH: usize = 64 << 20;
 /// Bit of a page-map entry: the page is in memory.
@@ -84,7 +83,11 @@ impl PinnedMemory {
             return Err(out_of_memory());
         }
         let size = size as usize;
-        let pages = Pages { region: Arc::new(memory_file(size)?), offset: 0, size };
+        let region = memory_file(size)?;
+        if let Some(place) = region.file_offset() {
+            make_huge(place.file(), size);
+        }
+        let pages = Pages { region: Arc::new(region), offset: 0, size };
         pages.populate()?;
         self.pin_pages(pages).map(|block| Box::new(block) as _)
     }
