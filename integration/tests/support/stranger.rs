@@ -13,7 +13,10 @@ use tempfile::TempDir;
 const DOCUMENT: &str = include_str!("../../../docs/programs.md");
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// A program as the document has it, and an example, both without libraries that a container or a VM would need.
+/// The examples that it has, too.
+const EXAMPLES: [&str; 2] = ["compositor", "copy"];
+
+/// A program as the document has it, and examples, all without libraries that a container or a VM would need.
 pub struct Stranger {
     programs: PathBuf,
     _folder: TempDir,
@@ -48,7 +51,10 @@ impl Stranger {
         );
         fs::write(at("Cargo.toml"), manifest).unwrap();
         fs::write(at("src/main.rs"), first_program()).unwrap();
-        fs::copy(example_source("copy"), at("src/bin/copy.rs")).unwrap();
+        for example in EXAMPLES {
+            let copied = at("src/bin").join(example).with_extension("rs");
+            fs::copy(example_source(example), copied).unwrap();
+        }
         // The versions that the workspace was tested with.
         fs::copy(checkout().join("Cargo.lock"), at("Cargo.lock")).unwrap();
 
@@ -65,7 +71,8 @@ impl Stranger {
         run(build.current_dir(folder.path()));
         let programs = at("programs");
         fs::create_dir(&programs).unwrap();
-        for (program, copied) in [(name, "first"), ("copy", "copy")] {
+        let of_examples = EXAMPLES.map(|example| (example, example));
+        for (program, copied) in of_examples.into_iter().chain([(name, "first")]) {
             let built = target.join(TARGET).join("debug").join(program);
             copy_program(&built, &programs.join(copied));
         }
@@ -80,6 +87,11 @@ impl Stranger {
     /// The example `copy`.
     pub fn copy(&self) -> PathBuf {
         self.programs.join("copy")
+    }
+
+    /// The example `compositor`.
+    pub fn compositor(&self) -> PathBuf {
+        self.programs.join("compositor")
     }
 }
 

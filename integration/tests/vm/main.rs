@@ -5,6 +5,7 @@
 mod agent;
 mod cgroups;
 mod cloud_hypervisor;
+mod desktop;
 mod displays;
 mod kernels;
 mod links;
