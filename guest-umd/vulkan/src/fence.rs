@@ -69,9 +69,9 @@ fn left(fences: &[&Fence], any: bool) -> Left {
     let is_over = if any { signaled > 0 } else { signaled == fences.len() };
     if is_over {
         Left::Nothing
-    } else if any && unsignaled > 0 {
-        // Another thread may submit one of them, and that may be done first.
-        Left::Targets(Vec::new())
+    } else if targets.is_empty() || (any && unsignaled > 0) {
+        // Another thread is to submit one of them, and of any that may be done first.
+        Left::Also(targets)
     } else {
         Left::Targets(targets)
     }

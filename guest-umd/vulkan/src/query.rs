@@ -4,19 +4,17 @@
 //! Query pools. A query is two 64-bit words in memory: its value, and whether there is one.
 
 use crate::device::Device;
+use crate::device::wait::{self, Deadline, Left};
 use crate::heap::Piece;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use bellhop_protocol::handoff::publication;
 use std::ffi::c_void;
-use std::time::Duration;
 
 /// Bytes of a query.
 pub(crate) const QUERY: u64 = 16;
 /// Where in a query the word is that says whether there is a value.
 pub(crate) const AVAILABLE: u64 = 8;
-/// How long a thread that waits for a query sleeps before it looks again.
-const PAUSE: Duration = Duration::from_micros(50);
 
 /// A query pool.
 pub(crate) struct QueryPool {
@@ -88,12 +86,23 @@ impl Results<'_> {
     }
 }
 
-/// Waits for a query's value, if `flags` say so.
-fn wait(device: &Device, pool: &QueryPool, query: u32, flags: vk::QueryResultFlags) -> Option<u64> {
+/// A query's value, if there is one. Waits for it if `flags` say so, until the device is lost.
+fn value(
+    device: &Device,
+    pool: &QueryPool,
+    query: u32,
+    flags: vk::QueryResultFlags,
+) -> Option<u64> {
     let mut value = pool.value(query);
-    while value.is_none() && flags.contains(vk::QueryResultFlags::WAIT) && !device.is_lost() {
-        std::thread::sleep(PAUSE);
-        value = pool.value(query);
+    if value.is_none() && flags.contains(vk::QueryResultFlags::WAIT) {
+        let look = || {
+            // Before the look: a queue that goes on after it ends the wait.
+            let progress = device.progress();
+            value = pool.value(query);
+            if value.is_some() { Left::Nothing } else { Left::Also(progress) }
+        };
+        // A loss is told with all results.
+        let _ = wait::wait(device, true, &Deadline::NEVER, look);
     }
     value
 }
@@ -147,7 +156,7 @@ unsafe extern "system" fn results(
     let mut are_all_there = true;
     let end = first.saturating_add(count).min(pool.count);
     for (index, query) in (first..end).enumerate() {
-        are_all_there &= results.put_result(index, wait(device, pool, query, flags));
+        are_all_there &= results.put_result(index, value(device, pool, query, flags));
     }
     match (device.is_lost(), are_all_there) {
         (true, _) => vk::Result::ERROR_DEVICE_LOST,

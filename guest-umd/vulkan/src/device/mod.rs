@@ -13,6 +13,7 @@ use crate::heap::Heap;
 use crate::physical_device::{Caps, Opened};
 use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::{Error, Fence};
+use event_listener::Event;
 use fault::Fault;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -39,6 +40,8 @@ pub struct Device {
     pub(crate) opened: Arc<Opened>,
     /// Its queues, which are there from the end of its creation on.
     queues: OnceLock<Queues>,
+    /// Something was submitted, for threads that wait for what no queue had been given.
+    pub(crate) submissions: Event,
     is_lost: AtomicBool,
     fault: OnceLock<Fault>,
 }
@@ -53,6 +56,7 @@ impl Device {
             gpu,
             opened: Arc::clone(opened),
             queues: OnceLock::new(),
+            submissions: Event::new(),
             is_lost: AtomicBool::new(false),
             fault: OnceLock::new(),
         })
@@ -82,6 +86,15 @@ impl Device {
     /// The handles of its queues.
     pub(crate) fn queues(&self) -> &[u64] {
         self.queues.get().map_or(&[], |queues| &queues.handles)
+    }
+
+    /// The next value of each queue's progress fence.
+    pub(crate) fn progress(&self) -> Vec<wait::Target> {
+        let fences = self.queues.get().map_or(&[][..], |queues| &queues.fences).iter();
+        let next = fences.filter_map(|fence| {
+            Some((Arc::clone(fence), fence.current_value().ok()?.saturating_add(1)))
+        });
+        next.collect()
     }
 
     /// Returns whether the device is lost. Looks at each queue.

@@ -6,6 +6,7 @@ use super::Device;
 use ash::vk;
 use bellhop_guest_umd::protocol::control::fence::{MAX_FENCE_LIST, WaitFlags};
 use bellhop_guest_umd::{Error, Fence};
+use event_listener::Listener as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 const POLL: Duration = Duration::from_micros(100);
 /// How long a thread blocks before it looks whether the device is lost. Nobody signals what a lost queue was to signal.
 const SLICE: Duration = Duration::from_millis(100);
-/// How long a thread sleeps while there is nothing that it could block for.
-const NAP: Duration = Duration::from_millis(1);
+/// How long a thread blocks for some of what may end its wait, before it looks at the rest.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// A fence of the adapter, and a value of it.
 pub(crate) type Target = (Arc<Fence>, u64);
@@ -23,8 +24,10 @@ pub(crate) type Target = (Arc<Fence>, u64);
 pub(crate) enum Left {
     /// Nothing.
     Nothing,
-    /// All of these, or any of these. Without a target, something that no queue has been given yet.
+    /// All of these, or any of these.
     Targets(Vec<Target>),
+    /// Any of these, or something that no fence tells of: it has not been submitted yet, or is a word in memory.
+    Also(Vec<Target>),
 }
 
 /// When a wait ends: a time-out of Vulkan in nanoseconds, of which the largest have no end.
@@ -60,24 +63,33 @@ pub(crate) fn wait(
     mut look: impl FnMut() -> Left,
 ) -> Result<(), vk::Result> {
     let mut is_first = true;
+    let mut submission = None;
     loop {
         // In this order: what was signaled before the loss counts.
-        let targets = match look() {
-            Left::Nothing => return Ok(()),
-            Left::Targets(targets) => targets,
-        };
+        let left = look();
+        if matches!(left, Left::Nothing) {
+            return Ok(());
+        }
         device.check()?;
-        let left = deadline.left();
-        if left.is_zero() {
+        let time = deadline.left();
+        if time.is_zero() {
             return Err(vk::Result::TIMEOUT);
         }
-        let waited = match &targets[..] {
-            [] => {
-                std::thread::sleep(NAP.min(left));
+        let waited = match left {
+            Left::Nothing => return Ok(()),
+            Left::Also(targets) if targets.is_empty() => {
+                match submission.take() {
+                    // It listens before the next look: a submission after that look ends the wait.
+                    None => submission = Some(device.submissions.listen()),
+                    Some(listener) => drop(listener.wait_timeout(SLICE.min(time))),
+                }
                 Ok(())
             }
-            [(fence, value)] if is_first => fence.poll(*value, POLL.min(left)),
-            several => block(device, any, several, SLICE.min(left)),
+            Left::Targets(targets) | Left::Also(targets) if is_first && targets.len() == 1 => {
+                targets.iter().try_for_each(|(fence, value)| fence.poll(*value, POLL.min(time)))
+            }
+            Left::Targets(targets) => block(device, any, &targets, SLICE.min(time)),
+            Left::Also(targets) => block(device, true, &targets, GLANCE.min(time)),
         };
         is_first = false;
         match waited {
@@ -93,7 +105,8 @@ fn block(device: &Device, any: bool, targets: &[Target], time: Duration) -> Resu
     let list: Vec<_> = list.map(|(fence, value)| (&**fence, *value)).collect();
     // Of more than a list holds, one that is not in it may be the first of any.
     let is_whole = list.len() == targets.len();
-    device.gpu.wait_for_fences(&list, flags, if any && !is_whole { time.min(NAP) } else { time })
+    let time = if any && !is_whole { time.min(GLANCE) } else { time };
+    device.gpu.wait_for_fences(&list, flags, time)
 }
 
 #[cfg(test)]

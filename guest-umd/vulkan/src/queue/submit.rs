@@ -119,6 +119,7 @@ unsafe fn submit_all(
             // SAFETY: as above.
             let fence = unsafe { handle::get::<Fence>(fence.as_raw()) };
             fence.follow(Arc::clone(&queue.progress), value);
+            queue.device.submissions.notify(usize::MAX);
         }
     });
     code(submitted)
