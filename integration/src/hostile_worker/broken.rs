@@ -4,7 +4,7 @@
 
 use super::call::Call;
 use super::greedy::{hoard, swarm};
-use super::owner::{Owner, packet};
+use super::owner::{Owner, crash, packet};
 use super::{HOARDS, SWARMS};
 use bellhop_worker::messages::{Done, Loaded, Missing, NotLoaded, Ready, Text, Unmapped, Wild};
 use rustix::process::{Signal, getpid, kill_process};
@@ -16,10 +16,6 @@ use std::time::Duration;
 
 /// The processor time that kernels `takes_long` take to compile.
 pub const TAKES_LONG: Duration = Duration::from_millis(300);
-
-pub(super) fn crash() {
-    let _ = kill_process(getpid(), Signal::KILL);
-}
 
 /// What becomes of a worker that compiles a kernel.
 pub(super) fn compile(owner: &Owner<'_>, kernel: u32, name: &str) {

@@ -3,8 +3,7 @@
 //! What becomes of a worker that is asked for streams of commands, and for the pipelines that they lack. A stream's length
 //! says what.
 
-use super::broken::crash;
-use super::owner::Owner;
+use super::owner::{Owner, crash};
 use bellhop_worker::messages::commands::{
     CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind,
 };
