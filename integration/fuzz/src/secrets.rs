@@ -30,7 +30,7 @@ const STATEMENT: usize = 280;
 const READY: u32 = 0x280;
 const DONE: u32 = 0x281;
 const REFUSED: u32 = 0x82;
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// Work of the owner's.
 #[derive(Debug, Clone, Copy, Arbitrary)]
