@@ -48,7 +48,7 @@ impl Fence {
 }
 
 /// What is left to wait for, of all or of any fences.
-fn left(fences: &[&Fence], any: bool) -> Left {
+fn left(fences: &[&Fence], any: bool) -> Option<Left> {
     let mut targets: Vec<Target> = Vec::new();
     let (mut signaled, mut unsignaled) = (0, 0);
     for fence in fences {
@@ -68,13 +68,11 @@ fn left(fences: &[&Fence], any: bool) -> Left {
     }
     let is_over = if any { signaled > 0 } else { signaled == fences.len() };
     if is_over {
-        Left::Nothing
-    } else if targets.is_empty() || (any && unsignaled > 0) {
-        // Another thread is to submit one of them, and of any that may be done first.
-        Left::Also(targets)
-    } else {
-        Left::Targets(targets)
+        return None;
     }
+    // Another thread is to submit one of them, and of any that may be done first.
+    let awaits_another = targets.is_empty() || (any && unsignaled > 0);
+    Some(if awaits_another { Left::Also(targets) } else { Left::Targets(targets) })
 }
 
 unsafe extern "system" fn create(
@@ -156,7 +154,7 @@ mod tests {
     use super::*;
 
     fn is_over(fences: &[&Fence], any: bool) -> bool {
-        matches!(left(fences, any), Left::Nothing)
+        left(fences, any).is_none()
     }
 
     #[test]

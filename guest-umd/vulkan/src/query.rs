@@ -99,7 +99,7 @@ fn value(
             // Before the look: a queue that goes on after it ends the wait.
             let progress = device.progress();
             value = pool.value(query);
-            if value.is_some() { Left::Nothing } else { Left::Also(progress) }
+            value.is_none().then_some(Left::Also(progress))
         };
         // A loss is told with all results.
         let _ = wait::wait(device, true, &Deadline::NEVER, look);

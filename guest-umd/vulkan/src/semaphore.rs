@@ -154,11 +154,11 @@ unsafe extern "system" fn signal(
 }
 
 /// What is left to wait for, of all or of any targets.
-fn left(targets: &[Target], any: bool) -> Left {
+fn left(targets: &[Target], any: bool) -> Option<Left> {
     let is_there = |(fence, value): &&Target| !has_reached(fence, *value);
     let left: Vec<Target> = targets.iter().filter(is_there).cloned().collect();
     let is_over = if any { left.len() < targets.len() } else { left.is_empty() };
-    if is_over { Left::Nothing } else { Left::Targets(left) }
+    (!is_over).then_some(Left::Targets(left))
 }
 
 unsafe extern "system" fn wait_for(

@@ -22,8 +22,6 @@ pub(crate) type Target = (Arc<Fence>, u64);
 
 /// What is left to wait for.
 pub(crate) enum Left {
-    /// Nothing.
-    Nothing,
     /// All of these, or any of these.
     Targets(Vec<Target>),
     /// Any of these, or something that no fence tells of: it has not been submitted yet, or is a word in memory.
@@ -60,23 +58,19 @@ pub(crate) fn wait(
     device: &Device,
     any: bool,
     deadline: &Deadline,
-    mut look: impl FnMut() -> Left,
+    mut look: impl FnMut() -> Option<Left>,
 ) -> Result<(), vk::Result> {
     let mut is_first = true;
     let mut submission = None;
     loop {
         // In this order: what was signaled before the loss counts.
-        let left = look();
-        if matches!(left, Left::Nothing) {
-            return Ok(());
-        }
+        let Some(left) = look() else { return Ok(()) };
         device.check()?;
         let time = deadline.left();
         if time.is_zero() {
             return Err(vk::Result::TIMEOUT);
         }
         let waited = match left {
-            Left::Nothing => return Ok(()),
             Left::Also(targets) if targets.is_empty() => {
                 match submission.take() {
                     // It listens before the next look: a submission after that look ends the wait.

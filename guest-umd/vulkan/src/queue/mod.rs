@@ -63,9 +63,9 @@ impl Queue {
     /// Waits until everything that was submitted is done.
     pub(crate) fn wait_idle(&self) -> Result<(), vk::Result> {
         let last = self.state.lock().unwrap_or_else(PoisonError::into_inner).ring.last();
-        let look = || match has_reached(&self.progress, last) {
-            true => Left::Nothing,
-            false => Left::Targets(vec![(Arc::clone(&self.progress), last)]),
+        let look = || {
+            let is_done = has_reached(&self.progress, last);
+            (!is_done).then(|| Left::Targets(vec![(Arc::clone(&self.progress), last)]))
         };
         wait(self.device, false, &Deadline::NEVER, look)?;
         self.device.check()

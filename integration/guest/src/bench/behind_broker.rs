@@ -57,23 +57,22 @@ pub fn run(
     samples: u64,
     measured: &mut Measured,
 ) -> anyhow::Result<()> {
-    let mut turns = Vec::new();
+    let mut contexts = Vec::new();
     for adapter in programs {
-        turns.push((adapter, context(adapter, EngineType::THREE_D)?, Vec::new()));
+        contexts.push((adapter, context(adapter, EngineType::THREE_D)?));
     }
+    let mut seen = [const { Vec::new() }; PROGRAMS];
     for _ in 0..TURNS {
-        for (adapter, context, seen) in &mut turns {
+        for (seen, (adapter, context)) in seen.iter_mut().zip(&contexts) {
             seen.push(look(adapter, context, samples.div_ceil(TURNS))?);
         }
     }
     let mut put = |figure: &str, ratio: &str, of: fn(&Seen) -> f64| {
-        let mut medians = turns.iter().map(|(.., seen)| {
+        let [without, another, behind] = seen.each_ref().map(|seen| {
             let mut values: Vec<_> = seen.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         });
-        let [without, another, behind] =
-            [(); PROGRAMS].map(|()| medians.next().unwrap_or(f64::NAN));
         measured.figure(format!("without_broker_{figure}"), without);
         measured.figure(format!("behind_broker_{figure}"), behind);
         measured.ratio(format!("{ratio}_another_without_broker_over_without"), another, without);
