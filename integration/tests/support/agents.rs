@@ -2,14 +2,13 @@
 
 //! A guest's agent, and the operator that asks it.
 
+use super::printed::send_lines;
 use super::{Daemon, TIMEOUT, report};
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
 /// What an agent says when it has become the guest's.
@@ -28,15 +27,8 @@ impl Agent {
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, said) = channel();
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                eprintln!("agent: {line}");
-                // The test may have dropped its end.
-                let _ = sender.send(line);
-            }
-        });
+        send_lines("agent", child.stdout.take().unwrap(), sender);
         let agent = Self { child, said };
         agent.await_within(START, REGISTERED);
         agent
