@@ -10,9 +10,11 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    match std::env::args().nth(1) {
-        None => first(),
-        Some(name) => Ok(second(NtHandle(name.parse()?))?),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["second", name] => Ok(second(NtHandle(name.parse()?))?),
+        // A container or a VM starts it in the place of another program, with that one's words.
+        _ => first(),
     }
 }
 
@@ -22,7 +24,7 @@ fn first() -> Result<(), Box<dyn std::error::Error>> {
     let device = adapter.create_device()?;
     let fence = device.fence(0).shared().create()?;
     let name = fence.share()?.0.to_string();
-    let mut second = Command::new(std::env::current_exe()?).arg(name).spawn()?;
+    let mut second = Command::new(std::env::current_exe()?).args(["second", &name]).spawn()?;
 
     let mut queue = device.create_context(0)?.create_user_mode_queue(4096)?;
     let mut commands = CommandBuffer::new(&device, 4096)?;
