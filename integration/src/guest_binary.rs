@@ -10,18 +10,21 @@ use std::process::{Command, Stdio};
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What to do without cargo.
 const ADVICE: &str = "name a static bellhop-guest with --guest-binary";
+/// The variable that names the program to all commands that put one into a guest.
+const VARIABLE: &str = "BELLHOP_GUEST_BINARY";
 /// Flags of a static program: a guest need not have a C library.
 const FLAGS: &str = "-C target-feature=+crt-static";
 
-/// Finds the program: `explicit` if given, else the one installed beside this executable, else
-/// the one that cargo builds in this checkout.
+/// Finds the program: `explicit` if given, else the one that the variable `BELLHOP_GUEST_BINARY` names, else the one
+/// installed beside this executable, else the one that cargo builds in this checkout.
 ///
 /// # Errors
 /// When there is none and none can be built.
 pub fn find(explicit: Option<&Path>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = explicit {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    if let Some(path) = explicit.map(Path::to_owned).or(named) {
         ensure!(path.is_file(), "there is no guest program at {}", path.display());
-        return Ok(path.to_owned());
+        return Ok(path);
     }
     let this = std::env::current_exe().context("cannot find bellhop's own executable")?;
     // Beside an installed bellhop, not among cargo's build results, where a program of this name needs libraries.

@@ -45,7 +45,8 @@ pub struct ContainerArguments {
     /// The files of `kernel` and `picture` need none of this: they go into the container, and come back, by themselves.
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
-    /// The image's program, instead of the bellhop-guest that belongs to this bellhop
+    /// The image's program, instead of the one that $BELLHOP_GUEST_BINARY names, or the bellhop-guest that belongs to
+    /// this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
     /// Build the image in your own storage, print its name, and exit

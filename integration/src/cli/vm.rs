@@ -88,7 +88,8 @@ pub struct VmArguments {
     /// Whose Vulkan runs kernels, in the bellhopd that this starts
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t = Whose::System, conflicts_with = "socket_path")]
     vulkan: Whose,
-    /// The guest's program, instead of the bellhop-guest that belongs to this bellhop
+    /// The guest's program, instead of the one that $BELLHOP_GUEST_BINARY names, or the bellhop-guest that belongs to
+    /// this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
     /// The QEMU to run, instead of this machine's (or Debian's, where this machine has none or one older

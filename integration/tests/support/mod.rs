@@ -165,7 +165,12 @@ pub const GLOBAL_NOT_OFFERED: &[&str] = &[
 /// behaviour failed.
 #[track_caller]
 pub fn conformance(command: &mut Command) -> Value {
-    let output = command.output().unwrap();
+    conformance_in(&command.output().unwrap())
+}
+
+/// The report of the conformance suite in what a command printed that ran it.
+#[track_caller]
+pub fn conformance_in(output: &Output) -> Value {
     let said = text(&output.stderr);
     let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
     let has_failed = outcomes(&report, "failed").next().is_some();

@@ -7,6 +7,7 @@ mod command;
 mod cost;
 mod dist;
 mod fuzz;
+mod guest_program;
 mod kernels;
 mod lanes;
 mod left_out;

@@ -25,6 +25,8 @@ use symbols::{Function, Symbols};
 
 /// The program that is counted.
 const PROGRAM: &str = "bellhop-cost";
+/// The profile that it has: of what is counted, as released.
+const PROFILE: &str = "counted";
 /// Its function within which callgrind collects.
 const COUNTED: &str = "bellhop_cost::count*";
 /// Its function after which a section is complete.
@@ -80,8 +82,9 @@ pub fn check() -> Result<(), String> {
 
 /// Runs the program under callgrind.
 fn count(limits: &Limits) -> Result<Vec<Section>, String> {
-    run(&mut cargo(&["build", "--quiet", "--release", "--locked", "--package", PROGRAM]))?;
-    let program = root().join("target/release").join(PROGRAM);
+    let build = ["build", "--quiet", "--profile", PROFILE, "--locked", "--package", PROGRAM];
+    run(&mut cargo(&build))?;
+    let program = root().join("target").join(PROFILE).join(PROGRAM);
     let folder = root().join("target/cost");
     let failed = |error| format!("cannot make {}: {error}", folder.display());
     match fs::remove_dir_all(&folder) {
