@@ -62,7 +62,8 @@ pub fn run(options: &Options) -> anyhow::Result<Outcome> {
         (piece(BUSYBOX, BUSYBOX_PROGRAM), &busybox),
     ];
     entries.extend(programs.map(|(path, from)| (path, Entry::Program(from.clone()))));
-    entries.insert(piece(KERNEL, "vmlinuz"), Entry::File(kernel.image.clone()));
+    let image = kernel.image.file_name().unwrap_or_default().to_string_lossy();
+    entries.insert(piece(KERNEL, &image), Entry::File(kernel.image.clone()));
     entries.extend(modules(&kernel, &piece(KERNEL, "modules")));
     entries.extend(modules(&host, "modules"));
     let mut line: Vec<OsString> = ["vm", "--vmm", "cloud-hypervisor"].map(OsString::from).into();

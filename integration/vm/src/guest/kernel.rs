@@ -2,6 +2,7 @@
 
 //! A guest's kernel: its image, and the modules that give user space a PCI device.
 
+use super::bz_image;
 use anyhow::{Context, bail, ensure};
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,10 @@ use std::path::{Path, PathBuf};
 pub const GUEST_MODULES: &[&str] = &["uio_pci_generic", "vfio_iommu_type1", "vfio-pci"];
 /// Modules for a VM that runs VMs on the processor that QEMU emulates.
 pub const HOST_MODULES: &[&str] = &["kvm-amd"];
+
+/// The image's file: one that starts as it is, and one that decompresses itself first.
+const UNCOMPRESSED: &str = "vmlinux";
+const COMPRESSED: &str = "vmlinuz";
 
 /// A kernel in the cache.
 #[derive(Debug)]
@@ -31,7 +36,13 @@ impl Kernel {
     pub fn extract(packages: &Path, wanted: &[&str], into: &Path) -> anyhow::Result<()> {
         let folder = only_folder(&packages.join("usr/lib/modules"))?;
         let image = image(packages, &folder)?;
-        fs::copy(&image, into.join("vmlinuz")).context("cannot copy the kernel")?;
+        let stored = fs::read(&image);
+        let stored = stored.with_context(|| format!("cannot read {}", image.display()))?;
+        match bz_image::kernel(&stored)? {
+            Some(kernel) => fs::write(into.join(UNCOMPRESSED), kernel),
+            None => fs::write(into.join(COMPRESSED), stored),
+        }
+        .context("cannot copy the kernel")?;
         let modules = into.join("modules");
         fs::create_dir(&modules).context("cannot create a folder")?;
         let tree = Tree::read(&folder)?;
@@ -49,11 +60,14 @@ impl Kernel {
     pub fn open(folder: &Path) -> anyhow::Result<Self> {
         let mut modules = files(&folder.join("modules"))?;
         modules.sort();
-        Ok(Self { image: folder.join("vmlinuz"), modules })
+        let images = [UNCOMPRESSED, COMPRESSED].map(|name| folder.join(name));
+        let image = images.into_iter().find(|image| image.is_file());
+        let image = image.with_context(|| format!("there is no kernel in {}", folder.display()))?;
+        Ok(Self { image, modules })
     }
 }
 
-/// The image: in `/boot`, or since Linux 7 beside the modules.
+/// The image in a package: in `/boot`, or since Linux 7 beside the modules.
 fn image(packages: &Path, modules: &Path) -> anyhow::Result<PathBuf> {
     let beside = modules.join("vmlinuz");
     if beside.is_file() {
@@ -250,6 +264,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tree = tree(folder.path(), &[("a", Some("b")), ("b", Some("a"))]);
         assert!(order(&tree, &["a"]).unwrap_err().to_string().contains("depends on itself"));
+    }
+
+    #[test]
+    fn an_image_that_starts_as_it_is_comes_before_one_that_decompresses_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("modules")).unwrap();
+        assert!(Kernel::open(folder.path()).is_err());
+        for name in [COMPRESSED, UNCOMPRESSED] {
+            fs::write(folder.path().join(name), "").unwrap();
+            assert_eq!(Kernel::open(folder.path()).unwrap().image, folder.path().join(name));
+        }
     }
 
     #[test]

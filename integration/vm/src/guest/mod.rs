@@ -3,6 +3,7 @@
 //! What a guest is made of: its kernel, and the file system that this boots.
 
 pub mod archive;
+mod bz_image;
 pub mod initramfs;
 pub mod kernel;
 pub mod libraries;
