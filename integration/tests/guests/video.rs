@@ -230,9 +230,10 @@ fn a_session_whose_process_stands_still_is_ended_by_the_time_out() {
 }
 
 fn stand_still(threads: u32) {
-    let daemon = Daemon::start_with(3, &format!("{}timeout = \"300ms\"\n", with_threads(threads)));
-    let units = stream(&daemon, 0);
-    let (mut first, mut second) = (Decodes::new(&daemon, 1), Decodes::new(&daemon, 2));
+    // Where to encode a picture may take longer than the time-out below.
+    let units = stream(&Daemon::start_with(1, VIDEO), 0);
+    let daemon = Daemon::start_with(2, &format!("{}timeout = \"300ms\"\n", with_threads(threads)));
+    let (mut first, mut second) = (Decodes::new(&daemon, 0), Decodes::new(&daemon, 1));
     assert!(first.decoder.decode(&units[0].data, 0).unwrap().is_some());
     let [(_, pid)] = workers(&daemon)[..] else { panic!("{:?}", workers(&daemon)) };
     assert!(second.decoder.decode(&units[0].data, 0).unwrap().is_some());

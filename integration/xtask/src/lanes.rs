@@ -14,8 +14,6 @@ use std::time::Instant;
 
 /// The tests that boot VMs.
 const VMS: &str = "vm";
-/// Tests in VMs that run after all other tests: as many as let both lanes end together.
-const LATER: &str = "cloud_hypervisor::";
 /// The tests that the load of other tests would change.
 const MEASURED: &str = "measured";
 
@@ -28,28 +26,14 @@ pub fn build() -> Result<(), String> {
     guest_program::build()
 }
 
-/// Runs the tests in VMs, one at a time, except those that come later: a VM keeps one processor busy, and the tests
-/// of the other lane have the rest.
+/// Runs the tests in VMs, one at a time: a VM keeps one processor busy, and the tests of the other lane have the rest.
+/// Prefixes each line of their output with the seconds since they began: other tests print, too.
 ///
 /// # Errors
 /// When one fails.
 pub fn vms() -> Result<(), String> {
-    vm_tests(&["--skip", LATER])
-}
-
-/// Runs the tests in VMs that come later, one at a time.
-///
-/// # Errors
-/// When one fails.
-pub fn later_vms() -> Result<(), String> {
-    vm_tests(&[LATER])
-}
-
-/// Runs tests in VMs, and prefixes each line of their output with the seconds since they began: other tests print,
-/// too.
-fn vm_tests(selection: &[&str]) -> Result<(), String> {
     let mut tests = cargo_test(&["--test", VMS, "--", "--test-threads", "1"]);
-    tests.args(selection).stdout(Stdio::piped());
+    tests.stdout(Stdio::piped());
     let start = Instant::now();
     let mut running = tests.spawn().map_err(|error| format!("cannot run cargo: {error}"))?;
     let printed = running.stdout.take().into_iter();

@@ -39,13 +39,12 @@ static TESTS: [Step; 2] = [
 ];
 
 /// Steps beside VMs: their results do not depend on the machine's load.
-static MEANWHILE: [Step; 6] = [
+static MEANWHILE: [Step; 5] = [
     Step { what: "unit, property and whole-system tests", action: Action::Call(lanes::others) },
     Step { what: "instructions of a submission", action: Action::Call(cost::check) },
     models(&[LOOM]),
     Step { what: "mutants of the orderings", action: Action::Call(mutants::run) },
     Step { what: "fuzz targets, a moment each", action: Action::Call(fuzz::look) },
-    Step { what: "the other tests in VMs", action: Action::Call(lanes::later_vms) },
 ];
 
 /// `cargo xtask models`.
