@@ -50,13 +50,15 @@ fn after_pauses(daemon: &Daemon, client: &mut Client) -> Vec<(String, u64)> {
         client.queue.progress_fence().poll(value, TIMEOUT).unwrap();
         rest(client);
     }
+    let first = daemon.id().to_string();
     let after = sleeps(daemon).into_iter();
-    let times = after.map(|(thread, after)| {
+    // The first thread serves no guest: it takes the daemon's signals.
+    let served = after.filter(|((number, _), _)| *number != first);
+    let times = served.map(|(thread, after)| {
         let times = after - before.get(&thread).expect("no thread begins meanwhile");
         (thread.1, times)
     });
-    // The first thread serves no guest: it takes the daemon's signals.
-    times.filter(|(thread, times)| *times > 0 && thread != "bellhopd").collect()
+    times.filter(|(_, times)| *times > 0).collect()
 }
 
 #[test]
