@@ -11,7 +11,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What to do without cargo.
 const ADVICE: &str = "name a static bellhop-guest with --guest-binary";
 /// The variable that names the program to all commands that put one into a guest.
-const VARIABLE: &str = "BELLHOP_GUEST_BINARY";
+pub const VARIABLE: &str = "BELLHOP_GUEST_BINARY";
 /// Flags of a static program: a guest need not have a C library.
 const FLAGS: &str = "-C target-feature=+crt-static";
 

@@ -26,6 +26,7 @@ use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, VmmProfile};
 use bellhop_guest::inspect::{self, Selection};
 use bellhop_guest_umd::{Adapter, Error, Fence, QueueFault};
+use bellhop_integration::guest_binary;
 use bellhop_integration::inspect::ControlClient;
 use bellhop_protocol::snapshot::Snapshot;
 use bellhop_protocol::status::Status;
@@ -35,8 +36,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::{NamedTempFile, TempDir};
@@ -243,8 +244,13 @@ pub fn vms() -> Option<fn() -> Command> {
 
 /// `bellhop vm`, whether or not VMs can be set up here.
 pub fn vm() -> Command {
+    // Cargo looks at the program for guests once, and not at each boot.
+    static GUEST: OnceLock<Option<PathBuf>> = OnceLock::new();
     let mut command = bellhop();
     command.arg("vm");
+    if let Some(guest) = GUEST.get_or_init(|| guest_binary::find(None).ok()) {
+        command.env(guest_binary::VARIABLE, guest);
+    }
     command
 }
 

@@ -3,7 +3,6 @@
 //! The tests of the workspace, in two lanes: tests in VMs, and beside them all tests that tolerate load.
 
 use crate::command::{self, cargo};
-use crate::guest_program;
 use crate::left_out;
 use crate::workspace::root;
 use cargo_metadata::{MetadataCommand, Target};
@@ -17,13 +16,12 @@ const VMS: &str = "vm";
 /// The tests that the load of other tests would change.
 const MEASURED: &str = "measured";
 
-/// Builds all tests, and the program that they put into guests.
+/// Builds all tests.
 ///
 /// # Errors
 /// When one does not build.
 pub fn build() -> Result<(), String> {
-    command::run(&mut cargo_test(&["--no-run"]))?;
-    guest_program::build()
+    command::run(&mut cargo_test(&["--no-run"]))
 }
 
 /// Runs the tests in VMs, one at a time: a VM keeps one processor busy, and the tests of the other lane have the rest.
@@ -68,7 +66,7 @@ pub fn measured() -> Result<(), String> {
 /// Cargo's test command, always for all packages, so that features and builds do not change between calls.
 fn cargo_test(arguments: &[&str]) -> std::process::Command {
     let mut command = cargo(&["test", "--workspace", "--locked"]);
-    left_out::tell_of(guest_program::tell_of(command.args(arguments)));
+    left_out::tell_of(command.args(arguments));
     command
 }
 

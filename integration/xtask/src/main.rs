@@ -7,7 +7,6 @@ mod command;
 mod cost;
 mod dist;
 mod fuzz;
-mod guest_program;
 mod kernels;
 mod lanes;
 mod left_out;
