@@ -7,10 +7,8 @@
 //! and the guest's broker serve the set-up, on threads that are not counted.
 //!
 //! All is counted twice: for a guest that is one program, and for a program behind a guest's broker.
-//!
-//! Callgrind knows two functions by name: it collects within [`count`] and writes the counts after
-//! [`end_section`]. This program prints a line for each section: its name, the number of batches, and the number
-//! of submissions in each.
+
+mod section;
 
 use anyhow::{Context as _, anyhow, bail};
 use bellhop_device::gpu::SteppedEngine;
@@ -24,7 +22,7 @@ use bellhop_guest_umd::transport::vhost_user::{self, VhostUser};
 use bellhop_guest_umd::{
     Adapter, CommandBuffer, Error, PlacementPolicy, Placements, UserModeQueue,
 };
-use std::hint::black_box;
+use section::{BATCHES, count, end_section};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,8 +35,6 @@ const COMMANDS: usize = 64;
 const RING: u64 = 64 << 10;
 /// Submissions in the largest batch.
 const DEEPEST: usize = 64;
-/// Batches in a section.
-const BATCHES: usize = 64;
 /// Longer than the period in which a busy engine looks at all of its doorbells: it then does so after each
 /// batch, not after some batches that depend on the machine's speed.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -152,18 +148,6 @@ fn transport(
             Ok(Broker::connect(socket)?)
         }
     }
-}
-
-/// The function within which callgrind counts.
-#[inline(never)]
-fn count<T>(act: impl FnOnce() -> T) -> T {
-    act()
-}
-
-/// Ends a section: its cost is everything that was counted since the last one.
-#[inline(never)]
-fn end_section(who: &str, load: &str, depth: usize) {
-    println!("{} {} {BATCHES} {}", black_box(who), load, depth);
 }
 
 /// Executes everything that was rung for.

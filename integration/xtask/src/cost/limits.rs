@@ -58,6 +58,11 @@ impl Limits {
         toml::from_str(text).map_err(|error| format!("{LIST}: {error}"))
     }
 
+    /// Wants nothing of a side that is not counted.
+    pub fn forget(&mut self, side: &str) {
+        self.sides.remove(side);
+    }
+
     /// The budget of a figure.
     pub fn budget(&self, figure: &Figure) -> Option<&Budget> {
         self.sides.get(&figure.side)?.budgets.get(&figure.load)

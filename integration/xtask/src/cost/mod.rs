@@ -2,8 +2,8 @@
 
 //! `cargo xtask cost`: the instructions that a submission costs, and whether they are within budget.
 //!
-//! `bellhop-cost` runs driver and engine in turns, and callgrind counts their instructions. Counts depend on the
-//! compiler and the sources, and not on other load of the machine.
+//! `bellhop-cost` runs driver and engine in turns, `bellhop-cost-vulkan` the Vulkan driver on a daemon that `bellhop vulkan` starts,
+//! and callgrind counts their instructions. Counts depend on the compiler and the sources, and not on other load of the machine.
 
 mod callgrind;
 mod counts;
@@ -12,7 +12,7 @@ mod report;
 mod symbols;
 
 use crate::command::{cargo, exists, output, run};
-use crate::left_out;
+use crate::{lanes, left_out};
 use crate::workspace::root;
 use callgrind::instructions;
 use counts::{Counts, Figure, Row, Section};
@@ -23,16 +23,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use symbols::{Function, Symbols};
 
-/// The program that is counted.
-const PROGRAM: &str = "bellhop-cost";
-/// The profile that it has: of what is counted, as released.
+/// The package of the programs that are counted.
+const PACKAGE: &str = "bellhop-cost";
+/// The profile that they have: of what is counted, as released.
 const PROFILE: &str = "counted";
-/// Its function within which callgrind collects.
-const COUNTED: &str = "bellhop_cost::count*";
-/// Its function after which a section is complete.
-const SECTION_ENDS: &str = "bellhop_cost::end_section*";
-/// The program's own files, which are not counted.
+/// The programs.
+const PROGRAMS: [Program; 2] = [
+    Program { name: "bellhop-cost", has_vulkan: false },
+    Program { name: "bellhop-cost-vulkan", has_vulkan: true },
+];
+/// The side that the second one counts.
+const VULKAN: &str = "vulkan";
+/// What a program with Vulkan is run by.
+const RUNNER: &str = "bellhop";
+/// What the runner fetches the host's Vulkan with.
+const FETCHES: [&str; 2] = ["apt-get", "dpkg-deb"];
+/// Their function within which callgrind collects.
+const COUNTED: &str = "bellhop_cost*::section::count*";
+/// Their function after which a section is complete.
+const SECTION_ENDS: &str = "bellhop_cost*::section::end_section*";
+/// The programs' own files, which are not counted.
 const OWN: &str = "integration/cost/";
+
+/// A program that is counted.
+#[derive(Debug)]
+struct Program {
+    name: &'static str,
+    /// Whether it submits to a device with the host's Vulkan.
+    has_vulkan: bool,
+}
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -53,8 +72,23 @@ pub struct Arguments {
 /// When the program cannot be built or counted, or a count exceeds its budget.
 pub fn command(arguments: &Arguments) -> Result<(), String> {
     let limits = fs::read_to_string(root().join(LIST));
-    let limits = Limits::parse(&limits.map_err(|error| format!("cannot read {LIST}: {error}"))?)?;
-    let counts = Counts::of(&count(&limits)?);
+    let limits = limits.map_err(|error| format!("cannot read {LIST}: {error}"))?;
+    let mut limits = Limits::parse(&limits)?;
+    let build = ["build", "--quiet", "--profile", PROFILE, "--locked", "--package", PACKAGE];
+    run(&mut cargo(&build))?;
+    let mut sections = Vec::new();
+    for program in &PROGRAMS {
+        match FETCHES.iter().find(|fetches| program.has_vulkan && !exists(fetches)) {
+            None => sections.extend(program.count(&limits)?),
+            Some(missing) => {
+                limits.forget(VULKAN);
+                let why = format!("{missing} is not installed");
+                let lost = "no instructions of the Vulkan driver are counted";
+                absent("cargo xtask cost", &why, lost, &format!("install {missing}"))?;
+            }
+        }
+    }
+    let counts = Counts::of(&sections);
     if arguments.json {
         println!("{:#}", report::json(&counts, &limits));
     } else {
@@ -73,43 +107,64 @@ pub fn check() -> Result<(), String> {
     if exists("valgrind") {
         return command(&Arguments { functions: false, json: false });
     }
-    if ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some) {
-        return Err("valgrind is not installed".to_owned());
-    }
-    let (why, how) = ("valgrind is not installed", "install valgrind");
-    left_out::skip("cargo xtask cost", why, "no instructions are counted", how)
+    let why = "valgrind is not installed";
+    absent("cargo xtask cost", why, "no instructions are counted", "install valgrind")
 }
 
-/// Runs the program under callgrind.
-fn count(limits: &Limits) -> Result<Vec<Section>, String> {
-    let build = ["build", "--quiet", "--profile", PROFILE, "--locked", "--package", PROGRAM];
-    run(&mut cargo(&build))?;
-    let program = root().join("target").join(PROFILE).join(PROGRAM);
-    let folder = root().join("target/cost");
-    let failed = |error| format!("cannot make {}: {error}", folder.display());
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => fs::create_dir_all(&folder).map_err(failed)?,
+/// Says what is left out and why, where something may be.
+fn absent(what: &str, why: &str, lost: &str, how: &str) -> Result<(), String> {
+    if ["CI", "BELLHOP_REQUIRE_ALL"].map(std::env::var_os).iter().any(Option::is_some) {
+        return Err(why.to_owned());
     }
-    let profile = folder.join("callgrind");
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--quiet", "--tool=callgrind", "--fair-sched=try"]).args(callgrind::OPTIONS);
-    valgrind.arg(format!("--callgrind-out-file={}", profile.display()));
-    valgrind.arg(format!("--toggle-collect={COUNTED}"));
-    valgrind.arg(format!("--dump-after={SECTION_ENDS}"));
-    let printed = output(valgrind.arg(&program))?;
-    let symbols = Symbols::of(&program, &root())?;
-    let sections = (1..).zip(printed.lines());
-    sections
-        .map(|(number, line)| {
-            let profile = PathBuf::from(format!("{}.{number}", profile.display()));
-            let section = section(line).ok_or_else(|| format!("{PROGRAM} printed: {line}"))?;
-            Ok(Section {
-                costs: costs(&profile, &program, &symbols, limits, &section.figure.side)?,
-                ..section
+    left_out::skip(what, why, lost, how)
+}
+
+impl Program {
+    /// Runs it under callgrind.
+    fn count(&self, limits: &Limits) -> Result<Vec<Section>, String> {
+        let Self { name, .. } = self;
+        let program = root().join("target").join(PROFILE).join(name);
+        let folder = root().join("target/cost").join(name);
+        let failed = |error| format!("cannot make {}: {error}", folder.display());
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => fs::create_dir_all(&folder).map_err(failed)?,
+        }
+        let profile = folder.join("callgrind");
+        let mut counted = self.start()?;
+        counted.args(["--quiet", "--tool=callgrind", "--fair-sched=try"]).args(callgrind::OPTIONS);
+        counted.arg(format!("--callgrind-out-file={}", profile.display()));
+        counted.arg(format!("--toggle-collect={COUNTED}"));
+        counted.arg(format!("--dump-after={SECTION_ENDS}"));
+        let printed = output(counted.arg(&program))?;
+        let symbols = Symbols::of(&program, &root())?;
+        let sections = (1..).zip(printed.lines());
+        sections
+            .map(|(number, line)| {
+                let profile = PathBuf::from(format!("{}.{number}", profile.display()));
+                let section = section(line).ok_or_else(|| format!("{name} printed: {line}"))?;
+                Ok(Section {
+                    costs: costs(&profile, &program, &symbols, limits, &section.figure.side)?,
+                    ..section
+                })
             })
-        })
-        .collect()
+            .collect()
+    }
+
+    /// Valgrind, with a device where the program wants one.
+    fn start(&self) -> Result<Command, String> {
+        const VALGRIND: &str = "valgrind";
+        if !self.has_vulkan {
+            return Ok(Command::new(VALGRIND));
+        }
+        // As for tests, of which this is one.
+        lanes::build()?;
+        let mut runner = Command::new(root().join("target/debug").join(RUNNER));
+        runner.args(["vulkan", "--vulkan", "debian-13", "--", VALGRIND]);
+        Ok(runner)
+    }
 }
 
 /// A section from the program's line about it, without costs.
