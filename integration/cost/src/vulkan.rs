@@ -24,7 +24,7 @@ const DISPATCHES: usize = 64;
 const BUFFER: u64 = 4096;
 
 /// `void main() {}`, as SPIR-V.
-const SHADER: [u32; 34] = [
+const SHADER: [u32; 35] = [
     0x0723_0203,
     0x0001_0000,
     0,

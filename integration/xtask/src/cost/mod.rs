@@ -39,9 +39,9 @@ const RUNNER: &str = "bellhop";
 /// What the runner fetches the host's Vulkan with.
 const FETCHES: [&str; 2] = ["apt-get", "dpkg-deb"];
 /// Their function within which callgrind collects.
-const COUNTED: &str = "bellhop_cost*::section::count*";
+const COUNTED: &str = "*section::count*";
 /// Their function after which a section is complete.
-const SECTION_ENDS: &str = "bellhop_cost*::section::end_section*";
+const SECTION_ENDS: &str = "*section::end_section*";
 /// The programs' own files, which are not counted.
 const OWN: &str = "integration/cost/";
 
