@@ -130,6 +130,9 @@ impl Client {
             for buffers in [0, 1, FURTHER + 1] {
                 self.submit_many(buffers)?;
             }
+            end_section(SIDE, "nothing", 0);
+            count(|| ());
+            end_section(SIDE, "nothing", 0);
             self.submit_many(0)?;
             end_section(SIDE, "submission", 1);
             self.submit_many(1)?;
