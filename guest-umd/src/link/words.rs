@@ -45,9 +45,9 @@ impl Word {
     }
 }
 
-/// Consecutive words of a mapping.
+/// Consecutive 64-bit words of memory that driver and device share. The memory stays mapped while they exist.
 #[derive(Clone)]
-pub(crate) struct Words {
+pub struct Words {
     first: Word,
     count: usize,
 }
@@ -61,9 +61,10 @@ impl Words {
         Some(Self { first: Word::new(region, offset)?, count })
     }
 
-    /// The words.
+    /// The words. The device may change them at any time.
     #[inline]
-    pub(crate) fn get(&self) -> &[AtomicU64] {
+    #[must_use]
+    pub fn get(&self) -> &[AtomicU64] {
         #[expect(unsafe_code, reason = "vm-memory checks a word's place with each access")]
         // SAFETY: as in `Word::get`, for all words in the bytes that `new` has checked.
         unsafe {

@@ -166,7 +166,7 @@ impl Allocation {
     ///
     /// # Errors
     /// As [`Self::lock`].
-    pub(crate) fn words(&self) -> Result<Words, Error> {
+    pub fn words(&self) -> Result<Words, Error> {
         match &self.memory {
             Memory::Local(place) => place.words(),
             Memory::System(memory) => {

@@ -8,4 +8,5 @@ pub(crate) mod hw_queue;
 pub(crate) mod kernel_mode;
 pub(crate) mod line;
 pub(crate) mod ring;
+pub(crate) mod small_packets;
 pub(crate) mod user_mode;

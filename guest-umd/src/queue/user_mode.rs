@@ -19,7 +19,7 @@ use bellhop_protocol::packet::fence::{LogFence, LoggedSignal, SignalFence};
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
-use zerocopy::{Immutable, IntoBytes, transmute};
+use zerocopy::{IntoBytes, transmute};
 
 /// How long a full ring may make no progress before that is an error.
 const RING_TIMEOUT: Duration = Duration::from_secs(30);
@@ -114,7 +114,7 @@ pub struct UserModeQueue {
     pub(crate) is_plain: bool,
     // Dropped in this order. Destroying the queue waits for its submissions and destroys the doorbell; afterwards
     // the ring is unused.
-    queue: HwQueue,
+    pub(super) queue: HwQueue,
     pub(crate) doorbell: Box<Doorbell>,
     pub(crate) ring: Ring,
     /// What [`Error::NotRung`] was returned for since a ring last succeeded.
@@ -125,13 +125,8 @@ pub struct UserModeQueue {
 /// so that a resubmitted buffer stays in both processors' caches.
 const SIGNAL_WORDS: usize = size_of::<SignalFence>() / WORD;
 
-/// A submission for verbose logs.
-#[derive(IntoBytes, Immutable)]
-#[repr(C)]
-struct LoggedSubmission {
-    execute: IndirectBuffer,
-    signal: LoggedSignal,
-}
+/// Words of the packet that executes a command buffer.
+const EXECUTE_WORDS: usize = size_of::<IndirectBuffer>() / WORD;
 
 /// A submission in the ring of which the program knows that no ring of the doorbell has announced it.
 #[derive(Debug, Clone, Copy)]
@@ -329,19 +324,55 @@ impl UserModeQueue {
     /// The packets of a small buffer are the submission: the engine then reads no buffer.
     #[inline(always)]
     fn put(&mut self, commands: &mut CommandBuffer, value: u64, rings: bool) -> Result<(), Error> {
-        let [header, new] = transmute!(SignalFence::new(self.queue.progress.slot(), value));
-        match commands.small() {
-            (0, _) => self.push([header, new], value, rings),
-            (1, [a, ..]) => self.push([*a, header, new], value, rings),
-            (2, [a, b, ..]) => self.push([*a, *b, header, new], value, rings),
-            (3, [a, b, c, ..]) => self.push([*a, *b, *c, header, new], value, rings),
-            (4, [a, b, c, d, _]) => self.push([*a, *b, *c, *d, header, new], value, rings),
-            (5, [a, b, c, d, e]) => self.push([*a, *b, *c, *d, *e, header, new], value, rings),
-            _ => {
-                let [execute, gpu_va] = transmute!(commands.execute());
-                self.push([execute, gpu_va, header, new], value, rings)
-            }
+        let (count, words) = commands.small();
+        if usize::from(count) <= SMALL_WORDS {
+            return self.put_small(count, words, value, rings);
         }
+        let [header, new] = transmute!(SignalFence::new(self.queue.progress.slot(), value));
+        let [execute, gpu_va] = transmute!(commands.execute());
+        self.push([execute, gpu_va, header, new], value, rings)
+    }
+
+    /// Puts the first `count` words of packets into the ring as they are. If the doorbell `rings` next, its line takes them to
+    /// the engine.
+    #[inline(always)]
+    pub(super) fn put_small(
+        &mut self,
+        count: u8,
+        words: &[u64; SMALL_WORDS],
+        value: u64,
+        rings: bool,
+    ) -> Result<(), Error> {
+        let [header, new] = transmute!(SignalFence::new(self.queue.progress.slot(), value));
+        let [a, b, c, d, e] = *words;
+        match count {
+            0 => self.push([header, new], value, rings),
+            1 => self.push([a, header, new], value, rings),
+            2 => self.push([a, b, header, new], value, rings),
+            3 => self.push([a, b, c, header, new], value, rings),
+            4 => self.push([a, b, c, d, header, new], value, rings),
+            _ => self.push([a, b, c, d, e, header, new], value, rings),
+        }
+    }
+
+    /// Puts words of packets into the ring, a signal of the progress fence, and an entry in the signal log that holds the time of
+    /// queuing.
+    #[cold]
+    pub(super) fn put_logged(
+        &mut self,
+        words: &[u64],
+        value: u64,
+        queued_timestamp: u64,
+    ) -> Result<(), Error> {
+        let signal = LoggedSignal::new(self.queue.progress.slot(), value);
+        let signal = LoggedSignal { log: LogFence { queued_timestamp, ..signal.log }, ..signal };
+        let size = size_of_val(words) + size_of_val(&signal);
+        if !self.ring.has_room(size) {
+            self.wait_for_room(size)?;
+        }
+        // There is room for both.
+        self.push_bytes(words.as_bytes())?;
+        self.push::<{ size_of::<LoggedSignal>() / WORD }>(transmute!(signal), value, false)
     }
 
     /// As [`Self::queue`], with an entry in the signal log that holds the time of queuing.
@@ -353,10 +384,8 @@ impl UserModeQueue {
         queued_timestamp: u64,
     ) -> Result<(), Error> {
         commands.stamp_logs(queued_timestamp)?;
-        let signal = LoggedSignal::new(self.queue.progress.slot(), value);
-        let signal = LoggedSignal { log: LogFence { queued_timestamp, ..signal.log }, ..signal };
-        let submission = LoggedSubmission { execute: commands.execute(), signal };
-        self.push::<{ size_of::<LoggedSubmission>() / WORD }>(transmute!(submission), value, false)
+        let execute: [u64; EXECUTE_WORDS] = transmute!(commands.execute());
+        self.put_logged(&execute, value, queued_timestamp)
     }
 
     /// Puts packets into the ring, after which the progress fence will have `value`.

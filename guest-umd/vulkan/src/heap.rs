@@ -8,8 +8,8 @@
 use crate::pages::{Counter, Pages, out_of};
 use ash::vk;
 use bellhop_guest_umd::protocol::PAGE_SIZE;
-use bellhop_guest_umd::{Allocation, Device, Error};
-use std::sync::atomic::AtomicU64;
+use bellhop_guest_umd::{Allocation, Device, Error, Words};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vm_allocator::{AddressAllocator, AllocPolicy, RangeInclusive};
 
@@ -18,9 +18,16 @@ const ALIGNMENT: u64 = 64;
 /// Bytes of a block, unless a piece is larger.
 const BLOCK: u64 = 1 << 20;
 
+/// Bytes of a word.
+const WORD: usize = size_of::<AtomicU64>();
+/// Most bytes that are written word by word: finding the words once costs less than a copy of few bytes.
+const FEW: usize = 512;
+
 /// A block of memory.
 struct Block {
     pages: Pages,
+    /// All of its memory.
+    words: Words,
     free: Mutex<AddressAllocator>,
 }
 
@@ -29,7 +36,8 @@ impl Block {
         let pages = Pages::new(counter, device, bytes)?;
         let free = AddressAllocator::new(0, bytes);
         let free = free.map_err(|_| Error::NotAvailable("memory of this size"))?;
-        Ok(Self { pages, free: Mutex::new(free) })
+        let words = pages.mapping.allocation().words()?;
+        Ok(Self { pages, words, free: Mutex::new(free) })
     }
 
     fn memory(&self) -> &Allocation {
@@ -99,6 +107,26 @@ impl Heap {
     }
 }
 
+/// Stores bytes in words, the last word padded with zeros. Returns the words behind them.
+#[inline]
+pub(crate) fn put<'w>(words: &'w [AtomicU64], bytes: &[u8]) -> &'w [AtomicU64] {
+    let (whole, part) = bytes.as_chunks::<WORD>();
+    let (of_whole, mut rest) = words.split_at_checked(whole.len()).unwrap_or((words, &[]));
+    for (word, bytes) in of_whole.iter().zip(whole) {
+        // A submission publishes them.
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    }
+    if let (false, Some((word, behind))) = (part.is_empty(), rest.split_first()) {
+        let mut last = [0; WORD];
+        for (place, byte) in last.iter_mut().zip(part) {
+            *place = *byte;
+        }
+        word.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        rest = behind;
+    }
+    rest
+}
+
 /// Memory of a heap, given back on drop. Program and GPU may access it at the same time: there are no references into it but
 /// to atomic words.
 pub struct Piece {
@@ -125,8 +153,33 @@ impl Piece {
         (end <= self.size()).then_some(self.range.start() as usize + offset)
     }
 
+    /// Words of 8 bytes, unless some of them are outside, or they are no such words.
+    #[inline]
+    fn words(&self, offset: usize, bytes: usize) -> Option<&[AtomicU64]> {
+        let place = self.place(offset, bytes)?;
+        let are_words = (place | bytes).is_multiple_of(WORD);
+        self.block.words.get().get(place / WORD..(place + bytes) / WORD).filter(|_| are_words)
+    }
+
     /// Copies bytes in. Those that do not fit are left out, all of them.
+    #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) {
+        match self.few_words(offset, bytes.len()) {
+            Some(words) => {
+                put(words, bytes);
+            }
+            None => self.write_many(offset, bytes),
+        }
+    }
+
+    /// Words of 8 bytes for [`put`], if they are few and none is outside.
+    #[inline]
+    pub(crate) fn few_words(&self, offset: usize, bytes: usize) -> Option<&[AtomicU64]> {
+        if bytes <= FEW { self.words(offset, bytes) } else { None }
+    }
+
+    /// As [`Self::write`], for any bytes.
+    fn write_many(&self, offset: usize, bytes: &[u8]) {
         if let Some(place) = self.place(offset, bytes.len()) {
             // The block is as large as it says.
             let _ = self.block.memory().write(place, bytes);
@@ -145,9 +198,7 @@ impl Piece {
     #[must_use]
     pub fn long(&self, offset: usize) -> &AtomicU64 {
         static NOWHERE: AtomicU64 = AtomicU64::new(0);
-        let place = self.place(offset, size_of::<u64>());
-        let word = place.and_then(|place| self.block.memory().word(place).ok());
-        word.unwrap_or(&NOWHERE)
+        self.words(offset, WORD).and_then(<[_]>::first).unwrap_or(&NOWHERE)
     }
 }
 

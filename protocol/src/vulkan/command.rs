@@ -157,6 +157,7 @@ pub trait Encoded: IntoBytes + Immutable + Sized {
 
     /// Sets the header of a command that so many bytes follow, a multiple of 8.
     #[must_use]
+    #[inline]
     fn with_header(mut self, argument: u32, data: usize) -> Self {
         let units = ((size_of::<Self>() + data) / UNIT) as u16;
         *self.header_mut() = CommandHeader { code: Self::CODE, units, argument };

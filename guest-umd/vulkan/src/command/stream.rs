@@ -6,20 +6,15 @@
 //! recorded in a piece without a break is a *chunk*, which one packet has the GPU execute. Chunks are executed one after the
 //! other, so that a chunk of a primary command buffer begins with everything before it done.
 
-use crate::heap::{Heap, Piece};
+use crate::heap::{Heap, Piece, put};
 use ash::vk;
 use bellhop_protocol::packet::UNIT;
-use bellhop_protocol::vulkan::{
-    Barrier, CommandCode, CommandHeader, Dispatch, Encoded, MAX_DYNAMIC_OFFSETS,
-    MAX_PUSH_CONSTANTS, MAX_SETS,
-};
+use bellhop_protocol::vulkan::{Barrier, CommandCode, CommandHeader, Encoded};
 
 /// Most bytes of a chunk.
 pub(super) const CHUNK: usize = 64 << 10;
 /// Bytes of the first piece; each further one has four times as many, up to [`CHUNK`].
 const FIRST: usize = 4 << 10;
-/// Bytes of the longest dispatch, rounded up.
-const SCRATCH: usize = 640;
 /// Alignment of sets.
 const SET: usize = 64;
 
@@ -50,8 +45,6 @@ pub(super) struct Stream {
     chunks: Vec<Chunk>,
     /// Whether everything before is done before what comes next.
     is_ordered: bool,
-    /// Where a command is put together: one copy into a piece costs less than one for each part.
-    scratch: [u8; SCRATCH],
 }
 
 impl Stream {
@@ -66,7 +59,6 @@ impl Stream {
             end: 0,
             chunks: Vec::new(),
             is_ordered: is_primary,
-            scratch: [0; SCRATCH],
         }
     }
 
@@ -111,8 +103,9 @@ impl Stream {
         let piece = self.room(heap, size)?;
         let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
         let command = command.with_header(argument, data);
-        if let Some(bytes) = gather(&mut self.scratch, command.as_bytes(), &parts) {
-            piece.write(self.at, bytes);
+        if let Some(words) = piece.few_words(self.at, size) {
+            let rest = put(words, command.as_bytes());
+            parts.iter().fold(rest, |rest, part| put(rest, part));
         } else {
             piece.write(self.at, command.as_bytes());
             let mut at = self.at + size_of::<C>();
@@ -217,25 +210,3 @@ impl Stream {
 fn room_of(piece: &Piece) -> usize {
     piece.size().min(CHUNK) / SET * SET
 }
-
-/// Puts a command and its parts one after the other, each padded to 8 bytes. `None` if there is no room.
-#[inline]
-fn gather<'s>(scratch: &'s mut [u8; SCRATCH], command: &[u8], parts: &[&[u8]]) -> Option<&'s [u8]> {
-    scratch.get_mut(..command.len())?.copy_from_slice(command);
-    let mut end = command.len();
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        scratch.get_mut(end..end + part.len())?.copy_from_slice(part);
-        end += part.len().next_multiple_of(UNIT);
-    }
-    scratch.get(..end)
-}
-
-const _: () = assert!(
-    SCRATCH
-        >= size_of::<Dispatch>()
-            + Dispatch::data_size(
-                MAX_SETS as usize,
-                MAX_DYNAMIC_OFFSETS as usize,
-                MAX_PUSH_CONSTANTS as usize,
-            )
-);

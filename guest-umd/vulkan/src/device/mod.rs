@@ -97,10 +97,16 @@ impl Device {
         next.collect()
     }
 
+    /// Returns whether somebody has found out that the device is lost.
+    #[inline]
+    pub(crate) fn is_known_to_be_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the device is lost. Looks at each queue.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        if self.is_lost.load(Ordering::Relaxed) {
+        if self.is_known_to_be_lost() {
             return true;
         }
         for fence in self.queues.get().map_or(&[][..], |queues| &queues.fences) {

@@ -22,15 +22,8 @@ pub struct Queue {
     device: &'static Device,
     /// Its progress fence.
     progress: Arc<Fence>,
-    /// Vulkan has one thread submit at a time; `vkDeviceWaitIdle` and a look at a lost device come from others.
-    state: Mutex<State>,
-}
-
-/// What submissions change.
-struct State {
-    ring: Ring,
-    /// The packets of a submission, kept for their memory.
-    packets: Packets,
+    /// Vulkan has one thread submit at a time; `vkDeviceWaitIdle` comes from others.
+    ring: Mutex<Ring>,
 }
 
 impl Queue {
@@ -39,8 +32,7 @@ impl Queue {
         let node = device.opened.adapter.least_used_node(EngineType::THREE_D)?;
         let ring = Ring::new(&device.gpu, node)?;
         let progress = Arc::new(ring.progress());
-        let state = Mutex::new(State { ring, packets: Packets::default() });
-        Ok(Self { device, progress, state })
+        Ok(Self { device, progress, ring: Mutex::new(ring) })
     }
 
     /// Its progress fence.
@@ -50,19 +42,19 @@ impl Queue {
 
     /// Submits the packets that `fill` appends, if any. Returns the value that the progress fence gets when they and everything
     /// before them are done.
-    fn submit(&self, fill: impl FnOnce(&mut Packets)) -> Result<u64, vk::Result> {
-        self.device.check()?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { ring, packets } = &mut *state;
-        packets.clear();
-        fill(packets);
-        ring.submit(&self.device.gpu, &self.progress, packets.words())
-            .map_err(|failed| failed.result(self.device))
+    #[inline]
+    fn submit(&self, fill: impl FnOnce(&mut Packets<'_>)) -> Result<u64, vk::Result> {
+        // The ring tells of its own end. That of another queue is found out by who waits.
+        if self.device.is_known_to_be_lost() {
+            return Err(vk::Result::ERROR_DEVICE_LOST);
+        }
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.submit(fill).map_err(|failed| failed.result(self.device))
     }
 
     /// Waits until everything that was submitted is done.
     pub(crate) fn wait_idle(&self) -> Result<(), vk::Result> {
-        let last = self.state.lock().unwrap_or_else(PoisonError::into_inner).ring.last();
+        let last = self.ring.lock().unwrap_or_else(PoisonError::into_inner).last();
         let look = || {
             let is_done = has_reached(&self.progress, last);
             (!is_done).then(|| Left::Targets(vec![(Arc::clone(&self.progress), last)]))

@@ -3,46 +3,82 @@
 //! The packets of a submission.
 
 use crate::command::Chunk;
+use bellhop_guest_umd::{Error, SmallPackets, UserModeQueue};
 use bellhop_protocol::packet::commands::ExecuteCommands;
 use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
 use zerocopy::transmute;
 
-/// Words of a packet: all of them have as many.
-pub(super) const PACKET: usize = 2;
+/// The words of a packet: all have as many.
+type Words = [u64; 2];
 
-/// Packets in the order of their execution.
-#[derive(Debug, Default)]
-pub(super) struct Packets(Vec<u64>);
+/// Packets that go into a ring in the order of their execution. Nobody rings for them before the last.
+pub(super) struct Packets<'q> {
+    queue: &'q mut UserModeQueue,
+    /// The last ones, which are not in the ring yet.
+    last: SmallPackets,
+    /// Why packets before them are not in the ring.
+    failed: Option<Box<Error>>,
+}
 
-impl Packets {
-    /// Removes all of them, and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// All words.
-    pub(super) fn words(&self) -> &[u64] {
-        &self.0
-    }
-
-    fn push(&mut self, packet: [u64; PACKET]) {
-        self.0.extend_from_slice(&packet);
+impl<'q> Packets<'q> {
+    /// Those of a submission to this queue: none yet.
+    pub(super) fn new(queue: &'q mut UserModeQueue) -> Self {
+        Self { queue, last: SmallPackets::new(), failed: None }
     }
 
     /// Holds the queue until the fence in a slot has a value.
     pub(super) fn wait(&mut self, slot: u32, value: u64) {
-        self.push(transmute!(WaitFence::new(slot, value)));
+        self.push(wait(slot, value));
     }
 
     /// Executes commands.
     pub(super) fn execute(&mut self, chunk: &Chunk) {
-        self.push(transmute!(ExecuteCommands::new(chunk.gpu_va, chunk.length)));
+        self.push(execute(chunk));
     }
 
     /// Gives the fence in a slot a value.
     pub(super) fn signal(&mut self, slot: u32, value: u64) {
-        self.push(transmute!(SignalFence::new(slot, value)));
+        self.push(signal(slot, value));
     }
+
+    #[inline]
+    fn push(&mut self, packet: Words) {
+        if !self.last.push(packet) {
+            self.queue_last();
+            self.last.push(packet);
+        }
+    }
+
+    /// Puts the last ones into the ring, to be followed by others.
+    fn queue_last(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.queue.queue_packets(&self.last).err().map(Box::new);
+        }
+        self.last.clear();
+    }
+
+    /// Submits all. Returns the value that the progress fence gets when they and everything before them are done.
+    #[inline]
+    pub(super) fn submit(self) -> Result<u64, Box<Error>> {
+        match self.failed {
+            Some(error) => Err(error),
+            // Nothing is to be done but what was submitted before.
+            None if self.last.is_empty() => Ok(self.queue.last_value()),
+            None => self.queue.submit_packets(&self.last).map_err(Box::new),
+        }
+    }
+}
+
+fn wait(slot: u32, value: u64) -> Words {
+    transmute!(WaitFence::new(slot, value))
+}
+
+fn execute(chunk: &Chunk) -> Words {
+    transmute!(ExecuteCommands::new(chunk.gpu_va, chunk.length))
+}
+
+fn signal(slot: u32, value: u64) -> Words {
+    transmute!(SignalFence::new(slot, value))
 }
 
 #[cfg(test)]
@@ -52,22 +88,11 @@ mod tests {
     use zerocopy::IntoBytes;
 
     #[test]
-    fn an_engine_reads_what_was_appended() {
-        let mut all = Packets::default();
-        all.signal(9, 9);
-        all.clear();
-        all.wait(3, 7);
-        all.execute(&Chunk { gpu_va: 0x1000, length: 64 });
-        all.signal(4, 8);
-        let read: Vec<_> = all
-            .words()
-            .as_chunks::<PACKET>()
-            .0
-            .iter()
-            .map(|packet| Packet::decode(packet.as_bytes()).unwrap().0)
-            .collect();
+    fn an_engine_reads_what_is_put_into_the_ring() {
+        let packets = [wait(3, 7), execute(&Chunk { gpu_va: 0x1000, length: 64 }), signal(4, 8)];
+        let read = packets.each_ref().map(|packet| Packet::decode(packet.as_bytes()).unwrap().0);
         assert!(matches!(
-            read[..],
+            read,
             [
                 Packet::WaitFence(WaitFence { value: 7, .. }),
                 Packet::ExecuteCommands(ExecuteCommands { gpu_va: 0x1000, .. }),

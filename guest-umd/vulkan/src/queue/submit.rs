@@ -20,7 +20,7 @@ type Point = (vk::Semaphore, u64);
 ///
 /// # Safety
 /// The semaphores live.
-unsafe fn wait(packets: &mut Packets, points: impl Iterator<Item = Point>) {
+unsafe fn wait(packets: &mut Packets<'_>, points: impl Iterator<Item = Point>) {
     for (semaphore, value) in points {
         // SAFETY: the caller says that it lives.
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
@@ -32,7 +32,7 @@ unsafe fn wait(packets: &mut Packets, points: impl Iterator<Item = Point>) {
 ///
 /// # Safety
 /// The command buffers live, and nobody records them.
-unsafe fn execute(packets: &mut Packets, buffers: impl Iterator<Item = vk::CommandBuffer>) {
+unsafe fn execute(packets: &mut Packets<'_>, buffers: impl Iterator<Item = vk::CommandBuffer>) {
     for buffer in buffers {
         // SAFETY: the caller says that it lives.
         let buffer = unsafe { handle::get_dispatchable::<CommandBuffer>(buffer.as_raw()) };
@@ -47,7 +47,7 @@ unsafe fn execute(packets: &mut Packets, buffers: impl Iterator<Item = vk::Comma
 ///
 /// # Safety
 /// The semaphores live.
-unsafe fn signal(packets: &mut Packets, points: impl Iterator<Item = Point>) {
+unsafe fn signal(packets: &mut Packets<'_>, points: impl Iterator<Item = Point>) {
     for (semaphore, value) in points {
         // SAFETY: the caller says that it lives.
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
@@ -70,7 +70,7 @@ fn points_2<'p>(semaphores: &'p [vk::SemaphoreSubmitInfo<'p>]) -> impl Iterator<
 
 /// # Safety
 /// The structure is valid, as Vulkan demands it.
-unsafe fn fill(packets: &mut Packets, batch: &vk::SubmitInfo<'_>) {
+unsafe fn fill(packets: &mut Packets<'_>, batch: &vk::SubmitInfo<'_>) {
     // SAFETY: a valid structure's chain, pointers and handles are.
     unsafe {
         let values = raw::find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
@@ -91,7 +91,7 @@ unsafe fn fill(packets: &mut Packets, batch: &vk::SubmitInfo<'_>) {
 
 /// # Safety
 /// The structure is valid, as Vulkan demands it.
-unsafe fn fill_2(packets: &mut Packets, batch: &vk::SubmitInfo2<'_>) {
+unsafe fn fill_2(packets: &mut Packets<'_>, batch: &vk::SubmitInfo2<'_>) {
     // SAFETY: a valid structure's pointers and handles are.
     unsafe {
         let waits = raw::slice(batch.p_wait_semaphore_infos, batch.wait_semaphore_info_count);
@@ -110,7 +110,7 @@ unsafe fn fill_2(packets: &mut Packets, batch: &vk::SubmitInfo2<'_>) {
 unsafe fn submit_all(
     queue: vk::Queue,
     fence: vk::Fence,
-    fill: impl FnOnce(&mut Packets),
+    fill: impl FnOnce(&mut Packets<'_>),
 ) -> vk::Result {
     // SAFETY: the caller says that it is valid.
     let queue = unsafe { handle::get_dispatchable::<Queue>(queue.as_raw()) };

@@ -12,8 +12,8 @@ mod report;
 mod symbols;
 
 use crate::command::{cargo, exists, output, run};
-use crate::{lanes, left_out};
 use crate::workspace::root;
+use crate::{lanes, left_out};
 use callgrind::instructions;
 use counts::{Counts, Figure, Row, Section};
 use limits::{Findings, LIST, Limits};
