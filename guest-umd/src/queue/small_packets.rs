@@ -6,6 +6,10 @@ use crate::commands::command_buffer::SMALL_WORDS;
 use crate::error::Error;
 use crate::queue::user_mode::UserModeQueue;
 use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::packet::flow::IndirectBuffer;
+
+/// What executes more words than [`SmallPackets`] can have.
+const NEVER_MORE: fn() -> IndirectBuffer = || IndirectBuffer::new(0, 0);
 
 /// Few packets that a program encoded itself. A ring holds them as they are, so that no memory is kept for them until they are
 /// executed.
@@ -51,6 +55,10 @@ impl SmallPackets {
         self.count == 0
     }
 
+    fn small(&self) -> (u8, &[u64; SMALL_WORDS]) {
+        (self.count, &self.words)
+    }
+
     fn words(&self) -> &[u64] {
         self.words.get(..self.count.into()).unwrap_or(&self.words)
     }
@@ -69,7 +77,7 @@ impl UserModeQueue {
             return self.submit_packets_otherwise(packets);
         }
         let value = self.queue.last_value + 1;
-        self.put_small(packets.count, &packets.words, value, true)?;
+        self.put_small(packets.small(), NEVER_MORE, value, true)?;
         self.doorbell.set_last_queued(value);
         let write_pointer = self.ring.write_pointer();
         self.ring.pointers().publish(write_pointer);
@@ -117,7 +125,7 @@ impl UserModeQueue {
         let value = self.queue.last_value + 1;
         match self.doorbell.queued_now() {
             Some(queued) => self.put_logged(packets.words(), value, queued)?,
-            None => self.put_small(packets.count, &packets.words, value, false)?,
+            None => self.put_small(packets.small(), NEVER_MORE, value, false)?,
         }
         Ok(value)
     }

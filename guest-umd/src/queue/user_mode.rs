@@ -319,39 +319,36 @@ impl UserModeQueue {
         Ok(value)
     }
 
-    /// Puts a submission into the ring. If the doorbell `rings` next, its line takes it to the engine.
+    /// Puts a command buffer into the ring. If the doorbell `rings` next, its line takes it to the engine.
     ///
     /// The packets of a small buffer are the submission: the engine then reads no buffer.
     #[inline(always)]
     fn put(&mut self, commands: &mut CommandBuffer, value: u64, rings: bool) -> Result<(), Error> {
-        let (count, words) = commands.small();
-        if usize::from(count) <= SMALL_WORDS {
-            return self.put_small(count, words, value, rings);
-        }
-        let [header, new] = transmute!(SignalFence::new(self.queue.progress.slot(), value));
-        let [execute, gpu_va] = transmute!(commands.execute());
-        self.push([execute, gpu_va, header, new], value, rings)
+        self.put_small(commands.small(), || commands.execute(), value, rings)
     }
 
-    /// Puts the first `count` words of packets into the ring as they are. If the doorbell `rings` next, its line takes them to
-    /// the engine.
+    /// Puts so many words of packets into the ring as they are, or, if they are more than the array has, the packet that
+    /// executes them. If the doorbell `rings` next, its line takes them to the engine.
     #[inline(always)]
     pub(super) fn put_small(
         &mut self,
-        count: u8,
-        words: &[u64; SMALL_WORDS],
+        words: (u8, &[u64; SMALL_WORDS]),
+        execute: impl FnOnce() -> IndirectBuffer,
         value: u64,
         rings: bool,
     ) -> Result<(), Error> {
         let [header, new] = transmute!(SignalFence::new(self.queue.progress.slot(), value));
-        let [a, b, c, d, e] = *words;
-        match count {
-            0 => self.push([header, new], value, rings),
-            1 => self.push([a, header, new], value, rings),
-            2 => self.push([a, b, header, new], value, rings),
-            3 => self.push([a, b, c, header, new], value, rings),
-            4 => self.push([a, b, c, d, header, new], value, rings),
-            _ => self.push([a, b, c, d, e, header, new], value, rings),
+        match words {
+            (0, _) => self.push([header, new], value, rings),
+            (1, [a, ..]) => self.push([*a, header, new], value, rings),
+            (2, [a, b, ..]) => self.push([*a, *b, header, new], value, rings),
+            (3, [a, b, c, ..]) => self.push([*a, *b, *c, header, new], value, rings),
+            (4, [a, b, c, d, _]) => self.push([*a, *b, *c, *d, header, new], value, rings),
+            (5, [a, b, c, d, e]) => self.push([*a, *b, *c, *d, *e, header, new], value, rings),
+            _ => {
+                let [execute, gpu_va] = transmute!(execute());
+                self.push([execute, gpu_va, header, new], value, rings)
+            }
         }
     }
 

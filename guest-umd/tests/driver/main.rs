@@ -13,6 +13,7 @@ mod lifetime;
 mod node_contexts;
 mod not_rung;
 mod opening;
+mod packets;
 mod paged;
 #[cfg(feature = "raw")]
 mod raw;

@@ -2,15 +2,18 @@
 
 //! A driver with a queue whose doorbell is connected.
 
-use crate::device::ScriptedDevice;
+use crate::device::{Answer, ScriptedDevice, success};
 use bellhop_guest_umd::{Adapter, CommandBuffer, Context, Device, Error, UserModeQueue};
 use bellhop_protocol::PAGE_SIZE;
+use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::allocation::AllocationKind;
-use bellhop_protocol::doorbell::ConnectionStatus;
+use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus, LoggingLevel};
 use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::fence::SignalFence;
 use bellhop_protocol::packet::flow::IndirectBuffer;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the ring.
 pub const RING: u64 = 4096;
@@ -95,4 +98,36 @@ pub fn submission(bytes: &[u8]) -> (IndirectBuffer, SignalFence) {
         [Packet::IndirectBuffer(buffer), Packet::SignalFence(signal)] => (buffer, signal),
         ref other => panic!("not a submission: {other:?}"),
     }
+}
+
+/// Answers the first connect, and takes the physical doorbell away before the driver rings. `again` answers
+/// later connects.
+pub fn victimise_once(
+    rig: &Rig,
+    again: impl Fn(&ScriptedDevice) -> Answer + Send + Sync + 'static,
+) {
+    let is_first = AtomicBool::new(true);
+    rig.device.script(move |device, sent| {
+        if sent.code != RequestCode::CONNECT_DOORBELL {
+            return Answer::AsUsual;
+        }
+        if !is_first.swap(false, Ordering::Relaxed) {
+            return again(device);
+        }
+        let status = ConnectionStatus::CONNECTED;
+        Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }))
+    });
+}
+
+/// Has the device tell a logging level with each connect.
+pub fn connect_with(rig: &Rig, level: LoggingLevel) {
+    rig.device.script(move |device, sent| {
+        if sent.code == RequestCode::CONNECT_DOORBELL {
+            let connected = DoorbellStatus::new(ConnectionStatus::CONNECTED);
+            device.set_status(0, connected.with_logging_level(level));
+            let status = ConnectionStatus::CONNECTED;
+            return Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }));
+        }
+        Answer::AsUsual
+    });
 }

@@ -6,7 +6,9 @@
 //! pseudocode in UMD".
 
 use crate::device::{Answer, FEATURES, HANG, LAYOUT, ScriptedDevice, Shape, success};
-use crate::rig::{Rig, SUBMISSION, error_of, named_buffer, packets, submission};
+use crate::rig::{
+    Rig, SUBMISSION, connect_with, error_of, named_buffer, packets, submission, victimise_once,
+};
 use bellhop_guest_umd::{CommandBuffer, DoorbellCounters, Error, QueueFault};
 use bellhop_protocol::control::RequestCode;
 use bellhop_protocol::control::doorbell::ConnectDoorbellReply;
@@ -142,22 +144,6 @@ fn a_connected_doorbell_takes_one_store_and_no_request() {
         rig.queue.counters(),
         DoorbellCounters { rings: 10, notifies: 0, kicks: 0, connects: 0 }
     );
-}
-
-/// Answers the first connect, and takes the physical doorbell away before the driver rings. `again` answers
-/// later connects.
-fn victimise_once(rig: &Rig, again: impl Fn(&ScriptedDevice) -> Answer + Send + Sync + 'static) {
-    let is_first = AtomicBool::new(true);
-    rig.device.script(move |device, sent| {
-        if sent.code != RequestCode::CONNECT_DOORBELL {
-            return Answer::AsUsual;
-        }
-        if !is_first.swap(false, Ordering::Relaxed) {
-            return again(device);
-        }
-        let status = ConnectionStatus::CONNECTED;
-        Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }))
-    });
 }
 
 /// The reference connects before it makes the work visible: after a failed connect, no work was submitted.
@@ -406,19 +392,6 @@ fn the_logging_level_in_the_upper_half_is_not_part_of_the_status() {
         set(&rig, status(ConnectionStatus::DISCONNECTED_ABORT));
         assert!(matches!(rig.submit(), Err(Error::QueueLost { fault: Some(_), .. })));
     }
-}
-
-/// Has the device tell a logging level with each connect.
-fn connect_with(rig: &Rig, level: LoggingLevel) {
-    rig.device.script(move |device, sent| {
-        if sent.code == RequestCode::CONNECT_DOORBELL {
-            let connected = DoorbellStatus::new(ConnectionStatus::CONNECTED);
-            device.set_status(0, connected.with_logging_level(level));
-            let status = ConnectionStatus::CONNECTED;
-            return Answer::Reply(success(&ConnectDoorbellReply { status, reserved: 0 }));
-        }
-        Answer::AsUsual
-    });
 }
 
 /// Executes a submission. Returns the packets of its command buffer, and those behind that in the ring.

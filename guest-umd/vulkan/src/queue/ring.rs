@@ -60,13 +60,13 @@ impl Ring {
         let before = self.queue.last_value();
         let mut packets = Packets::new(&mut self.queue);
         fill(&mut packets);
-        packets.submit().or_else(|error| self.go_on(before, error))
+        packets.submit().or_else(|error| self.go_on(before, *error))
     }
 
     /// Rings for what is in the ring, if that can be done.
     #[cold]
-    fn go_on(&mut self, before: u64, error: Box<Error>) -> Result<u64, Failed> {
-        match *error {
+    fn go_on(&mut self, before: u64, error: Error) -> Result<u64, Failed> {
+        match error {
             Error::NotRung { value, reason } => {
                 let mut reason = reason;
                 for _ in 0..RETRIES {

@@ -36,6 +36,8 @@ const PROGRAMS: [Program; 2] = [
 const VULKAN: &str = "vulkan";
 /// What a program with Vulkan is run by.
 const RUNNER: &str = "bellhop";
+/// The configuration of its daemon: an engine that sleeps would be woken by some submissions, and not by others.
+const DAEMON: &str = "[adapter]\nspin = \"1s\"\n";
 /// What the runner fetches the host's Vulkan with.
 const FETCHES: [&str; 2] = ["apt-get", "dpkg-deb"];
 /// Their function within which callgrind collects.
@@ -133,7 +135,7 @@ impl Program {
             _ => fs::create_dir_all(&folder).map_err(failed)?,
         }
         let profile = folder.join("callgrind");
-        let mut counted = self.start()?;
+        let mut counted = self.start(&folder)?;
         counted.args(["--quiet", "--tool=callgrind", "--fair-sched=try"]).args(callgrind::OPTIONS);
         counted.arg(format!("--callgrind-out-file={}", profile.display()));
         counted.arg(format!("--toggle-collect={COUNTED}"));
@@ -153,16 +155,20 @@ impl Program {
             .collect()
     }
 
-    /// Valgrind, with a device where the program wants one.
-    fn start(&self) -> Result<Command, String> {
+    /// Valgrind, with a device where the program wants one. `folder` is this program's.
+    fn start(&self, folder: &Path) -> Result<Command, String> {
         const VALGRIND: &str = "valgrind";
         if !self.has_vulkan {
             return Ok(Command::new(VALGRIND));
         }
         // As for tests, of which this is one.
         lanes::build()?;
+        let daemon = folder.join("daemon.toml");
+        fs::write(&daemon, DAEMON)
+            .map_err(|error| format!("cannot write {}: {error}", daemon.display()))?;
         let mut runner = Command::new(root().join("target/debug").join(RUNNER));
-        runner.args(["vulkan", "--vulkan", "debian-13", "--", VALGRIND]);
+        runner.args(["vulkan", "--vulkan", "debian-13", "--config"]).arg(daemon);
+        runner.args(["--", VALGRIND]);
         Ok(runner)
     }
 }
