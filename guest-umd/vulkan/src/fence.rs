@@ -134,11 +134,26 @@ unsafe extern "system" fn wait_for(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     let (device, fences) = unsafe { (Device::get(device), raw::slice(fences, count)) };
+    let deadline = Deadline::after(timeout);
     // SAFETY: as above.
-    let fences = fences.iter().map(|fence| unsafe { handle::get::<Fence>(fence.as_raw()) });
-    let fences: Vec<&Fence> = fences.collect();
+    let get = |fence: &vk::Fence| unsafe { handle::get::<Fence>(fence.as_raw()) };
     let any = wait_all == vk::FALSE;
-    code(wait(device, any, &Deadline::after(timeout), || left(&fences, any)))
+    let one = match fences {
+        [fence] => match get(fence).look() {
+            (true, _) => return vk::Result::SUCCESS,
+            (false, target) => target,
+        },
+        _ => None,
+    };
+    let one = one.as_ref().map(|(progress, value)| (&**progress, *value));
+    let mut all: Vec<&Fence> = Vec::new();
+    let look = || {
+        if all.is_empty() {
+            all.extend(fences.iter().map(get));
+        }
+        left(&all, any)
+    };
+    code(wait(device, any, &deadline, one, look))
 }
 
 crate::entry::entry_points! {

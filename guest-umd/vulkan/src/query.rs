@@ -102,7 +102,7 @@ fn value(
             value.is_none().then_some(Left::Also(progress))
         };
         // A loss is told with all results.
-        let _ = wait::wait(device, true, &Deadline::NEVER, look);
+        let _ = wait::wait(device, true, &Deadline::NEVER, None, look);
     }
     value
 }

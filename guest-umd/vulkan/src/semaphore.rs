@@ -161,6 +161,15 @@ fn left(targets: &[Target], any: bool) -> Option<Left> {
     (!is_over).then_some(Left::Targets(left))
 }
 
+/// The fence of a semaphore.
+///
+/// # Safety
+/// The semaphore lives.
+unsafe fn fence_of<'s>(semaphore: vk::Semaphore) -> &'s Arc<Fence> {
+    // SAFETY: the caller says so.
+    &unsafe { handle::get::<Semaphore>(semaphore.as_raw()) }.fence
+}
+
 unsafe extern "system" fn wait_for(
     device: vk::Device,
     information: *const vk::SemaphoreWaitInfo<'_>,
@@ -176,13 +185,23 @@ unsafe extern "system" fn wait_for(
             raw::slice(information.p_values, information.semaphore_count),
         )
     };
-    let targets = semaphores.iter().zip(values).map(|(semaphore, value)| {
+    let deadline = Deadline::after(timeout);
+    let one = match (semaphores, values) {
         // SAFETY: as above.
-        let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
-        (Arc::clone(&semaphore.fence), *value)
-    });
-    let targets: Vec<Target> = targets.collect();
-    code(wait(device, any, &Deadline::after(timeout), || left(&targets, any)))
+        ([semaphore], [value]) => Some((unsafe { fence_of(*semaphore) }, *value)),
+        _ => None,
+    };
+    let mut targets: Vec<Target> = Vec::new();
+    let look = || {
+        // SAFETY: as above.
+        let of =
+            |(semaphore, value): (&_, &_)| (Arc::clone(unsafe { fence_of(*semaphore) }), *value);
+        if targets.is_empty() {
+            targets.extend(semaphores.iter().zip(values).map(of));
+        }
+        left(&targets, any)
+    };
+    code(wait(device, any, &deadline, one.map(|(fence, value)| (&**fence, value)), look))
 }
 
 crate::entry::entry_points! {

@@ -13,6 +13,7 @@ mod scale;
 mod setting;
 mod video;
 mod viewer;
+mod vulkan;
 
 use crate::hosted::Outcome;
 use crate::hostile_worker;
@@ -133,7 +134,7 @@ const fn video(
     Stage { suites: &[Suite::Video], part: Some(part), config, measure, processors, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 21] = [
+const STAGES: [Stage; 23] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -176,6 +177,21 @@ const STAGES: [Stage; 21] = [
         guests: kernel::GUESTS,
         processors: Processors::All,
         measure: kernel::run,
+        ..ONE_GUEST
+    },
+    Stage {
+        suites: &[Suite::Vulkan],
+        part: Some("submissions"),
+        guests: vulkan::GUESTS,
+        measure: vulkan::submissions,
+        ..ONE_GUEST
+    },
+    Stage {
+        suites: &[Suite::Vulkan],
+        part: Some("dispatches"),
+        guests: vulkan::GUESTS,
+        processors: Processors::All,
+        measure: vulkan::dispatches,
         ..ONE_GUEST
     },
     video("on one thread", video::ONE_THREAD, video::on_one_thread),

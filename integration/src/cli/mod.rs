@@ -18,6 +18,7 @@ mod vulkan;
 use crate::bench;
 use crate::hosted::{self, Outcome, WORKER};
 use crate::hostile_worker;
+use crate::vulkan::figures;
 use anyhow::Context as _;
 use bellhop_device::cgroup;
 use bellhop_device::service::Worker;
@@ -246,6 +247,9 @@ Examples:
     /// Behaviours of this process's Vulkan, which `bellhop vulkan --selftest` runs
     #[command(hide = true, name = program::SUITE)]
     VulkanSuite(SuiteArguments),
+    /// What submissions cost with this process's Vulkan, for `bellhop bench vulkan`
+    #[command(hide = true, name = figures::FIGURES)]
+    VulkanFigures(figures::Arguments),
     /// bellhop-guest, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Guest {
@@ -520,6 +524,7 @@ pub fn main() -> ExitCode {
         }
         Command::HostileWorker(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::VulkanSuite(arguments) => arguments.run(),
+        Command::VulkanFigures(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),

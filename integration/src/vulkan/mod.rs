@@ -3,4 +3,5 @@
 //! Programs that use a guest's GPU through Vulkan.
 
 pub mod driver;
+pub mod figures;
 pub mod program;

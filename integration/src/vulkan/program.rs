@@ -58,20 +58,25 @@ impl Program {
     /// The command, with the variables that it finds its GPU and its Vulkan by.
     fn with(self, manifest: &Path, socket: &Path) -> tokio::process::Command {
         let Self { mut command, loader, .. } = self;
-        // A broker's variable would count for more.
-        command.env_remove(BROKER_VARIABLE).env(SOCKET_VARIABLE, socket);
-        // The second name is that of loaders before 1.3.207.
-        command.env("VK_DRIVER_FILES", manifest).env("VK_ICD_FILENAMES", manifest);
-        // People want to know why there is no device, or why one was lost.
-        if std::env::var_os(DEBUG).is_none() {
-            command.env(DEBUG, "1");
-        }
+        name_gpu(&mut command, manifest, socket);
         if let Some(loader) = loader {
             command.env("LD_LIBRARY_PATH", before(loader, std::env::var_os("LD_LIBRARY_PATH")));
         }
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
         command
+    }
+}
+
+/// Sets the variables by which a program finds the GPU at a socket, and its driver.
+pub fn name_gpu(command: &mut Command, manifest: &Path, socket: &Path) {
+    // A broker's variable would count for more.
+    command.env_remove(BROKER_VARIABLE).env(SOCKET_VARIABLE, socket);
+    // The second name is that of loaders before 1.3.207.
+    command.env("VK_DRIVER_FILES", manifest).env("VK_ICD_FILENAMES", manifest);
+    // People want to know why there is no device, or why one was lost.
+    if std::env::var_os(DEBUG).is_none() {
+        command.env(DEBUG, "1");
     }
 }
 

@@ -2,6 +2,7 @@
 
 //! `bellhop bench`: its files, and reports beside earlier ones.
 
+use crate::support::kernels::worker;
 use crate::support::{bellhop, succeed, text};
 use serde_json::Value;
 use std::fs;
@@ -161,6 +162,23 @@ fn what_many_cost_is_measured_and_told_with_its_growth() {
     assert!(shown.contains("end one, attach one") && shown.contains("growth"), "{shown}");
     for line in shown.lines() {
         assert!(line.chars().count() <= 80, "{line:?}");
+    }
+}
+
+/// The program with the driver checks what it computes.
+#[test]
+fn programs_with_vulkan_are_measured_beside_the_doorbell_and_beside_the_host_s_vulkan() {
+    if worker("no program with Vulkan is measured").is_none() {
+        return;
+    }
+    let measured = Measured::new(&["vulkan", "--vulkan", "debian-13"]);
+    for ratio in [
+        "vulkan_submission_over_doorbell_rtt",
+        "vulkan_dispatch_over_native",
+        "vulkan_batch_over_native",
+    ] {
+        let value = measured.report["ratios"][ratio].as_f64();
+        assert!(value.is_some_and(|value| value > 0.0), "{ratio}: {}", measured.report);
     }
 }
 

@@ -11,11 +11,13 @@
 //! Bellhop's alone. Those that are about what becomes of a device that a program abuses are Bellhop's: elsewhere the machine
 //! might be lost with it.
 
+mod bench;
 mod case;
 mod cases;
 mod lab;
 mod report;
 
+pub use bench::{BATCH, Load, Round, run as bench};
 pub use case::Case;
 pub use cases::selected;
 pub use lab::{Failure, Lab};

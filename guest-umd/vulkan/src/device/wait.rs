@@ -50,17 +50,38 @@ pub(crate) fn has_reached(fence: &Fence, value: u64) -> bool {
     fence.current_value().is_ok_and(|current| current >= value && current != Fence::ALWAYS_SIGNALED)
 }
 
-/// Waits until `look` finds nothing left.
+/// Waits until one fence has a value, if that is all there is to wait for, or until `look` finds nothing left.
+///
+/// Most waits are for one fence that is signaled soon: it is polled without memory, and without a look at the device.
 ///
 /// # Errors
 /// `TIMEOUT`, or that the device is lost.
+#[inline]
 pub(crate) fn wait(
     device: &Device,
     any: bool,
     deadline: &Deadline,
+    one: Option<(&Fence, u64)>,
+    look: impl FnMut() -> Option<Left>,
+) -> Result<(), vk::Result> {
+    if let Some((fence, value)) = one
+        && fence.poll(value, POLL.min(deadline.left())).is_ok()
+        && has_reached(fence, value)
+    {
+        return Ok(());
+    }
+    wait_long(device, any, deadline, one.is_some(), look)
+}
+
+/// As [`wait`], after its poll if there was one.
+fn wait_long(
+    device: &Device,
+    any: bool,
+    deadline: &Deadline,
+    was_polled: bool,
     mut look: impl FnMut() -> Option<Left>,
 ) -> Result<(), vk::Result> {
-    let mut is_first = true;
+    let mut is_first = !was_polled;
     let mut submission = None;
     loop {
         // In this order: what was signaled before the loss counts.

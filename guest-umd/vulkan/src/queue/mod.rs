@@ -59,7 +59,7 @@ impl Queue {
             let is_done = has_reached(&self.progress, last);
             (!is_done).then(|| Left::Targets(vec![(Arc::clone(&self.progress), last)]))
         };
-        wait(self.device, false, &Deadline::NEVER, look)?;
+        wait(self.device, false, &Deadline::NEVER, Some((&self.progress, last)), look)?;
         self.device.check()
     }
 }

@@ -112,6 +112,7 @@ pub fn run(
                 }
                 Suite::OneProcessor
                 | Suite::Idle
+                | Suite::Vulkan
                 | Suite::Video
                 | Suite::Oversubscription
                 | Suite::Broker

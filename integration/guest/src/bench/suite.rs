@@ -22,6 +22,9 @@ pub enum Suite {
     Wake,
     /// Kernels of the guest's own beside the same Vulkan in one process, and guests that share an engine with them
     Kernel,
+    /// Submissions and dispatches of a program with Bellhop's Vulkan driver, beside the doorbell and beside the host's
+    /// Vulkan in one process; only from the host
+    Vulkan,
     /// One null command buffer where guest and engine share a processor; only from the host
     OneProcessor,
     /// One doorbell, alone and beside 1,024 connected ones

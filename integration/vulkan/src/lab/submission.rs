@@ -7,7 +7,7 @@ use super::{Gpu, Outcome, PATIENCE, Queue, Recorder};
 use ash::vk;
 
 /// A semaphore, and a value if it is a timeline.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct At(pub(crate) vk::Semaphore, pub(crate) u64);
 
 /// What is submitted at once.
@@ -105,6 +105,33 @@ impl Gpu<'_> {
             .signal_semaphore_infos(&signal)];
         // SAFETY: the objects are the device's, and live as long as it. This thread alone uses the queue.
         unsafe { self.raw.queue_submit2(queue.raw, &batches, fence) }
+    }
+
+    /// Submits at most one command buffer with the signal of one timeline, and waits for the signal. Takes no memory, so that it
+    /// can be timed.
+    pub(crate) fn submit_and_wait(
+        &self,
+        queue: Queue,
+        Submit { commands, signal, .. }: Submit<'_>,
+    ) -> Result<(), vk::Result> {
+        let At(semaphore, value) = signal.first().copied().unwrap_or_default();
+        let commands = commands.first().copied();
+        let buffer = vk::CommandBufferSubmitInfo::default();
+        let buffer = [buffer.command_buffer(commands.unwrap_or_default())];
+        let signal = [vk::SemaphoreSubmitInfo::default()
+            .semaphore(semaphore)
+            .value(value)
+            .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)];
+        let batch = [vk::SubmitInfo2::default()
+            .command_buffer_infos(if commands.is_some() { &buffer } else { &[] })
+            .signal_semaphore_infos(&signal)];
+        let (semaphores, values) = ([semaphore], [value]);
+        let wait = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: the objects are the device's, and live as long as it. This thread alone uses the queue.
+        unsafe {
+            self.raw.queue_submit2(queue.raw, &batch, vk::Fence::null())?;
+            self.raw.wait_semaphores(&wait, PATIENCE)
+        }
     }
 
     /// Submits command buffers alone, and waits until they are done.
