@@ -2,7 +2,7 @@
 
 //! Guests' programs that use Vulkan, with the driver for guests.
 
-use crate::support::python::python_with;
+use crate::support::python::{python_with, python_with_kompute};
 use crate::support::vulkan::{assert_seen, beside};
 use crate::support::{Daemon, bellhop, brokers::Brokered, run, text};
 use std::path::Path;
@@ -89,9 +89,14 @@ const PATIENT: &str =
 
 /// Runs a Python program of this name, with a package.
 fn python_computes((package, import): (&str, &str), program: &[&str], configuration: &str) {
-    let Some(daemon) = Daemon::start_with_kernels(1, configuration) else { return };
     let loss = format!("no program with {package} uses Vulkan");
     let Some(python) = python_with(package, import, &loss) else { return };
+    computes(&python, program, configuration);
+}
+
+/// Runs a program of this name with the Python in a folder.
+fn computes(python: &Path, program: &[&str], configuration: &str) {
+    let Some(daemon) = Daemon::start_with_kernels(1, configuration) else { return };
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("vulkan/programs");
     let mut command = beside(&daemon, 0);
     let (name, arguments) = program.split_first().unwrap();
@@ -115,6 +120,12 @@ fn a_pipeline_that_takes_longer_to_compile_than_work_may_take_is_no_hang() {
 #[test]
 fn ncnn_computes_what_the_processor_does() {
     python_computes(("ncnn==1.0.20261020", "import ncnn"), &["ncnn_program.py"], PATIENT);
+}
+
+#[test]
+fn kompute_computes_what_the_processor_does() {
+    let Some(python) = python_with_kompute("no program with Kompute uses Vulkan") else { return };
+    computes(&python, &["kompute_program.py"], PATIENT);
 }
 
 #[test]

@@ -235,13 +235,27 @@ impl<'a> Stock<'a> {
     /// # Errors
     /// When it is neither here nor can be fetched.
     pub fn vulkan_loader(&self) -> anyhow::Result<PathBuf> {
+        let piece = self.of_old("vulkan-loader", vulkan::LOADER, vulkan::LOADER)?;
+        Ok(piece.join(LIBRARIES[0]))
+    }
+
+    /// The folder of a library's package for those who build programs with it, and of its other packages, whose names begin with
+    /// `prefix`. Any program of this machine's can load the library.
+    ///
+    /// # Errors
+    /// When it is neither here nor can be fetched.
+    pub fn library(&self, package: &str, prefix: &str) -> anyhow::Result<PathBuf> {
+        programs::check(package)?;
+        self.of_old(&format!("library-{package}"), package, prefix)
+    }
+
+    /// The folder of a package of the old release's, and of those that it depends on with names that begin with `prefix`.
+    fn of_old(&self, piece: &str, package: &str, prefix: &str) -> anyhow::Result<PathBuf> {
         let (release, mirror) = (Release::Old, self.sources.mirror.clone());
         let debian = Debian::new(self.cache.folder("apt-old")?, release, mirror);
-        let piece = self.cache.piece("vulkan-loader", self.sources.refresh, |folder| {
-            let package = vulkan::LOADER;
-            debian.unpack(release, &[package], Closure::Named(package), folder)
-        })?;
-        Ok(piece.join(LIBRARIES[0]))
+        self.cache.piece(piece, self.sources.refresh, |folder| {
+            debian.unpack(release, &[package], Closure::Named(prefix), folder)
+        })
     }
 
     /// The programs of a package.
@@ -274,12 +288,7 @@ impl<'a> Stock<'a> {
     /// When it is neither here nor can be fetched.
     pub fn av1_samples(&self) -> anyhow::Result<PathBuf> {
         // Later releases of the package have none.
-        let (release, mirror) = (Release::Old, self.sources.mirror.clone());
-        let debian = Debian::new(self.cache.folder("apt-old")?, release, mirror);
-        let piece = self.cache.piece("av1-samples", self.sources.refresh, |folder| {
-            let package = reference::SAMPLES;
-            debian.unpack(release, &[package], Closure::Named(package), folder)
-        })?;
+        let piece = self.of_old("av1-samples", reference::SAMPLES, reference::SAMPLES)?;
         Ok(piece.join(reference::SAMPLES_FOLDER))
     }
 

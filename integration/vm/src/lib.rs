@@ -53,6 +53,19 @@ pub fn fetch_vulkan_loader(sources: &Sources) -> anyhow::Result<std::path::PathB
     environment::Stock::open(sources)?.vulkan_loader()
 }
 
+/// Finds or fetches a package of Debian 12's for those who build programs with a library, and its other packages, whose names
+/// begin with `prefix`. Returns their folder.
+///
+/// # Errors
+/// When it is neither here nor can be fetched.
+pub fn fetch_library(
+    package: &str,
+    prefix: &str,
+    sources: &Sources,
+) -> anyhow::Result<std::path::PathBuf> {
+    environment::Stock::open(sources)?.library(package, prefix)
+}
+
 /// Finds or fetches the programs of a package of Debian 13's.
 ///
 /// # Errors
