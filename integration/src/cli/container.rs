@@ -2,16 +2,17 @@
 
 //! `bellhop container`.
 
-use super::vulkan::Whose;
-use crate::container::{self, Options};
+use super::vulkan::{Whose, loader, sources};
+use crate::container::{self, Contents, Options, Payload, Program, Root};
 use crate::guest_binary;
 use crate::hosted::Outcome;
-use anyhow::Context;
+use crate::vulkan::driver;
+use anyhow::{Context, ensure};
 use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::put_line;
 use clap::Args;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The arguments of `bellhop container`.
@@ -24,6 +25,10 @@ Examples:
                                               your kernel on files of this machine
   bellhop container --vulkan debian-13 -- picture
                                               a picture that a kernel draws: picture.png
+  bellhop container --vulkan debian-13 --vulkan-driver --package vulkan-tools -- vulkaninfo --summary
+                                              a program of Debian's with Bellhop's Vulkan driver
+  bellhop container --vulkan debian-13 --vulkan-driver --folder venv -- venv/bin/python compute.py
+                                              a program of this machine's
   bellhop container --memory 64m              a limit on memory, which covers what the guest maps
   bellhop container --image-only              the image, for your own containers
   bellhop container --print-command           the podman command, with the options that this host needs")]
@@ -49,6 +54,24 @@ pub struct ContainerArguments {
     /// this bellhop
     #[arg(long, value_name = "PATH")]
     guest_binary: Option<PathBuf>,
+    /// Run a program with Bellhop's Vulkan driver instead of bellhop-guest
+    ///
+    /// It finds this machine's /usr, and the folders that --folder names, to read from; or what --package or --image says.
+    /// It may write to /tmp.
+    #[arg(long, conflicts_with_all = ["image_only", "print_command", "guest_binary"])]
+    vulkan_driver: bool,
+    /// The Vulkan driver, instead of the one that belongs to this bellhop
+    #[arg(long, value_name = "FILE", env = "BELLHOP_VULKAN_DRIVER", requires = "vulkan_driver")]
+    driver: Option<PathBuf>,
+    /// Run a program of this package of Debian 13's, fetched once and not installed
+    #[arg(long, value_name = "NAME", requires = "vulkan_driver")]
+    package: Option<String>,
+    /// Run a program of this image of podman's, which has a Vulkan loader
+    #[arg(long, value_name = "IMAGE", requires = "vulkan_driver", conflicts_with = "package")]
+    image: Option<String>,
+    /// Give the program this folder, at the same path, to read from; may be given several times
+    #[arg(long, value_name = "PATH", requires = "vulkan_driver")]
+    folder: Vec<PathBuf>,
     /// Build the image in your own storage, print its name, and exit
     #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "vulkan", "file", "task"])]
     image_only: bool,
@@ -57,7 +80,7 @@ pub struct ContainerArguments {
     /// Its device is the one at --socket-path, or the service's at /run/bellhop/gpu.sock.
     #[arg(long, conflicts_with_all = ["image_only", "guest_binary", "config", "vulkan"])]
     print_command: bool,
-    /// What bellhop-guest does in the container
+    /// What bellhop-guest does in the container, or the program with the Vulkan driver
     #[arg(last = true, value_name = "GUEST-COMMAND", default_value = "run")]
     task: Vec<OsString>,
 }
@@ -68,6 +91,9 @@ impl ContainerArguments {
     /// # Errors
     /// When podman fails, or the container does not complete its task.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.vulkan_driver {
+            return self.run_program();
+        }
         let worker = self.vulkan.worker(None)?;
         let Carried { task, files, output } = Carried::new(&self.file, self.task)?;
         let mut options = Options {
@@ -75,7 +101,7 @@ impl ContainerArguments {
             config: self.config,
             worker,
             memory: self.memory,
-            task,
+            payload: Payload::Task(task),
             files,
             output: None,
         };
@@ -94,11 +120,62 @@ impl ContainerArguments {
         let outcome = if self.image_only {
             container::make_image(&program)?
         } else {
-            container::run(options, &program)?
+            container::run(options, Contents::Guest(&program))?
         };
         if let (Some(output), Outcome::Succeeded) = (output, outcome) {
             output.finish()?;
         }
         Ok(outcome.exit_code())
     }
+
+    /// Runs a program with the Vulkan driver.
+    fn run_program(self) -> anyhow::Result<ExitCode> {
+        ensure!(self.task != ["run"], "name a program after --");
+        // The program's files alone, and no words of bellhop-guest's.
+        let Carried { files, .. } = Carried::new(&self.file, vec!["run".into()])?;
+        let (root, contents) = match (self.image, &self.package) {
+            (Some(image), _) => (Root::Image(image), Contents::Made),
+            (None, Some(package)) => {
+                let packages = bellhop_vm::fetch_program(package, &sources(None))?;
+                (Root::Packages(packages.root()), Contents::Links)
+            }
+            (None, None) => (Root::ThisMachine, Contents::Links),
+        };
+        // Images and packages that run programs with Vulkan have a loader.
+        let loader = if root == Root::ThisMachine { loader(self.vulkan)? } else { None };
+        let folders = self.folder.iter().map(|folder| {
+            let path = std::path::absolute(folder);
+            path.with_context(|| format!("cannot find {}", folder.display()))
+        });
+        let of_manifest = tempfile::tempdir().context("cannot make a folder for a manifest")?;
+        let program = Program {
+            root,
+            driver: driver::find(self.driver.as_deref())?,
+            manifest: Program::write_manifest(of_manifest.path())?,
+            loader,
+            folders: folders.collect::<anyhow::Result<_>>()?,
+            words: absolute_program(self.task)?,
+        };
+        let options = Options {
+            socket: self.socket_path,
+            config: self.config,
+            worker: self.vulkan.worker(None)?,
+            memory: self.memory,
+            payload: Payload::Program(program),
+            files,
+            output: None,
+        };
+        Ok(container::run(options, contents)?.exit_code())
+    }
+}
+
+/// The words of a command line whose program has its whole path, unless it is a name to search for.
+fn absolute_program(mut words: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
+    if let Some(program) = words.first_mut()
+        && Path::new(program).components().count() > 1
+    {
+        let path = std::path::absolute(&program);
+        *program = path.with_context(|| format!("cannot find {}", program.display()))?.into();
+    }
+    Ok(words)
 }

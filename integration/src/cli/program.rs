@@ -2,7 +2,7 @@
 
 //! `bellhop vulkan`, and the suite of behaviours that it runs.
 
-use super::vulkan::{Whose, sources};
+use super::vulkan::{Whose, loader, sources};
 use crate::vulkan::driver;
 use crate::vulkan::program::{Host, Program};
 use anyhow::{Context, bail};
@@ -66,7 +66,9 @@ impl ProgramArguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let driver = driver::find(self.driver.as_deref())?;
         let command = self.command()?;
-        let program = Program { command, driver, loader: self.loader()? };
+        // Debian's program comes with the loader that it depends on.
+        let loader = if self.package.is_some() { None } else { loader(self.vulkan)? };
+        let program = Program { command, driver, loader };
         let outcome = match &self.socket_path {
             Some(socket) => program.run(Host::At(socket)),
             None => {
@@ -95,21 +97,6 @@ impl ProgramArguments {
         };
         command.args(arguments);
         Ok(command)
-    }
-
-    /// The folder with a Vulkan loader for the program, unless it has one.
-    fn loader(&self) -> anyhow::Result<Option<PathBuf>> {
-        // Debian's program comes with the loader that it depends on.
-        if self.package.is_some() || driver::has_loader() {
-            return Ok(None);
-        }
-        if self.vulkan == Whose::System {
-            bail!(
-                "this machine has no Vulkan loader (libvulkan.so.1) for the program; install it (Debian: libvulkan1), or \
-                 have one fetched with --vulkan debian-13"
-            );
-        }
-        bellhop_vm::fetch_vulkan_loader(&sources(None)).map(Some)
     }
 }
 

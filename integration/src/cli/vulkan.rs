@@ -3,7 +3,8 @@
 //! Whose Vulkan runs kernels: this machine's, or one that is fetched.
 
 use crate::hosted::WORKER;
-use anyhow::Context;
+use crate::vulkan::driver;
+use anyhow::{Context, ensure};
 use bellhop_vm::{Mesa, Sources, Vulkan};
 use bellhop_worker::probe::{PATIENCE, Search, probe};
 use bellhop_worker::report::Report;
@@ -71,6 +72,22 @@ const MIRROR: &str = "BELLHOP_MIRROR";
 pub(super) fn sources(mirror: Option<String>) -> Sources {
     let mirror = mirror.or_else(|| std::env::var(MIRROR).ok());
     Sources { mirror, ..Sources::default() }
+}
+
+/// The folder with a Vulkan loader for a program of this machine's, unless the machine has one.
+///
+/// # Errors
+/// When there is none, and none is to be fetched or can be.
+pub(super) fn loader(whose: Whose) -> anyhow::Result<Option<PathBuf>> {
+    if driver::has_loader() {
+        return Ok(None);
+    }
+    ensure!(
+        whose != Whose::System,
+        "this machine has no Vulkan loader (libvulkan.so.1) for the program; install it (Debian: libvulkan1), or have one \
+         fetched with --vulkan debian-13"
+    );
+    bellhop_vm::fetch_vulkan_loader(&sources(None)).map(Some)
 }
 
 fn executable() -> anyhow::Result<PathBuf> {

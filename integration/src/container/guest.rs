@@ -3,6 +3,7 @@
 //! A container with a guest in it.
 
 use super::engine::{self, Engine, Host};
+use super::program::Program;
 use super::socket::{self, Access};
 use super::{SOCKET_IN_CONTAINER, SOCKET_VARIABLE, image};
 use crate::hosted::{self, Outcome};
@@ -25,8 +26,17 @@ pub struct Guest {
     pub memory: Option<String>,
     /// Files that are to be in the container.
     pub files: Vec<CarriedFile>,
-    /// The arguments of `bellhop-guest`.
-    pub task: Vec<OsString>,
+    /// What runs in it.
+    pub payload: Payload,
+}
+
+/// What runs in a container.
+#[derive(Debug)]
+pub enum Payload {
+    /// `bellhop-guest` with these arguments.
+    Task(Vec<OsString>),
+    /// A program with the Vulkan driver.
+    Program(Program),
 }
 
 /// Options that take away everything that a guest does not need.
@@ -64,8 +74,7 @@ impl Guest {
 
     /// The arguments of `podman run`.
     fn arguments(&self, host: &Host) -> anyhow::Result<Vec<OsString>> {
-        let mut arguments: Vec<OsString> = vec!["--pull".into(), "never".into()];
-        arguments.extend(CONFINEMENT.map(OsString::from));
+        let mut arguments: Vec<OsString> = CONFINEMENT.map(OsString::from).to_vec();
         if host.selinux {
             arguments.extend(["--security-opt".into(), "label=disable".into()]);
         }
@@ -95,14 +104,19 @@ impl Guest {
         }
         let variable = format!("{SOCKET_VARIABLE}={SOCKET_IN_CONTAINER}");
         arguments.extend(["--env".into(), variable.into()]);
-        arguments.push(image::NAME.into());
-        arguments.extend_from_slice(&self.task);
+        match &self.payload {
+            Payload::Task(task) => {
+                arguments.extend(["--pull".into(), "never".into(), image::NAME.into()]);
+                arguments.extend_from_slice(task);
+            }
+            Payload::Program(program) => arguments.extend(program.arguments()),
+        }
         Ok(arguments)
     }
 }
 
 /// The option that has a path of the host's in the container, to read from.
-fn mount(source: &Path, destination: &Path) -> [OsString; 2] {
+pub(super) fn mount(source: &Path, destination: &Path) -> [OsString; 2] {
     let mut mount = OsString::from("type=bind,source=");
     mount.push(source);
     mount.push(",destination=");
@@ -111,10 +125,12 @@ fn mount(source: &Path, destination: &Path) -> [OsString; 2] {
     ["--mount".into(), mount]
 }
 
-/// A running container. It is the only one in its storage.
+/// A running container.
 pub struct Container<'a> {
     engine: &'a Engine,
     podman: Child,
+    /// Its name, which no other container has.
+    name: OsString,
     /// The file with the process id of podman's monitor.
     monitor: PathBuf,
     memory: Option<String>,
@@ -132,17 +148,20 @@ impl<'a> Container<'a> {
         folder: &Path,
     ) -> anyhow::Result<Self> {
         let monitor = folder.join("monitor.pid");
+        let name = name(folder);
         let podman = engine
             .command()
             .stdout(output.map_or_else(Stdio::inherit, Stdio::from))
-            .args(["run", "--rm", "--conmon-pidfile"])
+            .args(["run", "--rm", "--name"])
+            .arg(&name)
+            .arg("--conmon-pidfile")
             .arg(&monitor)
             .args(guest.arguments(engine.host())?)
             // Podman's monitor may leave a file in its current folder when the kernel kills the container.
             .current_dir(folder)
             .spawn()
             .context("cannot start podman")?;
-        Ok(Self { engine, podman, monitor, memory: guest.memory })
+        Ok(Self { engine, podman, name, monitor, memory: guest.memory })
     }
 
     /// Waits until the guest has ended.
@@ -183,7 +202,7 @@ impl<'a> Container<'a> {
 
     async fn remove(&self) -> anyhow::Result<()> {
         let mut podman = self.engine.command();
-        podman.args(["rm", "--all", "--force", "--time=0"]);
+        podman.args(["rm", "--force", "--ignore", "--time=0"]).arg(&self.name);
         engine::output(&mut podman).await.context("cannot remove the container").map(drop)
     }
 
@@ -204,6 +223,17 @@ impl<'a> Container<'a> {
     }
 }
 
+/// A name for the container of a run in this folder.
+fn name(folder: &Path) -> OsString {
+    let mut name = OsString::from("bellhop");
+    if let Some(folder) = folder.file_name().and_then(|folder| folder.to_str()) {
+        let fits = |letter: &char| letter.is_ascii_alphanumeric();
+        name.push("-");
+        name.push(folder.chars().filter(fits).collect::<String>());
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::engine::tests::host;
@@ -222,7 +252,7 @@ mod tests {
             socket,
             memory: memory.map(str::to_owned),
             files: vec![CarriedFile { path: "/a/k.spv".into(), name: "other-k.spv".into() }],
-            task: vec!["selftest".into()],
+            payload: Payload::Task(vec!["selftest".into()]),
         };
         let words = guest.arguments(host)?;
         Ok(words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))

@@ -10,6 +10,7 @@ pub mod cdi;
 mod engine;
 mod guest;
 mod image;
+mod program;
 mod socket;
 
 use crate::hosted::Outcome;
@@ -20,7 +21,9 @@ use bellhop_guest_umd::transport::find::SOCKET_VARIABLE;
 use bellhop_processes::daemon::{self, Daemon};
 use bellhop_processes::process::{Signals, block_on};
 use engine::Engine;
+pub use guest::Payload;
 use guest::{Container, Guest};
+pub use program::{Program, Root};
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -44,28 +47,41 @@ pub struct Options {
     pub worker: Vec<OsString>,
     /// The container's memory limit, as podman reads it.
     pub memory: Option<String>,
-    /// The arguments of `bellhop-guest`.
-    pub task: Vec<OsString>,
+    /// What runs in the container.
+    pub payload: Payload,
     /// Files of the host's that are to be in the container.
     pub files: Vec<CarriedFile>,
     /// The file for the task's output; `None` for standard output.
     pub output: Option<File>,
 }
 
-/// Builds an image with `program` in it, runs it, and removes image and container.
+/// What an image is made of.
+#[derive(Debug, Clone, Copy)]
+pub enum Contents<'a> {
+    /// This `bellhop-guest` alone.
+    Guest(&'a Path),
+    /// Nothing that is not the host's.
+    Links,
+    /// The user has the image.
+    Made,
+}
+
+/// Builds an image, runs it, and removes image and container.
 ///
 /// # Errors
 /// When podman fails, the container is killed, or the daemon ends before the guest.
-pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
+pub fn run(options: Options, contents: Contents<'_>) -> anyhow::Result<Outcome> {
     in_folder(async |folder, signals| {
-        let Some(engine) = prepare(Some(folder), program, folder, signals).await? else {
+        // The user's image is in the user's storage.
+        let storage = (!matches!(contents, Contents::Made)).then_some(folder);
+        let Some(engine) = prepare(storage, contents, folder, signals).await? else {
             return Ok(Outcome::Interrupted);
         };
-        let Options { socket, config, worker, memory, task, files, output } = options;
+        let Options { socket, config, worker, memory, payload, files, output } = options;
         let files = copied(&files, &folder.join("files"))?;
         match socket {
             Some(socket) => {
-                let guest = Guest { socket: absolute(&socket)?, memory, files, task };
+                let guest = Guest { socket: absolute(&socket)?, memory, files, payload };
                 alone(Container::start(&engine, guest, output, folder)?, signals).await
             }
             None => {
@@ -80,7 +96,7 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
                 // owner may enter the folder.
                 fs::set_permissions(&socket, Permissions::from_mode(0o666))
                     .context("cannot let the container use the socket")?;
-                let guest = Guest { socket, memory, files, task };
+                let guest = Guest { socket, memory, files, payload };
                 beside(daemon, Container::start(&engine, guest, output, folder)?, signals).await
             }
         }
@@ -93,7 +109,7 @@ pub fn run(options: Options, program: &Path) -> anyhow::Result<Outcome> {
 /// When podman fails.
 pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
     in_folder(async |folder, signals| {
-        if prepare(None, program, folder, signals).await?.is_none() {
+        if prepare(None, Contents::Guest(program), folder, signals).await?.is_none() {
             return Ok(Outcome::Interrupted);
         }
         put_line(image::NAME)?;
@@ -106,13 +122,13 @@ pub fn make_image(program: &Path) -> anyhow::Result<Outcome> {
 /// # Errors
 /// When this host, or the socket, does not allow it.
 pub fn command_line(options: Options, output: Option<&Path>) -> anyhow::Result<String> {
-    let Options { socket, memory, task, mut files, .. } = options;
+    let Options { socket, memory, payload, mut files, .. } = options;
     for file in &mut files {
         file.path = absolute(&file.path)?;
     }
     let socket = absolute(socket.as_deref().unwrap_or(Path::new(SOCKET_OF_SERVICE)))?;
     let engine = block_on(Engine::new(None))?;
-    let line = Guest { socket, memory, files, task }.command_line(&engine)?;
+    let line = Guest { socket, memory, files, payload }.command_line(&engine)?;
     let words = line.iter().map(|word| word.to_str().context("a name is not UTF-8"));
     let words: Vec<&str> = words.collect::<anyhow::Result<_>>()?;
     let mut line = shlex::try_join(words).context("a name has a NUL")?;
@@ -157,14 +173,18 @@ fn in_folder(
 /// Builds the image in this storage, or the user's. Returns `None` when interrupted.
 async fn prepare(
     storage: Option<&Path>,
-    program: &Path,
+    contents: Contents<'_>,
     folder: &Path,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<Engine>> {
     let prepared = async {
         let engine = Engine::new(storage).await?;
         engine.explain();
-        image::build(&engine, program, folder).await?;
+        match contents {
+            Contents::Guest(program) => image::build(&engine, program, folder).await?,
+            Contents::Links => program::build(&engine, folder).await?,
+            Contents::Made => {}
+        }
         Ok(engine)
     }
     .await;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The variable with which the driver says why there is no device, and why one was lost.
-const DEBUG: &str = "BELLHOP_VULKAN_DEBUG";
+pub const DEBUG: &str = "BELLHOP_VULKAN_DEBUG";
 
 /// Where the program's GPU is.
 #[derive(Debug, Clone, Copy)]

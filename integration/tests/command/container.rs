@@ -7,6 +7,9 @@
 use crate::support::kernels::{Doubling, worker};
 use crate::support::screens::see_every_behaviour;
 use crate::support::secrets;
+use crate::support::vulkan_programs::{
+    COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, RIGHT, VKDISPATCH, libraries_of_kompute,
+};
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
     report, run, succeed, text, video,
@@ -61,6 +64,56 @@ fn a_kernel_s_files_go_into_the_container_and_its_output_comes_back() {
     let mut container = container();
     run(doubling.ask(container.args(["--vulkan", "debian-13", "--"])));
     doubling.assert_done();
+}
+
+/// What a container needs to run a program with the Vulkan driver, if there is all of it.
+fn vulkan_containers() -> Option<fn() -> Command> {
+    let container = containers()?;
+    worker("no program in a container uses Vulkan")?;
+    Some(container)
+}
+
+#[test]
+fn debian_s_vulkaninfo_lists_the_gpu_in_a_container_of_its_packages_alone() {
+    let Some(container) = vulkan_containers() else { return };
+    let driver = ["--vulkan", "debian-13", "--vulkan-driver", "--package", "vulkan-tools", "--"];
+    let summary = run(container().args(driver).args(["vulkaninfo", "--summary"]));
+    assert!(summary.contains("PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU"), "{summary}");
+    assert!(summary.contains("Bellhop"), "{summary}");
+    // Nothing of this machine's: not even its programs.
+    let error = fail(container().args(driver).args(["podman", "--version"]).output().unwrap());
+    assert!(error.contains("cannot run the container"), "{error}");
+}
+
+#[test]
+fn programs_that_know_nothing_of_bellhop_compute_in_containers_what_the_processor_does() {
+    let Some(container) = vulkan_containers() else { return };
+    let mut config = NamedTempFile::new().unwrap();
+    config.write_all(PATIENT.as_bytes()).unwrap();
+    for program in [COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, VKDISPATCH] {
+        let Some(python) = program.python() else { continue };
+        let mut command = container();
+        command.args(["--vulkan", "debian-13", "--vulkan-driver", "--config"]).arg(config.path());
+        let libraries = libraries_of_kompute().unwrap();
+        for folder in python.folders().iter().chain(&libraries) {
+            command.arg("--folder").arg(folder);
+        }
+        let said = run(command.arg("--").args([python.path(), program.path()]));
+        // Libraries may flush what they print after the program's last line.
+        assert!(said.lines().any(|line| line == RIGHT), "{program:?}: {said}");
+    }
+}
+
+#[test]
+fn every_behaviour_of_a_driver_is_seen_in_a_container() {
+    let Some(container) = vulkan_containers() else { return };
+    let mut command = container();
+    let bellhop = PathBuf::from(bellhop().get_program());
+    command.args(["--vulkan", "debian-13", "--vulkan-driver", "--folder"]);
+    command.arg(bellhop.parent().unwrap()).arg("--").arg(&bellhop).arg("vulkan-suite");
+    let areas = ["memory.", "transfer.", "dispatch.", "set.", "fence.", "semaphore.", "event."];
+    let said = run(command.args(areas));
+    assert!(said.ends_with(" passed, 0 failed, 0 not offered\n"), "{said}");
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 //! Guests' programs that use Vulkan, with the driver for guests.
 
-use crate::support::python::{python_with, python_with_kompute};
 use crate::support::vulkan::{assert_seen, beside};
+use crate::support::vulkan_programs::{
+    COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, RIGHT, VKDISPATCH,
+};
 use crate::support::{Daemon, bellhop, brokers::Brokered, run, text};
-use std::path::Path;
 use std::process::Stdio;
 
 /// Adds numbers, and compares.
@@ -81,62 +82,46 @@ fn vulkaninfo_lists_the_device_and_what_it_offers() {
     assert!(everything.contains("timelineSemaphore") && everything.contains("memoryHeaps"));
 }
 
-const HEPHAISTOS: (&str, &str) = ("hephaistos==0.10.1 numpy==2.2.6", "import hephaistos, numpy");
-
-/// Compilers may take as long as they want: one of a shader of computeml's takes eight seconds on a machine with nothing else to do.
-const PATIENT: &str =
-    "[adapter]\nkernel_compile_timeout = \"10m\"\n[guest]\nkernel_compile_burst = \"1h\"\n";
-
-/// Runs a Python program of this name, with a package.
-fn python_computes((package, import): (&str, &str), program: &[&str], configuration: &str) {
-    let loss = format!("no program with {package} uses Vulkan");
-    let Some(python) = python_with(package, import, &loss) else { return };
-    computes(&python, program, configuration);
-}
-
-/// Runs a program of this name with the Python in a folder.
-fn computes(python: &Path, program: &[&str], configuration: &str) {
+/// Runs a program with arguments.
+fn computes(program: Program, arguments: &[&str], configuration: &str) {
+    let Some(python) = program.python() else { return };
     let Some(daemon) = Daemon::start_with_kernels(1, configuration) else { return };
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("vulkan/programs");
     let mut command = beside(&daemon, 0);
-    let (name, arguments) = program.split_first().unwrap();
-    command.arg("--").arg(python.join("bin/python")).arg(programs.join(name)).args(arguments);
-    let said = run(&mut command);
-    assert_eq!(said.lines().last(), Some("every number is right"), "{said}");
+    let said = run(command.arg("--").args([python.path(), program.path()]).args(arguments));
+    assert!(said.lines().any(|line| line == RIGHT), "{said}");
 }
 
 #[test]
 fn hephaistos_computes_what_the_processor_does() {
-    python_computes(HEPHAISTOS, &["hephaistos_program.py"], PATIENT);
+    computes(HEPHAISTOS, &[], PATIENT);
 }
 
 /// As long as it compiles, it executes nothing: what bounds work has nothing to say about that.
 #[test]
 fn a_pipeline_that_takes_longer_to_compile_than_work_may_take_is_no_hang() {
     let configuration = PATIENT.replace("[guest]", "timeout = \"1s\"\n[guest]");
-    python_computes(HEPHAISTOS, &["long_compile_program.py", "2"], &configuration);
+    let program = Program { file: "long_compile_program.py", ..HEPHAISTOS };
+    computes(program, &["2"], &configuration);
 }
 
 #[test]
 fn ncnn_computes_what_the_processor_does() {
-    python_computes(("ncnn==1.0.20261020", "import ncnn"), &["ncnn_program.py"], PATIENT);
+    computes(NCNN, &[], PATIENT);
 }
 
 #[test]
 fn kompute_computes_what_the_processor_does() {
-    let Some(python) = python_with_kompute("no program with Kompute uses Vulkan") else { return };
-    computes(&python, &["kompute_program.py"], PATIENT);
+    computes(KOMPUTE, &[], PATIENT);
 }
 
 #[test]
 fn vkdispatch_computes_what_the_processor_does() {
-    let package = ("vkdispatch==0.1.0 numpy==2.2.6", "import vkdispatch, numpy");
-    python_computes(package, &["vkdispatch_program.py"], PATIENT);
+    computes(VKDISPATCH, &[], PATIENT);
 }
 
 #[test]
 fn computeml_computes_what_the_processor_does() {
-    python_computes(("computeml==0.4.4", "import computeml"), &["computeml_program.py"], PATIENT);
+    computes(COMPUTEML, &[], PATIENT);
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod stranger;
 pub mod typed;
 pub mod video;
 pub mod vulkan;
+pub mod vulkan_programs;
 
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, VmmProfile};

@@ -6,7 +6,7 @@ use crate::packages::unpacked::Unpacked;
 use anyhow::{Context, ensure};
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder of programs in packages.
@@ -40,6 +40,12 @@ impl Packaged {
     #[must_use]
     pub fn unpacked(name: &str, root: &Path) -> Self {
         Self { name: name.to_owned(), packages: Unpacked::new(root) }
+    }
+
+    /// Returns the folder that is `/` to the packages.
+    #[must_use]
+    pub fn root(&self) -> PathBuf {
+        self.packages.path("")
     }
 
     /// Returns the command that starts a program of the package with the packages' libraries.
