@@ -5,6 +5,7 @@
 use super::vulkan::{Whose, loader, sources};
 use crate::vulkan::driver;
 use crate::vulkan::program::{Host, Program};
+use crate::vulkan::validation::{self, Validation};
 use anyhow::{Context, bail};
 use bellhop_processes::daemon::Options;
 use bellhop_vulkan_suite::{Failure, Lab};
@@ -26,6 +27,8 @@ Examples:
                                            a program of this machine's
   bellhop vulkan --socket-path gpu.sock -- ./program
                                            a program beside a bellhopd that already runs
+  bellhop vulkan --vulkan debian-13 --validate -- ./program
+                                           what the program does that Vulkan does not allow
   bellhop vulkan --vulkan debian-13 --selftest
                                            the behaviours that programs may rely on
   bellhop vulkan --vulkan debian-13 --selftest -- fence. semaphore.
@@ -50,6 +53,11 @@ pub(super) struct ProgramArguments {
     /// Run the program of this package of Debian 13's, fetched once and not installed
     #[arg(long, value_name = "NAME")]
     package: Option<String>,
+    /// Have Khronos' validation layer look at what the program does, and at its synchronization
+    ///
+    /// It is fetched once and not installed. Its errors are printed at the end; with one, the exit status is at least 1.
+    #[arg(long)]
+    validate: bool,
     /// Try the behaviours that programs may rely on; words select some, and --list names them
     #[arg(long, conflicts_with = "package")]
     selftest: bool,
@@ -68,7 +76,8 @@ impl ProgramArguments {
         let command = self.command()?;
         // Debian's program comes with the loader that it depends on.
         let loader = if self.package.is_some() { None } else { loader(self.vulkan)? };
-        let program = Program { command, driver, loader };
+        let validation = if self.validate { Some(validation()?) } else { None };
+        let program = Program { command, driver, loader, validation };
         let outcome = match &self.socket_path {
             Some(socket) => program.run(Host::At(socket)),
             None => {
@@ -98,6 +107,12 @@ impl ProgramArguments {
         command.args(arguments);
         Ok(command)
     }
+}
+
+/// The validation layer.
+fn validation() -> anyhow::Result<Validation> {
+    let package = validation::PACKAGE;
+    Validation::new(&bellhop_vm::fetch_library(package, package, &sources(None))?)
 }
 
 /// The arguments of the suite.

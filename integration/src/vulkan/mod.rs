@@ -5,3 +5,4 @@
 pub mod driver;
 pub mod figures;
 pub mod program;
+pub mod validation;

@@ -3,6 +3,7 @@
 //! A program of the guest's, with the driver and nothing else for its Vulkan.
 
 use super::driver;
+use super::validation::Validation;
 use crate::hosted::{self, Outcome};
 use anyhow::Context;
 use bellhop_guest_umd::transport::find::{BROKER_VARIABLE, SOCKET_VARIABLE};
@@ -32,14 +33,27 @@ pub struct Program {
     pub driver: PathBuf,
     /// The folder with a loader, where the machine has none.
     pub loader: Option<PathBuf>,
+    /// What looks at what the program does.
+    pub validation: Option<Validation>,
 }
 
 impl Program {
-    /// Runs it, and waits for it. All that was started has ended when this returns.
+    /// Runs it, and waits for it. All that was started has ended when this returns. A program in which validation finds an error has
+    /// failed.
     ///
     /// # Errors
     /// When it or a daemon cannot be started, or the daemon ends first.
-    pub fn run(self, host: Host<'_>) -> anyhow::Result<Outcome> {
+    pub fn run(mut self, host: Host<'_>) -> anyhow::Result<Outcome> {
+        let validation = self.validation.take();
+        if let Some(validation) = &validation {
+            validation.name_layer(&mut self.command);
+        }
+        let outcome = self.run_alone(host)?;
+        let errors = validation.map_or(Ok(0), |validation| validation.report())?;
+        Ok(if errors > 0 && outcome == Outcome::Succeeded { Outcome::Failed(1) } else { outcome })
+    }
+
+    fn run_alone(self, host: Host<'_>) -> anyhow::Result<Outcome> {
         let folder = daemon::folder()?;
         let manifest = driver::write_manifest(&self.driver, folder.path())?;
         match host {
@@ -105,8 +119,12 @@ mod tests {
 
     #[test]
     fn a_program_has_the_driver_and_the_socket_and_no_broker() {
-        let program =
-            Program { command: Command::new("program"), driver: "/driver.so".into(), loader: None };
+        let program = Program {
+            command: Command::new("program"),
+            driver: "/driver.so".into(),
+            loader: None,
+            validation: None,
+        };
         let command = program.with(Path::new("/m.json"), Path::new("/gpu.sock"));
         let variables: Vec<_> = command.as_std().get_envs().collect();
         let expected = [

@@ -2,11 +2,12 @@
 
 //! Guests' programs that use Vulkan, with the driver for guests.
 
-use crate::support::vulkan::{assert_seen, beside};
+use crate::support::vulkan::{assert_seen, assert_seen_of_a_bad_program, beside};
 use crate::support::vulkan_programs::{
     COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, RIGHT, VKDISPATCH,
 };
-use crate::support::{Daemon, bellhop, brokers::Brokered, run, text};
+use crate::support::{Daemon, bellhop, brokers::Brokered, is_here, run, text};
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 /// Adds numbers, and compares.
@@ -44,7 +45,7 @@ fn a_program_loses_its_device_and_no_other() {
     let mut other = beside(&daemon, 1);
     let other = other.args(["--selftest", "--", "command.", "dispatch."]).stdout(Stdio::piped());
     let other = other.spawn().unwrap();
-    assert_seen(&daemon, &["lost."]);
+    assert_seen_of_a_bad_program(&daemon, &["lost."]);
     let output = other.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
 }
@@ -73,7 +74,8 @@ fn vulkaninfo_lists_the_device_and_what_it_offers() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
     let vulkaninfo = |arguments: &[&str]| {
         let mut command = beside(&daemon, 0);
-        run(command.args(["--package", "vulkan-tools", "--", "vulkaninfo"]).args(arguments))
+        command.args(["--validate", "--package", "vulkan-tools", "--", "vulkaninfo"]);
+        run(command.args(arguments))
     };
     let summary = vulkaninfo(&["--summary"]);
     assert!(summary.contains("PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU"), "{summary}");
@@ -82,13 +84,25 @@ fn vulkaninfo_lists_the_device_and_what_it_offers() {
     assert!(everything.contains("timelineSemaphore") && everything.contains("memoryHeaps"));
 }
 
+/// The names of the errors that the validation layer found.
+fn validation_errors(found: &str) -> BTreeSet<&str> {
+    let (_, report) = found.split_once("the validation layer found ").expect(found);
+    let errors = report.split("Validation Error: [ ").skip(1);
+    errors.filter_map(|error| error.split(' ').next()).collect()
+}
+
 /// Runs a program with arguments.
 fn computes(program: Program, arguments: &[&str], configuration: &str) {
     let Some(python) = program.python() else { return };
     let Some(daemon) = Daemon::start_with_kernels(1, configuration) else { return };
     let mut command = beside(&daemon, 0);
-    let said = run(command.arg("--").args([python.path(), program.path()]).args(arguments));
-    assert!(said.lines().any(|line| line == RIGHT), "{said}");
+    let words = command.args(["--validate", "--"]).args([python.path(), program.path()]);
+    let output = words.args(arguments).output().unwrap();
+    let (said, found) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.lines().any(|line| line == RIGHT), "{said}{found}");
+    let errors = validation_errors(&found);
+    assert!(errors.iter().all(|error| program.errors.contains(error)), "{found}");
+    assert_eq!(output.status.code(), Some(i32::from(!errors.is_empty())), "{found}");
 }
 
 #[test]
@@ -122,6 +136,28 @@ fn vkdispatch_computes_what_the_processor_does() {
 #[test]
 fn computeml_computes_what_the_processor_does() {
     computes(COMPUTEML, &[], PATIENT);
+}
+
+/// Makes an instance with flags that there are not.
+const WRONG: &str = "
+import ctypes
+vulkan = ctypes.CDLL('libvulkan.so.1')
+information = (ctypes.c_uint64 * 8)(1, 0, 0x80)
+vulkan.vkCreateInstance(information, None, ctypes.byref(ctypes.c_void_p()))
+";
+
+#[test]
+fn a_program_that_does_what_vulkan_does_not_allow_has_failed_and_is_told_why() {
+    if !is_here("python3", "no program with an error is validated") {
+        return;
+    }
+    let daemon = Daemon::start(1);
+    let mut command = beside(&daemon, 0);
+    let output = command.args(["--validate", "--", "python3", "-c", WRONG]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the validation layer found an error:"), "{said}");
+    assert!(said.contains("VUID-VkInstanceCreateInfo-flags-parameter"), "{said}");
 }
 
 #[test]

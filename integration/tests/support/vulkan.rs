@@ -12,10 +12,21 @@ pub fn beside(daemon: &Daemon, number: usize) -> Command {
     command
 }
 
-/// Tries the behaviours of these areas as a program of the daemon's first guest; none may be missing or wrong.
+/// Tries the behaviours of these areas as a program of the daemon's first guest; none may be missing or wrong, and the validation layer
+/// may find nothing.
 #[track_caller]
 pub fn assert_seen(daemon: &Daemon, areas: &[&str]) {
-    let said = run(beside(daemon, 0).args(["--selftest", "--"]).args(areas));
+    all_passed(&run(beside(daemon, 0).args(["--validate", "--selftest", "--"]).args(areas)));
+}
+
+/// The same of a program that does what Vulkan does not allow.
+#[track_caller]
+pub fn assert_seen_of_a_bad_program(daemon: &Daemon, areas: &[&str]) {
+    all_passed(&run(beside(daemon, 0).args(["--selftest", "--"]).args(areas)));
+}
+
+#[track_caller]
+fn all_passed(said: &str) {
     let last = said.lines().last().unwrap_or_default();
     assert!(last.ends_with(" passed, 0 failed, 0 not offered"), "{said}");
     assert!(!last.starts_with("0 "), "{said}");

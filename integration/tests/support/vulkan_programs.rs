@@ -16,19 +16,36 @@ pub struct Program {
     pub packages: &'static str,
     /// What it imports.
     pub imports: &'static str,
+    /// What the validation layer finds in it. It finds the same, and as often, where it runs with lavapipe itself: these errors are
+    /// the program's.
+    pub errors: &'static [&'static str],
 }
 
 const fn program(file: &'static str, packages: &'static str, imports: &'static str) -> Program {
-    Program { file, packages, imports }
+    Program { file, packages, imports, errors: &[] }
 }
 
 pub const COMPUTEML: Program = program("computeml_program.py", "computeml==0.4.4", "computeml");
 pub const HEPHAISTOS: Program =
     program("hephaistos_program.py", "hephaistos==0.10.1 numpy==2.2.6", "hephaistos, numpy");
-pub const KOMPUTE: Program = program("kompute_program.py", "kp==0.9.0", "kp, numpy");
+/// Does not reset queries, lacks a barrier between a copy and a dispatch, and records again what its pool does not let it.
+pub const KOMPUTE: Program = Program {
+    errors: &[
+        "SYNC-HAZARD-WRITE-AFTER-WRITE",
+        "UNASSIGNED-CoreValidation-DrawState-QueryNotReset",
+        "VUID-vkBeginCommandBuffer-commandBuffer-00050",
+    ],
+    ..program("kompute_program.py", "kp==0.9.0", "kp, numpy")
+};
 pub const NCNN: Program = program("ncnn_program.py", "ncnn==1.0.20261020", "ncnn");
-pub const VKDISPATCH: Program =
-    program("vkdispatch_program.py", "vkdispatch==0.1.0 numpy==2.2.6", "vkdispatch, numpy");
+/// Ends before it knows that its last work is done.
+pub const VKDISPATCH: Program = Program {
+    errors: &[
+        "VUID-vkDestroySemaphore-semaphore-01137",
+        "VUID-vkFreeCommandBuffers-pCommandBuffers-00047",
+    ],
+    ..program("vkdispatch_program.py", "vkdispatch==0.1.0 numpy==2.2.6", "vkdispatch, numpy")
+};
 
 /// The daemon's configuration for them. Compilers may take as long as they want: one of a shader of computeml's takes eight seconds
 /// on a machine with nothing else to do.

@@ -163,8 +163,10 @@ fn buffer_barrier(lab: &Lab) -> Outcome {
         commands.bind(&kernel).sets(&kernel, &[set]).push(&kernel, &[3, 1]);
         for _ in 0..50 {
             commands.dispatch(1, 1, 1).buffer_barrier(&state);
-            commands.copy(&state, &other, &[(0, 0, 1)]).buffer_barrier(&other);
-            commands.copy(&other, &state, &[(0, 0, 1)]).buffer_barrier(&state);
+            commands.copy(&state, &other, &[(0, 0, 1)]);
+            commands.buffer_barrier(&state).buffer_barrier(&other);
+            commands.copy(&other, &state, &[(0, 0, 1)]);
+            commands.buffer_barrier(&state).buffer_barrier(&other);
         }
         commands.barrier();
     })?;
@@ -210,15 +212,15 @@ fn large(lab: &Lab) -> Outcome {
 fn long_command_buffer(lab: &Lab) -> Outcome {
     let gpu = lab.gpu()?;
     let kernel = gpu.simple(module!("accumulate"), 1, 8)?;
-    let state = gpu.buffer(64)?;
+    let (state, updated) = (gpu.buffer(1)?, gpu.buffer(64)?);
     let set = gpu.set(&kernel, &[state])?;
     gpu.run(|commands| {
         commands.bind(&kernel).sets(&kernel, &[set]).push(&kernel, &[1, 1]);
         for step in 0..5000u32 {
-            commands.dispatch(1, 1, 1).update(&state, 64, &[step; 32]).barrier();
+            commands.dispatch(1, 1, 1).update(&updated, 64, &[step; 32]).barrier();
         }
     })?;
     same!(state.word(0), 5000);
-    same!(state.word(63 - 16), 4999);
+    same!(updated.word(63 - 16), 4999);
     Ok(())
 }

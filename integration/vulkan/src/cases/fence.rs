@@ -12,7 +12,11 @@ pub(super) const CASES: &[Case] = &[
     case("fence.born-signaled", "a fence that is created signaled is", born_signaled),
     case("fence.any", "a wait for any of several ends with the first", any),
     case("fence.time-out", "a wait ends after its time if nothing is signaled", time_out),
-    case("fence.other-thread", "a thread waits for what another submits later", other_thread),
+    case(
+        "fence.other-thread",
+        "a thread waits for a fence that another has signaled later",
+        other_thread,
+    ),
     case(
         "fence.of-no-work",
         "a submission without work signals its fence after the work before it",
@@ -78,12 +82,14 @@ fn time_out(lab: &Lab) -> Outcome {
 
 fn other_thread(lab: &Lab) -> Outcome {
     let gpu = lab.gpu()?;
-    let (queue, fence) = (gpu.queue()?, gpu.fence(false)?);
+    let (queue, gate, fence) = (gpu.queue()?, gpu.timeline(0)?, gpu.fence(false)?);
+    let wait = &[At(gate, 1)];
+    gpu.submit(queue, &[Submit { wait, ..Submit::default() }], fence)?;
     // What a thread needs of the device: the rest belongs to this one.
     let waiter = gpu.waiter();
     std::thread::scope(|threads| {
         let waits = threads.spawn(move || waiter.wait_fence(fence, PATIENCE));
-        gpu.submit(queue, &[Submit::default()], fence)?;
+        gpu.signal(At(gate, 1))?;
         match waits.join() {
             Ok(waited) => Ok(waited?),
             Err(_) => Err(crate::lab::Failure::seen("the thread ended")),

@@ -284,7 +284,7 @@ fn pushed(lab: &Lab) -> Outcome {
             commands.dispatch(1, 1, 1);
         }
         // The others stay.
-        commands.push_buffers(&kernel, &[whole(&all[0][2])]);
+        commands.barrier().push_buffers(&kernel, &[whole(&all[0][2])]);
         commands.dispatch(1, 1, 1).barrier();
     })?;
     same!(all[0][2].read(), added(1));
