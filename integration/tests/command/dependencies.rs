@@ -39,7 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bellhop-worker",
         ],
     ),
-    ("bellhop-cost", &["bellhop-device", "bellhop-guest", "bellhop-guest-umd"]),
+    ("bellhop-cost", &["bellhop-device", "bellhop-guest", "bellhop-guest-umd", "bellhop-vulkan"]),
     (
         "bellhop-fuzz",
         &[
