@@ -18,7 +18,7 @@ mod vulkan;
 use crate::bench;
 use crate::hosted::{self, Outcome, WORKER};
 use crate::hostile_worker;
-use crate::vulkan::figures;
+use crate::vulkan::{figures, peers};
 use anyhow::Context as _;
 use bellhop_device::cgroup;
 use bellhop_device::service::Worker;
@@ -250,6 +250,9 @@ Examples:
     /// What submissions cost with this process's Vulkan, for `bellhop bench vulkan`
     #[command(hide = true, name = figures::FIGURES)]
     VulkanFigures(figures::Arguments),
+    /// Two programs that take turns by semaphores of Vulkan, for tests
+    #[command(hide = true, name = peers::PEERS)]
+    VulkanPeers(peers::Arguments),
     /// bellhop-guest, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Guest {
@@ -525,6 +528,7 @@ pub fn main() -> ExitCode {
         Command::HostileWorker(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::VulkanSuite(arguments) => arguments.run(),
         Command::VulkanFigures(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
+        Command::VulkanPeers(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),

@@ -4,5 +4,6 @@
 
 pub mod driver;
 pub mod figures;
+pub mod peers;
 pub mod program;
 pub mod validation;

@@ -32,9 +32,15 @@ fn shaders_are_dispatched_with_all_that_they_take() {
 }
 
 #[test]
+fn shaders_compute_what_the_processor_does_with_each_operation() {
+    let Some(daemon) = Daemon::start_with_kernels(1, PATIENT) else { return };
+    assert_seen(&daemon, &["shader."]);
+}
+
+#[test]
 fn submissions_are_ordered_by_what_vulkan_has_for_it() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    assert_seen(&daemon, &["command.", "fence.", "semaphore.", "event.", "query."]);
+    assert_seen(&daemon, &["command.", "fence.", "semaphore.", "sharing.", "event.", "query."]);
 }
 
 #[test]
@@ -47,6 +53,33 @@ fn a_program_loses_its_device_and_no_other() {
     let other = other.spawn().unwrap();
     assert_seen_of_a_bad_program(&daemon, &["lost."]);
     let output = other.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+/// Wherever a program is in its commands when it is killed: the next one of its guest finds a device, and a neighbour notices
+/// nothing.
+#[test]
+fn a_program_that_is_killed_at_any_command_leaves_nothing() {
+    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
+    let mut neighbour = beside(&daemon, 1);
+    let neighbour = neighbour.args(["--selftest", "--", "command.", "dispatch.", "set."]);
+    let neighbour = neighbour.stdout(Stdio::piped()).spawn().unwrap();
+    for tenths in 1..=12 {
+        let mut killed = beside(&daemon, 0);
+        killed.args([
+            "--",
+            "timeout",
+            "--signal",
+            "KILL",
+            &format!("{}.{}", tenths / 10, tenths % 10),
+        ]);
+        killed.arg(bellhop().get_program()).args(["vulkan-suite", "dispatch.", "memory."]);
+        let status = killed.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        // Some end before.
+        assert!(matches!(status.code(), Some(0 | 137)), "{status}");
+    }
+    assert_seen(&daemon, &["command.", "memory."]);
+    let output = neighbour.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
 }
 
@@ -67,6 +100,18 @@ fn programs_of_one_guest_use_vulkan_at_once_behind_its_broker() {
         let output = program.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stdout));
     }
+}
+
+/// The second one has no view of the first one's fences: the device tells it their values.
+#[test]
+fn programs_of_one_guest_take_turns_by_semaphores_that_they_share() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    let broker = Brokered::start(&daemon, 0, &[]);
+    let mut first = beside(&daemon, 0);
+    first.args(["--", "env", "-u", "BELLHOP_SOCKET"]);
+    first.arg(format!("BELLHOP_BROKER={}", broker.socket().display()));
+    let said = run(first.arg(bellhop().get_program()).arg("vulkan-peers"));
+    assert_eq!(said, "the programs took turns\n");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod bench;
 mod case;
 mod cases;
 mod lab;
+pub mod peers;
 mod report;
 
 pub use bench::{BATCH, Load, Round, run as bench};

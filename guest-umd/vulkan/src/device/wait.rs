@@ -47,7 +47,12 @@ impl Deadline {
 
 /// Whether a fence has a value because what signals it was executed.
 pub(crate) fn has_reached(fence: &Fence, value: u64) -> bool {
-    fence.current_value().is_ok_and(|current| current >= value && current != Fence::ALWAYS_SIGNALED)
+    match fence.current_value() {
+        Ok(current) => current >= value && current != Fence::ALWAYS_SIGNALED,
+        // Of another program's fence, behind a broker, the device alone knows the value.
+        Err(Error::NotAvailable(_)) => fence.wait(value, Duration::ZERO).is_ok(),
+        Err(_) => false,
+    }
 }
 
 /// Waits until one fence has a value, if that is all there is to wait for, or until `look` finds nothing left.

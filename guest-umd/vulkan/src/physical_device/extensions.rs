@@ -12,7 +12,7 @@ use std::ffi::CStr;
 type Extension = (&'static CStr, u32, Option<usize>);
 
 /// All of them.
-const ALL: [Extension; 41] = [
+const ALL: [Extension; 43] = [
     (khr::_16bit_storage::NAME, 1, Some(features::STORAGE_16)),
     (khr::_8bit_storage::NAME, 1, Some(features::STORAGE_8)),
     (khr::bind_memory2::NAME, 1, None),
@@ -22,6 +22,8 @@ const ALL: [Extension; 41] = [
     (khr::descriptor_update_template::NAME, 1, None),
     (khr::device_group::NAME, 4, None),
     (khr::driver_properties::NAME, 1, None),
+    (khr::external_semaphore::NAME, 1, None),
+    (khr::external_semaphore_fd::NAME, 1, None),
     (khr::get_memory_requirements2::NAME, 1, None),
     (khr::maintenance1::NAME, 2, None),
     (khr::maintenance2::NAME, 1, None),

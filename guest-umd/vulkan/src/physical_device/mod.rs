@@ -20,6 +20,7 @@ mod tools;
 pub use caps::Caps;
 pub(crate) use chain::all;
 pub(crate) use opened::Opened;
+pub(crate) use sharing::EXPORTED;
 
 use crate::handle;
 use ash::vk::{self, Handle as _};

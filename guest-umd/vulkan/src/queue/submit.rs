@@ -24,7 +24,9 @@ unsafe fn wait(packets: &mut Packets<'_>, points: impl Iterator<Item = Point>) {
     for (semaphore, value) in points {
         // SAFETY: the caller says that it lives.
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
-        packets.wait(semaphore.slot(), semaphore.awaited(value));
+        // SAFETY: this is a submission with it.
+        let (fence, value) = unsafe { semaphore.awaited(value) };
+        packets.wait(fence.slot(), value);
     }
 }
 
@@ -51,7 +53,9 @@ unsafe fn signal(packets: &mut Packets<'_>, points: impl Iterator<Item = Point>)
     for (semaphore, value) in points {
         // SAFETY: the caller says that it lives.
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
-        packets.signal(semaphore.slot(), semaphore.signaled(value));
+        // SAFETY: this is a submission with it.
+        let (fence, value) = unsafe { semaphore.signaled(value) };
+        packets.signal(fence.slot(), value);
     }
 }
 

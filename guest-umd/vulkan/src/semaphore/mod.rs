@@ -1,89 +1,105 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Semaphores: native fences. That of a binary semaphore counts its signals.
+//! Semaphores: native fences. That of a binary semaphore counts its signals. Programs of a guest pass them to each other.
+
+mod payload;
+mod token;
 
 use crate::device::wait::{Deadline, Left, Target, has_reached, wait};
 use crate::device::{Device, code};
-use crate::pages::out_of;
+use crate::physical_device::EXPORTED;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::{Error, Fence};
+use payload::{Payload, Point};
+use std::cell::UnsafeCell;
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use token::Token;
 
 /// A semaphore.
 pub(crate) struct Semaphore {
-    fence: Arc<Fence>,
-    kind: Kind,
+    /// What it is, until a program imports another.
+    payload: UnsafeCell<Payload>,
+    /// What a binary one is until its next wait.
+    temporary: UnsafeCell<Temporary>,
 }
 
-/// What the values of its fence mean.
-enum Kind {
-    /// The program's own numbers.
-    Timeline,
-    /// The number of signals.
-    Binary(Signals),
-}
-
-/// The signals of a binary semaphore that were submitted. Vulkan has one thread at a time submit with it, and a wait only after
-/// the signal that it is for.
-#[derive(Debug, Default)]
-struct Signals(AtomicU64);
-
-impl Signals {
-    /// The value that the next signal gives.
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
-    }
-
-    /// The value that the last signal gives.
-    fn last(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Kind {
-    /// The value of the fence that a submission waits for, which gives `value` for a timeline.
-    fn awaited(&self, value: u64) -> u64 {
-        match self {
-            Self::Timeline => value,
-            Self::Binary(signals) => signals.last(),
-        }
-    }
-
-    /// The value of the fence that a submission signals, which gives `value` for a timeline.
-    fn signaled(&self, value: u64) -> u64 {
-        match self {
-            Self::Timeline => value,
-            Self::Binary(signals) => signals.next(),
-        }
-    }
+/// What was imported for one wait.
+#[derive(Default)]
+struct Temporary {
+    now: Option<Payload>,
+    /// Its wait was submitted: the fence stays until nothing can wait any more, when another is imported.
+    before: Option<Payload>,
 }
 
 impl Semaphore {
-    fn new(device: &Device, kind: vk::SemaphoreType, initial: u64) -> Result<Self, Error> {
-        let (kind, initial) = if kind == vk::SemaphoreType::TIMELINE {
-            (Kind::Timeline, initial)
-        } else {
-            (Kind::Binary(Signals::default()), 0)
-        };
-        Ok(Self { fence: Arc::new(device.gpu.create_fence(initial)?), kind })
+    fn new(payload: Payload) -> Self {
+        Self { payload: UnsafeCell::new(payload), temporary: UnsafeCell::default() }
     }
 
-    /// The slot of its fence.
-    pub(crate) fn slot(&self) -> u32 {
-        self.fence.slot()
+    /// What it is, for good.
+    fn payload(&self) -> &Payload {
+        // SAFETY: an import alone changes it, and Vulkan has no other call use a semaphore that is imported to (Vulkan, "Threading
+        // Behavior", `vkImportSemaphoreFdKHR`).
+        unsafe { &*self.payload.get() }
     }
 
-    /// The value of its fence that a submission waits for, which gives `value` for a timeline.
-    pub(crate) fn awaited(&self, value: u64) -> u64 {
-        self.kind.awaited(value)
+    /// What a submission waits for, which gives `value` for a timeline.
+    ///
+    /// # Safety
+    /// The call is a submission, which Vulkan has use a semaphore alone.
+    pub(crate) unsafe fn awaited(&self, value: u64) -> Point<'_> {
+        let payload = self.payload();
+        if payload.is_timeline() {
+            return payload.awaited(value);
+        }
+        // SAFETY: submissions and imports alone look at this of a binary semaphore, and the caller is the only one.
+        let temporary = unsafe { &mut *self.temporary.get() };
+        match temporary.now.take() {
+            Some(payload) => temporary.before.insert(payload).awaited(value),
+            None => payload.awaited(value),
+        }
     }
 
-    /// The value of its fence that a submission signals, which gives `value` for a timeline.
-    pub(crate) fn signaled(&self, value: u64) -> u64 {
-        self.kind.signaled(value)
+    /// What a submission signals, which gives `value` for a timeline.
+    ///
+    /// # Safety
+    /// As [`Self::awaited`].
+    pub(crate) unsafe fn signaled(&self, value: u64) -> Point<'_> {
+        let payload = self.payload();
+        if payload.is_timeline() {
+            return payload.signaled(value);
+        }
+        // SAFETY: as in `awaited`.
+        let temporary = unsafe { &*self.temporary.get() };
+        temporary.now.as_ref().unwrap_or(payload).signaled(value)
+    }
+
+    /// Becomes another payload, until its next wait if that is `temporary`.
+    ///
+    /// # Safety
+    /// No other call uses the semaphore, and nothing that was submitted.
+    unsafe fn import(&self, imported: Payload, temporary: bool) {
+        // SAFETY: the caller is the only one.
+        unsafe {
+            if temporary {
+                *self.temporary.get() = Temporary { now: Some(imported), before: None };
+            } else {
+                *self.payload.get() = imported;
+            }
+        }
+    }
+
+    /// What another program gets of it.
+    ///
+    /// # Safety
+    /// As [`Self::awaited`], of an export.
+    unsafe fn token(&self) -> Option<&Token> {
+        // SAFETY: as the caller says.
+        let temporary = unsafe { &*self.temporary.get() };
+        temporary.now.as_ref().unwrap_or_else(|| self.payload()).token()
     }
 }
 
@@ -95,13 +111,19 @@ unsafe extern "system" fn create(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let kind = raw::find::<vk::SemaphoreTypeCreateInfo<'_>>((*information).p_next);
-        let (kind, initial) = kind.map_or((vk::SemaphoreType::BINARY, 0), |kind| {
-            (kind.semaphore_type, kind.initial_value)
+        let next = (*information).p_next;
+        let kind = raw::find::<vk::SemaphoreTypeCreateInfo<'_>>(next);
+        let (is_timeline, initial) = kind.map_or((false, 0), |kind| {
+            let is_timeline = kind.semaphore_type == vk::SemaphoreType::TIMELINE;
+            (is_timeline, if is_timeline { kind.initial_value } else { 0 })
         });
-        match Semaphore::new(Device::get(device), kind, initial) {
-            Ok(made) => *semaphore = vk::Semaphore::from_raw(handle::create(made)),
-            Err(error) => return out_of(&error),
+        let export = raw::find::<vk::ExportSemaphoreCreateInfo<'_>>(next);
+        let shared = export.is_some_and(|export| export.handle_types.contains(EXPORTED));
+        match Payload::create(Device::get(device), is_timeline, initial, shared) {
+            Ok(made) => {
+                *semaphore = vk::Semaphore::from_raw(handle::create(Semaphore::new(made)));
+            }
+            Err(error) => return error,
         }
     }
     vk::Result::SUCCESS
@@ -125,8 +147,11 @@ unsafe extern "system" fn counter(
     unsafe {
         let device = Device::get(device);
         let semaphore = handle::get::<Semaphore>(semaphore.as_raw());
-        match semaphore.fence.current_value() {
+        let fence = &semaphore.payload().fence;
+        match fence.current_value() {
             Ok(current) => *value = current,
+            // Of another program's fence, behind a broker, the device alone knows the value.
+            Err(Error::NotAvailable(_)) => *value = found(|value| has_reached(fence, value)),
             Err(error) => return device.lose(&error),
         }
         code(device.check())
@@ -145,12 +170,28 @@ unsafe extern "system" fn signal(
     if let Err(error) = device.check() {
         return error;
     }
-    match semaphore.fence.signal(value) {
+    match semaphore.payload().fence.signal(value) {
         Ok(()) => vk::Result::SUCCESS,
         // The value was not greater than the semaphore's, which a valid program sees to.
         Err(Error::Refused { .. }) => vk::Result::ERROR_UNKNOWN,
         Err(error) => device.lose(&error),
     }
+}
+
+/// The greatest value of which this says that it was reached; 0 always was.
+fn found(has_reached: impl Fn(u64) -> bool) -> u64 {
+    let (mut reached, mut beyond) = (0, 1);
+    while has_reached(beyond) {
+        (reached, beyond) = (beyond, beyond.saturating_mul(2));
+        if beyond == reached {
+            return reached;
+        }
+    }
+    while beyond - reached > 1 {
+        let middle = reached + (beyond - reached) / 2;
+        *(if has_reached(middle) { &mut reached } else { &mut beyond }) = middle;
+    }
+    reached
 }
 
 /// What is left to wait for, of all or of any targets.
@@ -167,7 +208,7 @@ fn left(targets: &[Target], any: bool) -> Option<Left> {
 /// The semaphore lives.
 unsafe fn fence_of<'s>(semaphore: vk::Semaphore) -> &'s Arc<Fence> {
     // SAFETY: the caller says so.
-    &unsafe { handle::get::<Semaphore>(semaphore.as_raw()) }.fence
+    &unsafe { handle::get::<Semaphore>(semaphore.as_raw()) }.payload().fence
 }
 
 unsafe extern "system" fn wait_for(
@@ -204,6 +245,50 @@ unsafe extern "system" fn wait_for(
     code(wait(device, any, &deadline, one.map(|(fence, value)| (&**fence, value)), look))
 }
 
+unsafe extern "system" fn export(
+    _device: vk::Device,
+    information: *const vk::SemaphoreGetFdInfoKHR<'_>,
+    descriptor: *mut RawFd,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it, and no other call uses the semaphore.
+    unsafe {
+        let semaphore = handle::get::<Semaphore>((*information).semaphore.as_raw());
+        // A valid program exports what it has made for that.
+        let Some(token) = semaphore.token() else { return vk::Result::ERROR_UNKNOWN };
+        match token.descriptor() {
+            Ok(given) => *descriptor = given.into_raw_fd(),
+            Err(_) => return vk::Result::ERROR_TOO_MANY_OBJECTS,
+        }
+    }
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn import(
+    device: vk::Device,
+    information: *const vk::ImportSemaphoreFdInfoKHR<'_>,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it: the descriptor is open, and no other call uses the semaphore.
+    unsafe {
+        let vk::ImportSemaphoreFdInfoKHR { semaphore, flags, handle_type, fd, .. } = *information;
+        let semaphore = handle::get::<Semaphore>(semaphore.as_raw());
+        // A failed import leaves the program its descriptor.
+        let Ok(descriptor) = BorrowedFd::borrow_raw(fd).try_clone_to_owned() else {
+            return vk::Result::ERROR_OUT_OF_HOST_MEMORY;
+        };
+        let imported = match Payload::open(Device::get(device), descriptor) {
+            Ok(imported) if handle_type == EXPORTED => imported,
+            Ok(_) => return vk::Result::ERROR_INVALID_EXTERNAL_HANDLE,
+            Err(error) => return error,
+        };
+        if imported.is_timeline() != semaphore.payload().is_timeline() {
+            return vk::Result::ERROR_INVALID_EXTERNAL_HANDLE;
+        }
+        semaphore.import(imported, flags.contains(vk::SemaphoreImportFlags::TEMPORARY));
+        drop(OwnedFd::from_raw_fd(fd));
+    }
+    vk::Result::SUCCESS
+}
+
 crate::entry::entry_points! {
     vkCreateSemaphore = create,
     vkDestroySemaphore = destroy,
@@ -211,6 +296,8 @@ crate::entry::entry_points! {
     vkGetSemaphoreCounterValueKHR = counter,
     vkSignalSemaphore = signal,
     vkSignalSemaphoreKHR = signal,
+    vkGetSemaphoreFdKHR = export,
+    vkImportSemaphoreFdKHR = import,
     vkWaitSemaphores = wait_for,
     vkWaitSemaphoresKHR = wait_for,
 }
@@ -220,17 +307,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_of_a_binary_semaphore_is_for_the_signal_before_it() {
-        let kind = Kind::Binary(Signals::default());
-        assert_eq!(kind.signaled(0), 1);
-        assert_eq!(kind.awaited(77), 1);
-        assert_eq!(kind.signaled(0), 2);
-        assert_eq!((kind.awaited(0), kind.awaited(0)), (2, 2));
-    }
-
-    #[test]
-    fn the_values_of_a_timeline_are_the_program_s() {
-        assert_eq!(Kind::Timeline.signaled(9), 9);
-        assert_eq!(Kind::Timeline.awaited(7), 7);
+    fn a_value_is_found_by_what_was_reached() {
+        for value in [0, 1, 2, 3, 4, 1000, 1 << 40, u64::MAX - 1, u64::MAX] {
+            assert_eq!(found(|asked| asked <= value), value);
+        }
     }
 }

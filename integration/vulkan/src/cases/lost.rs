@@ -18,6 +18,11 @@ pub(super) const CASES: &[Case] = &[
         wild_address,
     ),
     case(
+        "lost.freed-memory",
+        "a shader that uses memory after it was given back loses its device, and another device goes on",
+        freed_memory,
+    ),
+    case(
         "lost.stays",
         "a lost device says so at each submission and wait, and is closed without waiting",
         stays,
@@ -59,16 +64,36 @@ fn endless(lab: &Lab) -> Outcome {
     adds(&other)
 }
 
+/// Reverses an array at an address into one behind it, and returns what comes of it.
+fn reverse_at(gpu: &Gpu<'_>, address: u64) -> Outcome<Result<(), vk::Result>> {
+    let kernel = gpu.simple(module!("address"), 0, 20)?;
+    let queue = gpu.queue()?;
+    let halves = |address: u64| [address as u32, (address >> 32) as u32];
+    let ([from, from_high], [to, to_high]) = (halves(address), halves(address + 0x1000));
+    let commands = gpu.record(queue, |commands| {
+        commands.bind(&kernel).push(&kernel, &[from, from_high, to, to_high, 32]);
+        commands.dispatch(1, 1, 1).barrier();
+    })?;
+    Ok(gpu.finish(queue, &[commands]))
+}
+
 fn wild_address(lab: &Lab) -> Outcome {
     lab.bellhop_alone()?;
     let (abused, other) = (lab.gpu()?, lab.gpu()?);
-    let kernel = abused.simple(module!("address"), 0, 20)?;
-    let queue = abused.queue()?;
-    let commands = abused.record(queue, |commands| {
-        commands.bind(&kernel).push(&kernel, &[0x1000, 0x7f, 0x2000, 0x7f, 32]);
-        commands.dispatch(1, 1, 1).barrier();
+    same!(reverse_at(&abused, 0x7f_0000_1000)?, LOST);
+    adds(&other)
+}
+
+fn freed_memory(lab: &Lab) -> Outcome {
+    lab.bellhop_alone()?;
+    let (abused, other) = (lab.gpu()?, lab.gpu()?);
+    let mut freed = 0;
+    abused.with_short_lived(16 << 20, |buffer| {
+        freed = buffer.address;
+        same!(reverse_at(&abused, freed)?, Ok(()));
+        Ok(())
     })?;
-    same!(abused.finish(queue, &[commands]), LOST);
+    same!(reverse_at(&abused, freed)?, LOST);
     adds(&other)
 }
 

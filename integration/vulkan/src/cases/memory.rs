@@ -36,6 +36,11 @@ pub(super) const CASES: &[Case] = &[
         too_much,
     ),
     case(
+        "memory.to-the-limit",
+        "memory is given out until there is no more, and as much again once it was given back",
+        to_the_limit,
+    ),
+    case(
         "memory.address",
         "a buffer's address is that of the memory, and a shader reads and writes by it",
         address,
@@ -179,6 +184,32 @@ fn too_much(lab: &Lab) -> Outcome {
         commands.fill(&buffer, 0, vk::WHOLE_SIZE, 3).barrier();
     })?;
     same!(buffer.read(), vec![3; 16]);
+    Ok(())
+}
+
+fn to_the_limit(lab: &Lab) -> Outcome {
+    const PIECE: u64 = 4 << 20;
+    let memory = lab.memory();
+    let kind = memory.memory_types_as_slice().first().copied().unwrap_or_default();
+    let heaps = memory.memory_heaps_as_slice();
+    let heap = heaps.get(kind.heap_index as usize).copied().unwrap_or_default();
+    if heap.size > 4 << 30 {
+        return Err(Failure::not_offered("the heap is most of the machine's memory"));
+    }
+    let fill = || -> Outcome<u64> {
+        let gpu = lab.gpu()?;
+        let mut pieces = 0;
+        loop {
+            match gpu.allocate(PIECE, 0) {
+                Ok(_) => pieces += 1,
+                Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY) => return Ok(pieces),
+                Err(other) => return Err(other.into()),
+            }
+        }
+    };
+    let first = fill()?;
+    require!(first * PIECE > heap.size / 2, "{first} pieces of a heap of {} bytes", heap.size);
+    same!(fill()?, first);
     Ok(())
 }
 

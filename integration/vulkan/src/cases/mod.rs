@@ -13,6 +13,8 @@ mod pipeline;
 mod query;
 mod semaphore;
 mod set;
+mod shader;
+mod sharing;
 mod transfer;
 
 use crate::case::Case;
@@ -28,6 +30,7 @@ const ALL: &[&[Case]] = &[
     command::CASES,
     fence::CASES,
     semaphore::CASES,
+    sharing::CASES,
     event::CASES,
     query::CASES,
     lost::CASES,
@@ -37,7 +40,7 @@ const ALL: &[&[Case]] = &[
 pub fn selected(words: &[String]) -> impl Iterator<Item = &'static Case> {
     let is_wanted =
         |case: &&Case| words.is_empty() || words.iter().any(|word| case.id.contains(word.as_str()));
-    ALL.iter().copied().flatten().filter(is_wanted)
+    ALL.iter().chain(shader::CASES).copied().flatten().filter(is_wanted)
 }
 
 #[cfg(test)]
@@ -52,6 +55,6 @@ mod tests {
             assert!(names.insert(case.id), "two are called {}", case.id);
             assert!(case.id.contains('.') && case.shows.len() > 20, "{case:?}");
         }
-        assert!(names.len() >= 60);
+        assert!(names.len() >= 200);
     }
 }

@@ -49,6 +49,11 @@ pub(super) const CASES: &[Case] = &[
         shared_memory,
     ),
     case(
+        "pipeline.ten-thousand",
+        "10,000 pipelines are there at once, and each is its own",
+        ten_thousand,
+    ),
+    case(
         "pipeline.gone-once-recorded",
         "many pipelines are made and used one after the other",
         many,
@@ -223,6 +228,25 @@ fn shared_memory(lab: &Lab) -> Outcome {
         commands.bind(&kernel).sets(&kernel, &[set]).dispatch(20, 1, 1).barrier();
     })?;
     same!(sums.read(), numbers.chunks(128).map(|part| part.iter().sum()).collect::<Vec<u32>>());
+    Ok(())
+}
+
+fn ten_thousand(lab: &Lab) -> Outcome {
+    const COUNT: u32 = 10_000;
+    let gpu = lab.gpu()?;
+    let mut kernels = Vec::new();
+    for number in 0..COUNT {
+        let values: &[(u32, &[u8])] = &[(0, &1u32.to_le_bytes()), (10, &number.to_le_bytes())];
+        kernels.push(gpu.kernel(module!("constants"), &[&[Slot(0, STORAGE, 1)]], 0, values)?);
+    }
+    for number in (0..COUNT).step_by(1111) {
+        let (kernel, result) = (&kernels[number as usize], gpu.buffer(5)?);
+        let set = gpu.set(kernel, &[result])?;
+        gpu.run(|commands| {
+            commands.bind(kernel).sets(kernel, &[set]).dispatch(1, 1, 1).barrier();
+        })?;
+        same!(result.word(1), number);
+    }
     Ok(())
 }
 

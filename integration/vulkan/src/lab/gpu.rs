@@ -5,7 +5,7 @@
 
 use super::machine::Features;
 use super::{Failure, Lab, Outcome};
-use ash::khr::push_descriptor;
+use ash::khr::{external_semaphore_fd, push_descriptor};
 use ash::vk;
 use std::cell::RefCell;
 
@@ -33,6 +33,7 @@ pub(crate) struct Gpu<'l> {
     pub(super) lab: &'l Lab,
     pub(super) memory_types: Vec<vk::MemoryType>,
     pub(super) push_descriptors: Option<push_descriptor::Device>,
+    pub(super) shared_semaphores: Option<external_semaphore_fd::Device>,
     queues: Vec<Queue>,
     ends: RefCell<Vec<End>>,
 }
@@ -71,11 +72,16 @@ impl<'l> Gpu<'l> {
             .push_next(&mut since_1_1)
             .push_next(&mut since_1_2)
             .push_next(&mut since_1_3);
-        let has_push_descriptors = lab.has(push_descriptor::NAME)?;
-        let extensions = [push_descriptor::NAME.as_ptr()];
+        let mut extensions = Vec::new();
+        for name in [push_descriptor::NAME, external_semaphore_fd::NAME] {
+            if lab.has(name)? {
+                extensions.push(name);
+            }
+        }
+        let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
         let information = vk::DeviceCreateInfo::default()
             .queue_create_infos(&wanted)
-            .enabled_extension_names(if has_push_descriptors { &extensions } else { &[] })
+            .enabled_extension_names(&names)
             .push_next(&mut features);
         // SAFETY: the structures live until the call returns. The device is of this instance, which this borrows.
         let raw = unsafe { lab.instance.create_device(lab.physical, &information, None) }?;
@@ -91,10 +97,21 @@ impl<'l> Gpu<'l> {
                 });
             }
         }
+        let has = |name| extensions.contains(&name);
         let push_descriptors =
-            has_push_descriptors.then(|| push_descriptor::Device::new(&lab.instance, &raw));
+            has(push_descriptor::NAME).then(|| push_descriptor::Device::new(&lab.instance, &raw));
+        let shared_semaphores = has(external_semaphore_fd::NAME)
+            .then(|| external_semaphore_fd::Device::new(&lab.instance, &raw));
         let memory_types = lab.memory().memory_types_as_slice().to_vec();
-        Ok(Self { raw, lab, memory_types, push_descriptors, queues, ends: RefCell::default() })
+        Ok(Self {
+            raw,
+            lab,
+            memory_types,
+            push_descriptors,
+            shared_semaphores,
+            queues,
+            ends: RefCell::default(),
+        })
     }
 
     /// All queues.

@@ -6,11 +6,11 @@
 use super::{Buffer, Gpu, Outcome};
 use ash::vk;
 
-/// A module of this crate's, in SPIR-V.
+/// A module in SPIR-V.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Module(pub(crate) &'static [u8]);
+pub(crate) struct Module<'m>(pub(crate) &'m [u8]);
 
-/// A module by its name.
+/// A module of this crate's by its name.
 macro_rules! module {
     ($name:literal) => {
         $crate::lab::Module(include_bytes!(concat!(
@@ -23,7 +23,7 @@ macro_rules! module {
 }
 pub(crate) use module;
 
-impl Module {
+impl Module<'_> {
     /// Its words.
     pub(crate) fn words(self) -> Vec<u32> {
         self.0.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
@@ -47,7 +47,7 @@ pub(crate) struct Kernel {
 
 impl Gpu<'_> {
     /// A pipeline of a module whose storage buffers are the first bindings of set 0.
-    pub(crate) fn simple(&self, module: Module, buffers: u32, push: u32) -> Outcome<Kernel> {
+    pub(crate) fn simple(&self, module: Module<'_>, buffers: u32, push: u32) -> Outcome<Kernel> {
         let slots: Vec<_> =
             (0..buffers).map(|slot| Slot(slot, vk::DescriptorType::STORAGE_BUFFER, 1)).collect();
         self.kernel(module, &[&slots], push, &[])
@@ -56,7 +56,7 @@ impl Gpu<'_> {
     /// A pipeline.
     pub(crate) fn kernel(
         &self,
-        module: Module,
+        module: Module<'_>,
         sets: &[&[Slot]],
         push: u32,
         constants: Constants<'_>,
@@ -71,7 +71,7 @@ impl Gpu<'_> {
     /// A pipeline with these layouts of sets, in a cache, with these flags.
     pub(crate) fn kernel_of(
         &self,
-        module: Module,
+        module: Module<'_>,
         sets: Vec<vk::DescriptorSetLayout>,
         push: u32,
         constants: Constants<'_>,

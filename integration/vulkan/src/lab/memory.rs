@@ -160,22 +160,24 @@ impl Gpu<'_> {
         size: u64,
         act: impl FnOnce(&Buffer<'_>) -> Outcome,
     ) -> Outcome {
-        let information = vk::BufferCreateInfo::default()
-            .size(size)
-            .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST);
+        let transfer = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+        let usage = transfer | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        let information = vk::BufferCreateInfo::default().size(size).usage(usage);
         // SAFETY: the device is open. The structure lives until the call returns.
         let raw = unsafe { self.raw.create_buffer(&information, None) }?;
         // SAFETY: the buffer was made just now.
         let needs = unsafe { self.raw.get_buffer_memory_requirements(raw) };
         let local = vk::MemoryPropertyFlags::DEVICE_LOCAL;
         let index = self.memory_type(needs.memory_type_bits, local)?;
-        let information =
-            vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
-        // SAFETY: the device is open. The structure lives until the call returns.
+        let mut flags =
+            vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        let information = vk::MemoryAllocateInfo::default()
+            .allocation_size(needs.size)
+            .memory_type_index(index)
+            .push_next(&mut flags);
+        // SAFETY: the device is open. The structures live until the call returns.
         let memory = unsafe { self.raw.allocate_memory(&information, None) }?;
-        // SAFETY: buffer and memory are the device's, and the buffer has no memory yet.
-        unsafe { self.raw.bind_buffer_memory(raw, memory, 0) }?;
-        act(&Buffer { raw, address: 0, size, words: &[] })?;
+        act(&self.bind((raw, size), memory, 0, &[])?)?;
         self.wait_idle()?;
         // SAFETY: the device was waited for, and the buffer was lent for the call alone.
         unsafe { self.raw.destroy_buffer(raw, None) };

@@ -11,6 +11,8 @@ mod kernel;
 mod machine;
 mod memory;
 mod recorder;
+mod shader;
+mod sharing;
 mod submission;
 
 pub use failure::Failure;
@@ -20,4 +22,5 @@ pub(crate) use kernel::{Kernel, Module, Slot, module, part, whole};
 pub use machine::Lab;
 pub(crate) use memory::Buffer;
 pub(crate) use recorder::Recorder;
+pub(crate) use shader::compile;
 pub(crate) use submission::{At, Submit};

@@ -198,9 +198,18 @@ impl Gpu<'_> {
     }
 
     fn semaphore(&self, kind: vk::SemaphoreType, value: u64) -> Outcome<vk::Semaphore> {
+        self.semaphore_with(kind, value, vk::SemaphoreCreateInfo::default())
+    }
+
+    pub(super) fn semaphore_with<'a>(
+        &self,
+        kind: vk::SemaphoreType,
+        value: u64,
+        information: vk::SemaphoreCreateInfo<'a>,
+    ) -> Outcome<vk::Semaphore> {
         let mut kind =
             vk::SemaphoreTypeCreateInfo::default().semaphore_type(kind).initial_value(value);
-        let information = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        let information = information.push_next(&mut kind);
         // SAFETY: the device is open. The structures live until the call returns.
         let semaphore = unsafe { self.raw.create_semaphore(&information, None) }?;
         // SAFETY: nothing executes when this is called.

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a semaphore is at the moment: a native fence, and what its values mean.
+
+use super::token::Token;
+use crate::device::Device;
+use crate::pages::out_of;
+use ash::vk;
+use bellhop_guest_umd::Fence;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A fence, and a value that it has or gets.
+pub(crate) type Point<'s> = (&'s Fence, u64);
+
+/// A fence as a semaphore.
+pub(super) struct Payload {
+    pub(super) fence: Arc<Fence>,
+    values: Values,
+}
+
+/// What the values of a fence mean, and what other programs get of it.
+enum Values {
+    /// The program's own numbers.
+    Timeline(Option<Token>),
+    /// The number of signals.
+    Binary(Signals),
+}
+
+/// The signals of a binary semaphore that were submitted. Vulkan has one thread of all programs at a time submit with it, and a wait
+/// only after the signal that it is for; so the number publishes nothing.
+enum Signals {
+    Own(AtomicU64),
+    Shared(Token),
+}
+
+impl Signals {
+    fn number(&self) -> &AtomicU64 {
+        match self {
+            Self::Own(number) => number,
+            Self::Shared(token) => token.signals(),
+        }
+    }
+
+    /// The value that the next signal gives.
+    fn next(&self) -> u64 {
+        self.number().fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// The value that the last signal gives.
+    fn last(&self) -> u64 {
+        self.number().load(Ordering::Relaxed)
+    }
+}
+
+impl Values {
+    const fn own(is_timeline: bool) -> Self {
+        match is_timeline {
+            true => Self::Timeline(None),
+            false => Self::Binary(Signals::Own(AtomicU64::new(0))),
+        }
+    }
+
+    fn shared(token: Token) -> Self {
+        match token.is_timeline() {
+            true => Self::Timeline(Some(token)),
+            false => Self::Binary(Signals::Shared(token)),
+        }
+    }
+
+    /// The value of the fence that a submission waits for, which gives `value` for a timeline.
+    fn awaited(&self, value: u64) -> u64 {
+        match self {
+            Self::Timeline(_) => value,
+            Self::Binary(signals) => signals.last(),
+        }
+    }
+
+    /// The value of the fence that a submission signals, which gives `value` for a timeline.
+    fn signaled(&self, value: u64) -> u64 {
+        match self {
+            Self::Timeline(_) => value,
+            Self::Binary(signals) => signals.next(),
+        }
+    }
+}
+
+impl Payload {
+    /// Creates a fence. Other programs may get it if it is `shared`.
+    pub(super) fn create(
+        device: &Device,
+        is_timeline: bool,
+        initial: u64,
+        shared: bool,
+    ) -> Result<Self, vk::Result> {
+        let failed = |error| out_of(&error);
+        if !shared {
+            let fence = Arc::new(device.gpu.create_fence(initial).map_err(failed)?);
+            return Ok(Self { fence, values: Values::own(is_timeline) });
+        }
+        let fence = Arc::new(device.gpu.fence(initial).shared().create().map_err(failed)?);
+        let name = fence.share().map_err(failed)?;
+        let token = Token::create(name, is_timeline);
+        let token = token.map_err(|_| vk::Result::ERROR_OUT_OF_HOST_MEMORY)?;
+        Ok(Self { fence, values: Values::shared(token) })
+    }
+
+    /// Opens the fence of a descriptor, which may be another program's.
+    pub(super) fn open(device: &Device, descriptor: OwnedFd) -> Result<Self, vk::Result> {
+        const INVALID: vk::Result = vk::Result::ERROR_INVALID_EXTERNAL_HANDLE;
+        let token = Token::open(descriptor).ok_or(INVALID)?;
+        let fence = device.gpu.open_fence(token.name()).map_err(|_| INVALID)?;
+        Ok(Self { fence: Arc::new(fence), values: Values::shared(token) })
+    }
+
+    /// Whether it is a timeline.
+    pub(super) const fn is_timeline(&self) -> bool {
+        matches!(self.values, Values::Timeline(_))
+    }
+
+    /// What other programs get of it.
+    pub(super) const fn token(&self) -> Option<&Token> {
+        match &self.values {
+            Values::Timeline(token) => token.as_ref(),
+            Values::Binary(Signals::Shared(token)) => Some(token),
+            Values::Binary(Signals::Own(_)) => None,
+        }
+    }
+
+    /// What a submission waits for, which gives `value` for a timeline.
+    pub(super) fn awaited(&self, value: u64) -> Point<'_> {
+        (&self.fence, self.values.awaited(value))
+    }
+
+    /// What a submission signals, which gives `value` for a timeline.
+    pub(super) fn signaled(&self, value: u64) -> Point<'_> {
+        (&self.fence, self.values.signaled(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellhop_guest_umd::protocol::control::fence::NtHandle;
+
+    #[test]
+    fn a_wait_of_a_binary_semaphore_is_for_the_signal_before_it() {
+        let values = Values::own(false);
+        assert_eq!(values.signaled(0), 1);
+        assert_eq!(values.awaited(77), 1);
+        assert_eq!(values.signaled(0), 2);
+        assert_eq!((values.awaited(0), values.awaited(0)), (2, 2));
+    }
+
+    #[test]
+    fn the_values_of_a_timeline_are_the_program_s() {
+        let token = Token::create(NtHandle(1), true).unwrap();
+        for values in [Values::own(true), Values::shared(token)] {
+            assert_eq!((values.signaled(9), values.awaited(7)), (9, 7));
+        }
+    }
+
+    #[test]
+    fn programs_that_share_a_binary_semaphore_count_its_signals_together() {
+        let token = Token::create(NtHandle(1), false).unwrap();
+        let other = Token::open(token.descriptor().unwrap()).unwrap();
+        let [one, other] = [token, other].map(Values::shared);
+        assert_eq!((one.signaled(0), other.awaited(0)), (1, 1));
+        assert_eq!((other.signaled(0), one.awaited(0)), (2, 2));
+    }
+}
