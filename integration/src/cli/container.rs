@@ -133,15 +133,16 @@ impl ContainerArguments {
         ensure!(self.task != ["run"], "name a program after --");
         // The program's files alone, and no words of bellhop-guest's.
         let Carried { files, .. } = Carried::new(&self.file, vec!["run".into()])?;
-        let (root, contents) = match (self.image, &self.package) {
-            (Some(image), _) => (Root::Image(image), Contents::Made),
+        let root = match (self.image, &self.package) {
+            (Some(image), _) => Root::Image(image),
             (None, Some(package)) => {
                 let packages = bellhop_vm::fetch_program(package, &sources(None))?;
-                (Root::Packages(packages.root()), Contents::Links)
+                Root::Packages(packages.root())
             }
-            (None, None) => (Root::ThisMachine, Contents::Links),
+            (None, None) => Root::ThisMachine,
         };
         // Images and packages that run programs with Vulkan have a loader.
+        let contents = root.contents();
         let loader = if root == Root::ThisMachine { loader(self.vulkan)? } else { None };
         let folders = self.folder.iter().map(|folder| {
             let path = std::path::absolute(folder);

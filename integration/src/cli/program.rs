@@ -8,7 +8,6 @@ use crate::vulkan::program::{Host, Program};
 use crate::vulkan::validation::{self, Validation};
 use anyhow::{Context, bail};
 use bellhop_processes::daemon::Options;
-use bellhop_vulkan_suite::{Failure, Lab};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -136,12 +135,7 @@ impl SuiteArguments {
             bellhop_vulkan_suite::list(&self.words, &mut out)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let lab = match Lab::open() {
-            Ok(lab) => lab,
-            Err(Failure::NotOffered(why) | Failure::Seen(why)) => {
-                bail!("there is no Vulkan device: {why}")
-            }
-        };
+        let lab = crate::vulkan::lab()?;
         let tally = bellhop_vulkan_suite::run(&lab, &self.words, &mut out)?;
         Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -2,6 +2,7 @@
 
 //! A program in a container, with the Vulkan driver and the files that it is to have.
 
+use super::Contents;
 use super::engine::{self, Engine};
 use super::guest::mount;
 use crate::vulkan::driver;
@@ -36,6 +37,16 @@ pub enum Root {
     Packages(PathBuf),
     /// This machine's system.
     ThisMachine,
+}
+
+impl Root {
+    /// What the image is made of.
+    pub fn contents(&self) -> Contents<'static> {
+        match self {
+            Self::Image(_) => Contents::Made,
+            Self::Packages(_) | Self::ThisMachine => Contents::Links,
+        }
+    }
 }
 
 /// A program in a container.

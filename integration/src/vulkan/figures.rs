@@ -2,9 +2,9 @@
 
 //! What submissions cost a program, by whichever Vulkan it finds.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use bellhop_guest::timing;
-use bellhop_vulkan_suite::{Failure, Lab, Load, bench};
+use bellhop_vulkan_suite::{Load, bench};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -40,12 +40,7 @@ impl Arguments {
     /// # Errors
     /// When there is none, or it computes wrongly.
     pub fn run(self) -> anyhow::Result<()> {
-        let lab = match Lab::open() {
-            Ok(lab) => lab,
-            Err(Failure::NotOffered(why) | Failure::Seen(why)) => {
-                bail!("there is no Vulkan device: {why}")
-            }
-        };
+        let lab = super::lab()?;
         let mut figures = Figures::LONGEST;
         bench(&lab, &[Load::Empty, Load::Dispatch, Load::Batch], |load, round| {
             let (figure, share) = match load {

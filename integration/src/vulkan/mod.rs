@@ -7,3 +7,19 @@ pub mod figures;
 pub mod peers;
 pub mod program;
 pub mod validation;
+
+use anyhow::bail;
+use bellhop_vulkan_suite::{Failure, Lab};
+
+/// This process's first Vulkan device.
+///
+/// # Errors
+/// When there is none.
+pub fn lab() -> anyhow::Result<Lab> {
+    match Lab::open() {
+        Ok(lab) => Ok(lab),
+        Err(Failure::NotOffered(why) | Failure::Seen(why)) => {
+            bail!("there is no Vulkan device: {why}")
+        }
+    }
+}

@@ -2,8 +2,8 @@
 
 //! A program that starts another one, and takes turns with it by semaphores of Vulkan.
 
-use anyhow::{Context, anyhow, ensure};
-use bellhop_vulkan_suite::{Failure, Lab, peers};
+use anyhow::{Context, ensure};
+use bellhop_vulkan_suite::{Failure, peers};
 use command_fds::{CommandFdExt, FdMapping};
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -32,16 +32,15 @@ impl Arguments {
             #[expect(unsafe_code, reason = "descriptors are inherited by number")]
             // SAFETY: the first one passes these, and nothing here has opened any other.
             let shared = DESCRIPTORS.map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-            let lab = Lab::open().map_err(failed)?;
-            return peers::follow(&lab, shared).map_err(failed);
+            return Ok(peers::follow(&super::lab()?, shared)?);
         }
-        let lab = Lab::open().map_err(failed)?;
+        let lab = super::lab()?;
         let mut second = None;
         let start = |shared: peers::Shared| {
             second = Some(start(shared).map_err(|error| Failure::Seen(format!("{error:#}")))?);
             Ok(())
         };
-        peers::lead(&lab, start).map_err(failed)?;
+        peers::lead(&lab, start)?;
         let status = second.context("there is no second program")?.wait()?;
         ensure!(status.success(), "the second program ended ({status})");
         Ok(writeln!(std::io::stdout(), "the programs took turns")?)
@@ -56,8 +55,4 @@ fn start(shared: peers::Shared) -> anyhow::Result<std::process::Child> {
     let mapping = |(parent_fd, child_fd)| FdMapping { parent_fd, child_fd };
     command.fd_mappings(shared.into_iter().zip(DESCRIPTORS).map(mapping).collect())?;
     command.spawn().context("cannot start a second program")
-}
-
-fn failed(failure: Failure) -> anyhow::Error {
-    anyhow!("{failure}")
 }

@@ -271,13 +271,15 @@ unsafe extern "system" fn import(
     unsafe {
         let vk::ImportSemaphoreFdInfoKHR { semaphore, flags, handle_type, fd, .. } = *information;
         let semaphore = handle::get::<Semaphore>(semaphore.as_raw());
+        if handle_type != EXPORTED || fd < 0 {
+            return vk::Result::ERROR_INVALID_EXTERNAL_HANDLE;
+        }
         // A failed import leaves the program its descriptor.
         let Ok(descriptor) = BorrowedFd::borrow_raw(fd).try_clone_to_owned() else {
-            return vk::Result::ERROR_OUT_OF_HOST_MEMORY;
+            return vk::Result::ERROR_INVALID_EXTERNAL_HANDLE;
         };
         let imported = match Payload::open(Device::get(device), descriptor) {
-            Ok(imported) if handle_type == EXPORTED => imported,
-            Ok(_) => return vk::Result::ERROR_INVALID_EXTERNAL_HANDLE,
+            Ok(imported) => imported,
             Err(error) => return error,
         };
         if imported.is_timeline() != semaphore.payload().is_timeline() {
