@@ -9,7 +9,7 @@ use bellhop_processes::daemon::{self, Daemon, Options};
 use bellhop_processes::process::{self, Signals, block_on, end};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::process::{Child, Command};
 
@@ -29,6 +29,14 @@ pub const WORKER: &[&str] = &["worker", "--"];
 
 /// The exit status with which shells report a program that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
+
+/// The file of this process's program.
+///
+/// # Errors
+/// When it is unknown.
+pub fn this_executable() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find bellhop's own executable")
+}
 
 impl Outcome {
     /// `bellhop`'s exit code.

@@ -131,7 +131,7 @@ struct Server<'p> {
 
 impl<'p> Server<'p> {
     fn start(control: &Path, connector: &str, path: &'p Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("cannot find bellhop's own executable")?;
+        let program = crate::hosted::this_executable()?;
         let mut serve = Command::new(program);
         serve.args(["screen", "serve", "--socket"]).arg(control);
         serve.args(["--connector", connector, "--unix"]).arg(path);

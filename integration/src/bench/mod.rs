@@ -15,7 +15,7 @@ mod video;
 mod viewer;
 mod vulkan;
 
-use crate::hosted::Outcome;
+use crate::hosted::{Outcome, this_executable};
 use crate::hostile_worker;
 use anyhow::{Context, bail};
 use bellhop_guest::bench::{self, Configuration, Delivery, Measured, Suite};
@@ -77,7 +77,7 @@ impl Workers {
             Self::Hostile => false,
             Self::HostileAndConfined => true,
         };
-        let executable = std::env::current_exe().context("cannot find bellhop's own executable")?;
+        let executable = this_executable()?;
         Ok(hostile_worker::Conduct { confined, ..Default::default() }.words(&executable))
     }
 }

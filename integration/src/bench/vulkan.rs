@@ -4,7 +4,7 @@
 //! itself in one process.
 
 use super::setting::Setting;
-use crate::hosted::WORKER;
+use crate::hosted::{WORKER, this_executable};
 use crate::vulkan::driver;
 use crate::vulkan::figures::Figures;
 use crate::vulkan::program::name_gpu;
@@ -135,9 +135,6 @@ fn native(setting: &Setting) -> anyhow::Result<Command> {
     let words = setting.worker.strip_suffix(&*arguments).unwrap_or_default();
     match Worker::of_words(words) {
         Some(Worker::Program(program)) => Ok(program.command()),
-        _ => {
-            let executable = std::env::current_exe();
-            Ok(Command::new(executable.context("cannot find bellhop's own executable")?))
-        }
+        _ => Ok(Command::new(this_executable()?)),
     }
 }

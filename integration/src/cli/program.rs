@@ -3,10 +3,11 @@
 //! `bellhop vulkan`, and the suite of behaviours that it runs.
 
 use super::vulkan::{Whose, loader, sources};
+use crate::hosted::this_executable;
 use crate::vulkan::driver;
 use crate::vulkan::program::{Host, Program};
 use crate::vulkan::validation::{self, Validation};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use bellhop_processes::daemon::Options;
 use clap::Args;
 use std::ffi::OsString;
@@ -91,7 +92,7 @@ impl ProgramArguments {
     /// What is run.
     fn command(&self) -> anyhow::Result<Command> {
         if self.selftest {
-            let this = std::env::current_exe().context("cannot find bellhop's own executable")?;
+            let this = this_executable()?;
             let mut command = Command::new(this);
             command.arg(SUITE).args(&self.program);
             return Ok(command);

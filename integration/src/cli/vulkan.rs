@@ -2,9 +2,9 @@
 
 //! Whose Vulkan runs kernels: this machine's, or one that is fetched.
 
-use crate::hosted::WORKER;
+use crate::hosted::{WORKER, this_executable};
 use crate::vulkan::driver;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use bellhop_vm::{Mesa, Sources, Vulkan};
 use bellhop_worker::probe::{PATIENCE, Search, probe};
 use bellhop_worker::report::Report;
@@ -59,7 +59,7 @@ impl Whose {
     /// When the Vulkan cannot be fetched.
     pub fn worker(self, mirror: Option<String>) -> anyhow::Result<Vec<OsString>> {
         Ok(match self.fetch(mirror)? {
-            Some(vulkan) => vulkan.words(&executable()?, WORKER),
+            Some(vulkan) => vulkan.words(&this_executable()?, WORKER),
             None => Vec::new(),
         })
     }
@@ -90,10 +90,6 @@ pub(super) fn loader(whose: Whose) -> anyhow::Result<Option<PathBuf>> {
     bellhop_vm::fetch_vulkan_loader(&sources(None)).map(Some)
 }
 
-fn executable() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("cannot find bellhop's own executable")
-}
-
 impl VulkanArguments {
     /// Tests the devices of a Vulkan.
     ///
@@ -101,7 +97,7 @@ impl VulkanArguments {
     /// When the Vulkan cannot be fetched, or no worker can be started.
     pub fn report(&self, whose: Whose) -> anyhow::Result<Report> {
         let vulkan = whose.fetch(self.mirror.clone())?;
-        let executable = executable()?;
+        let executable = this_executable()?;
         let start = || {
             let mut command = match &vulkan {
                 Some(vulkan) => vulkan.command(&executable),

@@ -2,6 +2,7 @@
 
 //! The Vulkan driver for guests, and the Vulkan loader that finds it.
 
+use crate::hosted::this_executable;
 use anyhow::{Context, ensure};
 use serde_json::json;
 use std::fs;
@@ -35,7 +36,7 @@ pub fn find(explicit: Option<&Path>) -> anyhow::Result<PathBuf> {
         let found = path.canonicalize().ok().filter(|path| path.is_file());
         return found.with_context(|| format!("there is no Vulkan driver at {}", path.display()));
     }
-    let this = std::env::current_exe().context("cannot find bellhop's own executable")?;
+    let this = this_executable()?;
     // What cargo builds for this executable is among the dependencies. What it was asked for alone, beside them, may be older.
     let places = ["deps", ".", "../lib/bellhop"];
     let places = places.map(|folder| this.with_file_name(folder).join(LIBRARY));

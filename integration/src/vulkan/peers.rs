@@ -2,6 +2,7 @@
 
 //! A program that starts another one, and takes turns with it by semaphores of Vulkan.
 
+use crate::hosted::this_executable;
 use anyhow::{Context, ensure};
 use bellhop_vulkan_suite::{Failure, peers};
 use command_fds::{CommandFdExt, FdMapping};
@@ -49,7 +50,7 @@ impl Arguments {
 
 /// Starts the second one.
 fn start(shared: peers::Shared) -> anyhow::Result<std::process::Child> {
-    let this = std::env::current_exe().context("cannot find bellhop's own executable")?;
+    let this = this_executable()?;
     let mut command = Command::new(this);
     command.args([PEERS, "--follows"]).stdin(Stdio::null());
     let mapping = |(parent_fd, child_fd)| FdMapping { parent_fd, child_fd };
