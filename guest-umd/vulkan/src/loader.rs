@@ -43,6 +43,7 @@ fn of_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| queue::lookup(name))
         .or_else(|| fence::lookup(name))
         .or_else(|| semaphore::lookup(name))
+        .or_else(|| semaphore::lookup_external(name))
         .or_else(|| memory::lookup(name))
         .or_else(|| buffer::lookup(name))
         .or_else(|| descriptor::lookup(name))
