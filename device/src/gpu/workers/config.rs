@@ -32,12 +32,15 @@ const DAEMONS: [&str; 6] = [
     "WATCHDOG_USEC",
 ];
 
+/// Variables by which a user has layers loaded into programs with Vulkan. A worker's sandbox has no room for what layers do.
+const LAYERS: [&str; 2] = ["VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE"];
+
 impl WorkerProgram {
     /// The command that starts a worker.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        for variable in DAEMONS {
+        for variable in DAEMONS.iter().chain(&LAYERS) {
             command.env_remove(variable);
         }
         // So that all of its threads can be had at once, to lower their priority.
