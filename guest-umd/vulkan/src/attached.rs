@@ -1,20 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The numbers that a program attaches to objects as private data.
+//! What a program attaches to objects: numbers as private data, and a name.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// By object and slot, in all devices: a handle is an address, which no two objects have at a time.
 static NUMBERS: Mutex<BTreeMap<(u64, u64), u64>> = Mutex::new(BTreeMap::new());
-/// Whether there ever was a number. Most programs have none, and objects end without a lock then.
+/// Names by object.
+static NAMES: Mutex<BTreeMap<u64, CString>> = Mutex::new(BTreeMap::new());
+/// Whether there ever was a number or a name. Most programs have none, and objects end without a lock then.
 static ARE_ANY: AtomicBool = AtomicBool::new(false);
 
 /// No code panics while it holds the lock, so that the numbers are whole.
 fn numbers() -> MutexGuard<'static, BTreeMap<(u64, u64), u64>> {
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`numbers`].
+fn names() -> MutexGuard<'static, BTreeMap<u64, CString>> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Names an object. An empty name takes the name away.
+pub(crate) fn set_name(object: u64, name: CString) {
+    ARE_ANY.store(true, Ordering::Relaxed);
+    if name.is_empty() {
+        names().remove(&object);
+    } else {
+        names().insert(object, name);
+    }
+}
+
+/// The name of an object, if it has one.
+pub(crate) fn name(object: u64) -> Option<CString> {
+    names().get(&object).cloned()
 }
 
 /// Attaches a number to an object.
@@ -28,12 +51,13 @@ pub(crate) fn get(object: u64, slot: u64) -> u64 {
     numbers().get(&(object, slot)).copied().unwrap_or(0)
 }
 
-/// Forgets the numbers of an object that ends: the next one at its address has none.
+/// Forgets what is attached to an object that ends: the next one at its address has nothing.
 pub(crate) fn forget(object: u64) {
     // Relaxed: who destroys an object knows of everything that was done with it.
     if !ARE_ANY.load(Ordering::Relaxed) {
         return;
     }
+    names().remove(&object);
     let mut numbers = numbers();
     let range = (Bound::Included((object, 0)), Bound::Included((object, u64::MAX)));
     let of_object: Vec<_> = numbers.range(range).map(|(key, _)| *key).collect();
@@ -65,5 +89,18 @@ mod tests {
         assert_eq!((get(object, 1), get(object, 2), get(other, 1)), (0, 0, 21));
         forget_slot(1);
         assert_eq!(get(other, 1), 0);
+    }
+
+    #[test]
+    fn a_name_belongs_to_an_object_until_it_ends_or_the_name_is_empty() {
+        let (object, other) = (0xFFFF_0003, 0xFFFF_0004);
+        set_name(object, c"one".into());
+        set_name(other, c"other".into());
+        set_name(object, c"another".into());
+        assert_eq!(name(object).as_deref(), Some(c"another"));
+        forget(object);
+        assert_eq!((name(object), name(other).as_deref()), (None, Some(c"other")));
+        set_name(other, CString::default());
+        assert_eq!(name(other), None);
     }
 }

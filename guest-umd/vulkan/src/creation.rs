@@ -79,15 +79,15 @@ unsafe extern "system" fn create(
     device: *mut vk::Device,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    let (opened, information) = unsafe { (&PhysicalDevice::get(physical).opened, &*information) };
+    let (physical, information) = unsafe { (PhysicalDevice::get(physical), &*information) };
     // SAFETY: as above.
     let asked =
-        unsafe { check(&opened.caps, information).and_then(|()| count_queues(information)) };
+        unsafe { check(physical.caps(), information).and_then(|()| count_queues(information)) };
     let count = match asked {
         Ok(count) => count,
         Err(error) => return error,
     };
-    let made = match Device::new(opened) {
+    let made = match Device::new(&physical.opened, &physical.messengers) {
         Ok(made) => vk::Device::from_raw(handle::create_dispatchable(made)),
         Err(error) => return out_of(&error),
     };
@@ -107,7 +107,7 @@ unsafe extern "system" fn create(
             }
         }
     }
-    object.set_queues(queues, fences);
+    object.set_handles(made.as_raw(), queues, fences);
     if let Some(error) = failed {
         // SAFETY: nobody else has its handle.
         unsafe { end(made.as_raw()) };

@@ -27,8 +27,8 @@
 //! Entry points are functions of C. Programs keep Vulkan's rules for valid usage, so their handles and pointers are what the
 //! rules say; the host trusts none of it. A panic in an entry point ends the program and unwinds into none.
 //!
-//! With the variable `BELLHOP_VULKAN_DEBUG` set, the driver says on standard error why there is no device, and why one was
-//! lost. It prints nothing else.
+//! The driver tells a program's messengers (`VK_EXT_debug_utils`) why there is no device, and why one was lost; with the variable
+//! `BELLHOP_VULKAN_DEBUG` set, standard error, too. It prints nothing else.
 
 mod attached;
 pub mod buffer;
@@ -46,6 +46,7 @@ pub mod instance;
 mod list;
 pub mod loader;
 pub mod memory;
+mod messengers;
 mod pages;
 pub mod physical_device;
 pub mod pipeline;

@@ -10,6 +10,7 @@ pub(crate) mod wait;
 
 use crate::handle;
 use crate::heap::Heap;
+use crate::messengers::{Message, Messengers};
 use crate::physical_device::{Caps, Opened};
 use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::{Error, Fence};
@@ -22,10 +23,11 @@ use std::time::Duration;
 /// The serial number of the last thing that has one. The device of the adapter never sees one twice.
 static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 
-/// The queues of a device.
-struct Queues {
-    handles: Vec<u64>,
-    /// Their progress fences.
+/// The handles of a device and of its queues.
+struct Handles {
+    device: u64,
+    queues: Vec<u64>,
+    /// The queues' progress fences.
     fences: Vec<Arc<Fence>>,
 }
 
@@ -38,27 +40,30 @@ pub struct Device {
     /// The device on the adapter, which memory, fences and queues are created on.
     pub(crate) gpu: bellhop_guest_umd::Device,
     pub(crate) opened: Arc<Opened>,
-    /// Its queues, which are there from the end of its creation on.
-    queues: OnceLock<Queues>,
+    /// Its handles, which are there from the end of its creation on.
+    handles: OnceLock<Handles>,
     /// Something was submitted, for threads that wait for what no queue had been given.
     pub(crate) submissions: Event,
     is_lost: AtomicBool,
     fault: OnceLock<Fault>,
+    /// Whom its instance tells.
+    messengers: Arc<Messengers>,
 }
 
 impl Device {
     /// Creates one without queues.
-    pub(crate) fn new(opened: &Arc<Opened>) -> Result<Self, Error> {
+    pub(crate) fn new(opened: &Arc<Opened>, messengers: &Arc<Messengers>) -> Result<Self, Error> {
         let gpu = opened.adapter.create_device()?;
         Ok(Self {
             heap: Heap::new(gpu.clone()).counted(Arc::clone(opened.memory.counter())),
             caps: Arc::clone(&opened.caps),
             gpu,
             opened: Arc::clone(opened),
-            queues: OnceLock::new(),
+            handles: OnceLock::new(),
             submissions: Event::new(),
             is_lost: AtomicBool::new(false),
             fault: OnceLock::new(),
+            messengers: Arc::clone(messengers),
         })
     }
 
@@ -77,24 +82,28 @@ impl Device {
         LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Gives it its queues, once: their handles and their progress fences.
-    pub(crate) fn set_queues(&self, handles: Vec<u64>, fences: Vec<Arc<Fence>>) {
+    /// Gives it its handle and its queues, once: their handles and their progress fences.
+    pub(crate) fn set_handles(&self, device: u64, queues: Vec<u64>, fences: Vec<Arc<Fence>>) {
         // The first ones stay.
-        let _ = self.queues.set(Queues { handles, fences });
+        let _ = self.handles.set(Handles { device, queues, fences });
     }
 
     /// The handles of its queues.
     pub(crate) fn queues(&self) -> &[u64] {
-        self.queues.get().map_or(&[], |queues| &queues.handles)
+        self.handles.get().map_or(&[], |handles| &handles.queues)
     }
 
     /// The next value of each queue's progress fence.
     pub(crate) fn progress(&self) -> Vec<wait::Target> {
-        let fences = self.queues.get().map_or(&[][..], |queues| &queues.fences).iter();
-        let next = fences.filter_map(|fence| {
+        let next = self.fences().iter().filter_map(|fence| {
             Some((Arc::clone(fence), fence.current_value().ok()?.saturating_add(1)))
         });
         next.collect()
+    }
+
+    /// The progress fences of its queues.
+    fn fences(&self) -> &[Arc<Fence>] {
+        self.handles.get().map_or(&[], |handles| &handles.fences)
     }
 
     /// Returns whether somebody has found out that the device is lost.
@@ -109,7 +118,7 @@ impl Device {
         if self.is_known_to_be_lost() {
             return true;
         }
-        for fence in self.queues.get().map_or(&[][..], |queues| &queues.fences) {
+        for fence in self.fences() {
             // It has reached 0, unless that is no more than the end of all waits.
             if let Err(error) = fence.poll(0, Duration::ZERO) {
                 let _ = self.lose(&error);
@@ -121,11 +130,13 @@ impl Device {
 
     /// Loses the device, for this reason: from now on it executes nothing. Returns what functions return then.
     pub fn lose(&self, why: &Error) -> vk::Result {
+        self.is_lost.store(true, Ordering::Relaxed);
         // The first reason stays.
         if self.fault.set(Fault::new(why)).is_ok() {
-            crate::debug::say(format_args!("the device is lost: {why}"));
+            let text = format!("the device is lost: {why}");
+            let object = self.handles.get().map(|handles| (vk::ObjectType::DEVICE, handles.device));
+            self.messengers.tell(&Message { id: c"device-lost", text: &text, object });
         }
-        self.is_lost.store(true, Ordering::Relaxed);
         vk::Result::ERROR_DEVICE_LOST
     }
 

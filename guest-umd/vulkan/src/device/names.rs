@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "programs call entry points by pointers")]
 
-//! Names, tags and labels for tools, which the loader passes on: there is nobody here who reads them.
+//! Names of objects, which messages have; and tags and labels for tools, which nobody here reads.
 
+use crate::attached;
 use ash::vk;
+use std::ffi::{CStr, CString};
 
 unsafe extern "system" fn name(
     _device: vk::Device,
-    _information: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
+    information: *const vk::DebugUtilsObjectNameInfoEXT<'_>,
 ) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it: the name is null or a text.
+    let (object, name) = unsafe {
+        let vk::DebugUtilsObjectNameInfoEXT { object_handle, p_object_name, .. } = *information;
+        let name = p_object_name.as_ref().map(|name| CStr::from_ptr(name).to_owned());
+        (object_handle, name)
+    };
+    attached::set_name(object, name.unwrap_or_else(CString::default));
     vk::Result::SUCCESS
 }
 

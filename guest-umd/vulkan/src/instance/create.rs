@@ -7,13 +7,14 @@ use super::Instance;
 use crate::physical_device::caps::NEWEST;
 use crate::physical_device::{PhysicalDevice, extensions::describe};
 use crate::{handle, list, raw};
-use ash::khr;
 use ash::vk::{self, Handle as _};
+use ash::{ext, khr};
 use std::ffi::{CStr, c_char};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-/// The extensions of instances, and their versions. All of them are parts of Vulkan 1.1.
-const EXTENSIONS: [(&CStr, u32); 5] = [
+/// The extensions of instances, and their versions. Most of them are parts of Vulkan 1.1.
+const EXTENSIONS: [(&CStr, u32); 6] = [
+    (ext::debug_utils::NAME, 2),
     (khr::device_group_creation::NAME, 1),
     (khr::external_fence_capabilities::NAME, 1),
     (khr::external_memory_capabilities::NAME, 1),
@@ -57,7 +58,7 @@ unsafe extern "system" fn create(
         if let Err(error) = check(api_version, names, information.enabled_layer_count) {
             return error;
         }
-        let made = Instance { device: OnceLock::new() };
+        let made = Instance { device: OnceLock::new(), messengers: Arc::default() };
         *instance = vk::Instance::from_raw(handle::create_dispatchable(made));
     }
     vk::Result::SUCCESS

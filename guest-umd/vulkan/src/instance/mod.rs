@@ -4,11 +4,13 @@
 
 mod create;
 mod devices;
+mod messages;
 
 use crate::handle;
+use crate::messengers::{Message, Messengers};
 use crate::physical_device::{Opened, PhysicalDevice};
 use ash::vk;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 pub use create::lookup_global as global;
 
@@ -16,15 +18,20 @@ pub use create::lookup_global as global;
 struct Instance {
     /// The handle of its physical device, once somebody asked: none if there is no device that serves Vulkan programs.
     device: OnceLock<Option<u64>>,
+    messengers: Arc<Messengers>,
 }
 
 impl Instance {
     /// The handle of its physical device. The first call opens the adapter.
     fn device(&self) -> Option<u64> {
         *self.device.get_or_init(|| match Opened::get() {
-            Ok(opened) => Some(handle::create_dispatchable(PhysicalDevice { opened })),
+            Ok(opened) => {
+                let messengers = Arc::clone(&self.messengers);
+                Some(handle::create_dispatchable(PhysicalDevice { opened, messengers }))
+            }
             Err(why) => {
-                crate::debug::say(format_args!("no physical device: {why}"));
+                let text = format!("no physical device: {why}");
+                self.messengers.tell(&Message { id: c"no-device", text: &text, object: None });
                 None
             }
         })
@@ -33,5 +40,5 @@ impl Instance {
 
 /// Finds an entry point by its name: those whose first argument is an instance.
 pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
-    create::lookup(name).or_else(|| devices::lookup(name))
+    create::lookup(name).or_else(|| devices::lookup(name)).or_else(|| messages::lookup(name))
 }

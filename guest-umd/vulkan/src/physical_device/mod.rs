@@ -23,12 +23,15 @@ pub(crate) use opened::Opened;
 pub(crate) use sharing::EXPORTED;
 
 use crate::handle;
+use crate::messengers::Messengers;
 use ash::vk::{self, Handle as _};
 use std::sync::Arc;
 
 /// A physical device of an instance.
 pub(crate) struct PhysicalDevice {
     pub(crate) opened: Arc<Opened>,
+    /// Whom its instance tells.
+    pub(crate) messengers: Arc<Messengers>,
 }
 
 impl PhysicalDevice {

@@ -3,7 +3,7 @@
 //! Devices that programs lose, and what goes on.
 
 use crate::case::{Case, case};
-use crate::lab::{Gpu, Lab, Outcome, PATIENCE, Submit, module, same};
+use crate::lab::{Failure, Gpu, Lab, Module, Outcome, PATIENCE, Submit, module, require, same};
 use ash::vk;
 
 pub(super) const CASES: &[Case] = &[
@@ -27,7 +27,52 @@ pub(super) const CASES: &[Case] = &[
         "a lost device says so at each submission and wait, and is closed without waiting",
         stays,
     ),
+    case(
+        "lost.why",
+        "a program's messenger is told why a device was lost, with the name that the program gave it",
+        why,
+    ),
+    case(
+        "lost.compiler",
+        "a pipeline that the compiler does not survive loses its device, which says so, and another device goes on",
+        compiler,
+    ),
     case("lost.and-again", "after a device was lost, the next one works", and_again),
+];
+
+/// What a driver's message that a device is lost is about.
+const DEVICE_LOST: &str = "device-lost";
+
+/// A module with a function that calls itself, which Vulkan's rules forbid. Mesa's compiler puts each called function in the
+/// place of its call, without end.
+const RECURSION: [&[u32]; 17] = [
+    // SPIR-V 1.0, numbers below 10
+    &[0x0723_0203, 0x0001_0000, 0, 10, 0],
+    // OpCapability Shader
+    &[2 << 16 | 17, 1],
+    // OpMemoryModel Logical GLSL450
+    &[3 << 16 | 14, 0, 1],
+    // OpEntryPoint GLCompute %4 "main"
+    &[5 << 16 | 15, 5, 4, 0x6E69_616D, 0],
+    // OpExecutionMode %4 LocalSize 1 1 1
+    &[6 << 16 | 16, 4, 17, 1, 1, 1],
+    // %1 = OpTypeVoid, %2 = OpTypeFunction %1
+    &[2 << 16 | 19, 1],
+    &[3 << 16 | 33, 2, 1],
+    // %4 = OpFunction %1 None %2, %5 = OpLabel
+    &[5 << 16 | 54, 1, 4, 0, 2],
+    &[2 << 16 | 248, 5],
+    // %6 = OpFunctionCall %1 %7, OpReturn, OpFunctionEnd
+    &[4 << 16 | 57, 1, 6, 7],
+    &[1 << 16 | 253],
+    &[1 << 16 | 56],
+    // %7 = OpFunction %1 None %2, %8 = OpLabel
+    &[5 << 16 | 54, 1, 7, 0, 2],
+    &[2 << 16 | 248, 8],
+    // %9 = OpFunctionCall %1 %7, OpReturn, OpFunctionEnd
+    &[4 << 16 | 57, 1, 9, 7],
+    &[1 << 16 | 253],
+    &[1 << 16 | 56],
 ];
 
 const LOST: Result<(), vk::Result> = Err(vk::Result::ERROR_DEVICE_LOST);
@@ -109,13 +154,41 @@ fn stays(lab: &Lab) -> Outcome {
     Ok(())
 }
 
+fn why(lab: &Lab) -> Outcome {
+    lab.bellhop_alone()?;
+    let gpu = lab.gpu()?;
+    gpu.name(c"physics")?;
+    let before = lab.heard(DEVICE_LOST).len();
+    same!(hang(&gpu)?, LOST);
+    same!(gpu.wait_idle(), LOST);
+    let told = lab.heard(DEVICE_LOST).split_off(before);
+    let [message] = &told[..] else { return Err(Failure::seen(format!("told {told:?}"))) };
+    require!(message.text.contains("ENGINE_TIMEOUT"), "{message:?}");
+    same!(message.names, ["physics"]);
+    Ok(())
+}
+
+fn compiler(lab: &Lab) -> Outcome {
+    lab.bellhop_alone()?;
+    let (abused, other) = (lab.gpu()?, lab.gpu()?);
+    let before = lab.heard(DEVICE_LOST).len();
+    let bytes: Vec<_> = RECURSION.concat().into_iter().flat_map(u32::to_le_bytes).collect();
+    let kernel = abused.simple(Module(&bytes), 0, 0)?;
+    let queue = abused.queue()?;
+    let commands = abused.record(queue, |commands| {
+        commands.bind(&kernel).dispatch(1, 1, 1);
+    })?;
+    same!(abused.finish(queue, &[commands]), LOST);
+    let told = lab.heard(DEVICE_LOST).split_off(before);
+    require!(told.iter().any(|message| message.text.contains("KERNEL_FAILED")), "{told:?}");
+    adds(&other)
+}
+
 fn and_again(lab: &Lab) -> Outcome {
     lab.bellhop_alone()?;
     // A guest that hangs five times in a minute is stopped by default; this area hangs four times.
-    for _ in 0..2 {
-        let gpu = lab.gpu()?;
-        adds(&gpu)?;
-        same!(hang(&gpu)?, LOST);
-    }
+    let gpu = lab.gpu()?;
+    adds(&gpu)?;
+    same!(hang(&gpu)?, LOST);
     adds(&lab.gpu()?)
 }

@@ -3,13 +3,17 @@
 
 //! The loader, an instance, and its first device.
 
+use super::messages::Messages;
 use super::{Failure, Outcome};
+use ash::ext::debug_utils;
 use ash::vk;
 use std::ffi::{CStr, CString};
 use std::fmt;
 
 /// An instance of the machine's Vulkan, and the first device that it lists.
 pub struct Lab {
+    /// Goes before the instance does.
+    pub(super) messages: Option<Messages>,
     pub(super) physical: vk::PhysicalDevice,
     pub(super) instance: ash::Instance,
     /// Keeps the library loaded: `instance` has pointers into it.
@@ -46,15 +50,24 @@ impl Lab {
         let application = vk::ApplicationInfo::default()
             .application_name(c"suite")
             .api_version(vk::API_VERSION_1_3);
-        let information = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: the structures live until the call returns, and ask for no layers or extensions.
+        // SAFETY: the loader is there.
+        let offered = unsafe { entry.enumerate_instance_extension_properties(None) }?;
+        let tells =
+            offered.iter().any(|one| one.extension_name_as_c_str() == Ok(debug_utils::NAME));
+        let names = [debug_utils::NAME.as_ptr()];
+        let information = vk::InstanceCreateInfo::default()
+            .application_info(&application)
+            .enabled_extension_names(if tells { &names } else { &[] });
+        // SAFETY: the structures live until the call returns, and ask for no layers.
         let instance = match unsafe { entry.create_instance(&information, None) } {
             Err(vk::Result::ERROR_INCOMPATIBLE_DRIVER) => {
                 return Err(Failure::not_offered("the loader finds no driver"));
             }
             result => result?,
         };
-        let mut lab = Self { physical: vk::PhysicalDevice::null(), instance, _entry: entry };
+        let messages = if tells { Some(Messages::new(&entry, &instance)?) } else { None };
+        let physical = vk::PhysicalDevice::null();
+        let mut lab = Self { messages, physical, instance, _entry: entry };
         let devices = lab.devices()?;
         lab.physical =
             *devices.first().ok_or_else(|| Failure::not_offered("the driver has no device"))?;
@@ -147,6 +160,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        self.messages = None;
         // SAFETY: a `Gpu` borrows this, so there is none.
         unsafe { self.instance.destroy_instance(None) };
     }

@@ -10,6 +10,7 @@ mod gpu;
 mod kernel;
 mod machine;
 mod memory;
+mod messages;
 mod recorder;
 mod shader;
 mod sharing;
