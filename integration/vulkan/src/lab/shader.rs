@@ -4,15 +4,24 @@
 
 use super::{Failure, Outcome};
 use naga::back::spv::{Options, write_vec};
-use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+
+/// What kernels may use. A behaviour asks the device first if Vulkan lets a device do without.
+const MAY_USE: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32
+    .union(Capabilities::IMMEDIATES)
+    .union(Capabilities::SHADER_INT64)
+    .union(Capabilities::FLOAT64)
+    .union(Capabilities::SUBGROUP);
 
 /// The bytes of a module's SPIR-V.
 pub(crate) fn compile(source: &str) -> Outcome<Vec<u8>> {
     let wrong = |error: String| Failure::seen(format!("{error} in {source}"));
     let module = naga::front::wgsl::parse_str(source);
     let module = module.map_err(|error| wrong(error.emit_to_string(source)))?;
-    let mut validator =
-        Validator::new(ValidationFlags::all(), Capabilities::SHADER_FLOAT16_IN_FLOAT32);
+    let mut validator = Validator::new(ValidationFlags::all(), MAY_USE);
+    validator
+        .subgroup_stages(ShaderStages::COMPUTE)
+        .subgroup_operations(SubgroupOperationSet::all());
     let information = validator.validate(&module);
     let information = information.map_err(|error| wrong(error.emit_to_string(source)))?;
     // As this module says it, without instructions for debuggers.

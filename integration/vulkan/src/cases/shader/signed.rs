@@ -2,7 +2,7 @@
 
 //! Numbers with a sign.
 
-use super::{exact, pairs};
+use super::{Function, exact, pairs};
 use crate::case::{Case, case};
 
 /// Numbers at the edges, and some between.
@@ -22,7 +22,7 @@ macro_rules! cases {
                         let [a, b, c] = [a, b, c].map(|bits| bits.cast_signed());
                         expected(a, b, c).cast_unsigned()
                     };
-                    exact(lab, "i32", $body, &pairs(&NUMBERS.map(i32::cast_unsigned)), of)
+                    exact(lab, Function::new("i32", $body), &pairs(&NUMBERS.map(i32::cast_unsigned)), of)
                 },
             ),
         )*];

@@ -2,7 +2,7 @@
 
 //! Numbers without a sign, comparisons, and the flow of control.
 
-use super::{exact, pairs};
+use super::{Function, exact, pairs};
 use crate::case::{Case, case};
 
 /// Numbers at the edges, and some between.
@@ -32,7 +32,8 @@ macro_rules! cases {
                 concat!("a shader computes with u32: ", $body),
                 |lab| {
                     let expected: fn(u32, u32, u32) -> u32 = $expected;
-                    exact(lab, "u32", $body, &pairs(&NUMBERS), |[a, b, c, _]| expected(*a, *b, *c))
+                    let function = Function::new("u32", $body);
+                    exact(lab, function, &pairs(&NUMBERS), |[a, b, c, _]| expected(*a, *b, *c))
                 },
             ),
         )*];
