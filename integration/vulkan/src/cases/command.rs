@@ -35,6 +35,12 @@ pub(super) const CASES: &[Case] = &[
         "1,000 submissions are in flight at once, and all are done in order",
         in_flight,
     ),
+    case(
+        "command.simultaneous",
+        "a command buffer that waits to execute is submitted again, and runs as often",
+        simultaneous,
+    ),
+    case("command.hundreds", "one submission has 500 command buffers, and runs all", hundreds),
     case("command.two-queues", "two queues execute side by side", two_queues),
 ];
 
@@ -196,6 +202,45 @@ fn in_flight(lab: &Lab) -> Outcome {
     gpu.signal(crate::lab::At(gate, 1))?;
     gpu.wait_fences(&fences, true, PATIENCE)?;
     same!(state.word(0), expected);
+    Ok(())
+}
+
+fn simultaneous(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let (queue, gate, fence) = (gpu.queue()?, gpu.timeline(0)?, gpu.fence(false)?);
+    let kernel = gpu.simple(module!("accumulate"), 1, 8)?;
+    let state = gpu.buffer(1)?;
+    let set = gpu.set(&kernel, &[state])?;
+    let commands = gpu.record(queue, |commands| {
+        commands.bind(&kernel).sets(&kernel, &[set]).push(&kernel, &[2, 1]);
+        commands.dispatch(1, 1, 1).barrier();
+    })?;
+    let wait = [crate::lab::At(gate, 1)];
+    let twice = Submit { wait: &wait, commands: &[commands; 2], signal: &[] };
+    gpu.submit(queue, &[twice; 5], vk::Fence::null())?;
+    gpu.submit(queue, &[twice; 5], fence)?;
+    same!(state.word(0), 0);
+    gpu.signal(wait[0])?;
+    gpu.wait_fences(&[fence], true, PATIENCE)?;
+    same!(state.word(0), (1 << 20) - 1);
+    Ok(())
+}
+
+fn hundreds(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let (queue, buffer) = (gpu.queue()?, gpu.buffer(501)?);
+    buffer.write(&[7]);
+    let pool = gpu.command_pool(queue)?;
+    let mut all = Vec::new();
+    for word in 0..500 {
+        let raw = gpu.bare_commands(pool, vk::CommandBufferLevel::PRIMARY)?;
+        let usage = vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT;
+        all.push(gpu.record_into(raw, usage, |commands| {
+            commands.copy(&buffer, &buffer, &[(word, word + 1, 1)]).barrier();
+        })?);
+    }
+    gpu.finish(queue, &all)?;
+    same!(buffer.read(), vec![7; 501]);
     Ok(())
 }
 

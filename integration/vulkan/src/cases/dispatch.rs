@@ -3,7 +3,7 @@
 //! Dispatches, and barriers between them.
 
 use crate::case::{Case, case};
-use crate::lab::{Buffer, Gpu, Kernel, Lab, Outcome, module, require, same};
+use crate::lab::{Buffer, Gpu, Kernel, Lab, Module, Outcome, Slot, compile, module, require, same};
 use ash::vk;
 
 pub(super) const CASES: &[Case] = &[
@@ -29,6 +29,16 @@ pub(super) const CASES: &[Case] = &[
     case("dispatch.beside", "dispatches without barriers between them all run", beside),
     case("dispatch.large", "a million invocations compute what the processor does", large),
     case(
+        "dispatch.longest-axes",
+        "65,535 work groups run along each axis, each of them once",
+        longest_axes,
+    ),
+    case(
+        "dispatch.largest-group",
+        "a work group is as large as the device says that one may be",
+        largest_group,
+    ),
+    case(
         "dispatch.long-command-buffer",
         "5,000 dispatches and updates in one command buffer run in order",
         long_command_buffer,
@@ -40,7 +50,7 @@ fn counting<'g>(gpu: &'g Gpu<'_>) -> Outcome<(Kernel, vk::DescriptorSet, Buffer<
     let kernel = gpu.kernel_of(
         module!("groups"),
         vec![gpu.set_layout(
-            &[crate::lab::Slot(0, vk::DescriptorType::STORAGE_BUFFER, 1)],
+            &[Slot(0, vk::DescriptorType::STORAGE_BUFFER, 1)],
             vk::DescriptorSetLayoutCreateFlags::empty(),
         )?],
         0,
@@ -206,6 +216,43 @@ fn large(lab: &Lab) -> Outcome {
         .zip(first.iter().zip(&second))
         .position(|(sum, (one, two))| *sum != one.wrapping_add(*two));
     require!(wrong.is_none(), "number {wrong:?} is wrong");
+    Ok(())
+}
+
+fn longest_axes(lab: &Lab) -> Outcome {
+    const LONGEST: u32 = 65_535;
+    let gpu = lab.gpu()?;
+    let source = "@group(0) @binding(0) var<storage, read_write> counts: array<atomic<u32>>;
+        @compute @workgroup_size(1)
+        fn main(@builtin(workgroup_id) group: vec3<u32>) {
+            atomicAdd(&counts[group.x + group.y + group.z], 1u);
+        }";
+    let count = gpu.simple(Module(&compile(source)?), 1, 0)?;
+    let counts = gpu.buffer(LONGEST as usize)?;
+    let set = gpu.set(&count, &[counts])?;
+    gpu.run(|commands| {
+        commands.bind(&count).sets(&count, &[set]);
+        commands.dispatch(LONGEST, 1, 1).dispatch(1, LONGEST, 1).dispatch(1, 1, LONGEST).barrier();
+    })?;
+    let wrong = counts.read().iter().position(|count| *count != 3);
+    require!(wrong.is_none(), "group {wrong:?} did not run once along each axis");
+    Ok(())
+}
+
+fn largest_group(lab: &Lab) -> Outcome {
+    let limits = lab.description().properties.limits;
+    let size = limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]);
+    let gpu = lab.gpu()?;
+    let slots = [Slot(0, vk::DescriptorType::STORAGE_BUFFER, 1)];
+    let values: &[(u32, &[u8])] = &[(0, &size.to_le_bytes())];
+    let kernel = gpu.kernel(module!("constants"), &[&slots], 0, values)?;
+    let result = gpu.buffer(5)?;
+    let set = gpu.set(&kernel, &[result])?;
+    gpu.run(|commands| {
+        commands.bind(&kernel).sets(&kernel, &[set]).dispatch(1, 1, 1).barrier();
+    })?;
+    // The last invocation stores it.
+    same!(result.word(0), size);
     Ok(())
 }
 

@@ -22,6 +22,12 @@ pub(super) const CASES: &[Case] = &[
         "a submission without work signals its fence after the work before it",
         of_no_work,
     ),
+    case("fence.hundreds", "300 fences are waited for at once, and reset at once", hundreds),
+    case(
+        "fence.each-queue",
+        "a fence of each queue says that its work is done, while another's waits",
+        each_queue,
+    ),
 ];
 
 fn status(lab: &Lab) -> Outcome {
@@ -112,4 +118,40 @@ fn of_no_work(lab: &Lab) -> Outcome {
     gpu.wait_fences(&[fence], true, PATIENCE)?;
     same!(buffer.word(0), 6);
     Ok(())
+}
+
+fn hundreds(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let (queue, buffer) = (gpu.queue()?, gpu.buffer(300)?);
+    let mut fences = Vec::new();
+    for word in 0..300 {
+        let commands = gpu.record(queue, |commands| {
+            commands.fill(&buffer, 4 * word, 4, word as u32 + 1).barrier();
+        })?;
+        let fence = gpu.fence(false)?;
+        gpu.submit(queue, &[Submit { commands: &[commands], ..Submit::default() }], fence)?;
+        fences.push(fence);
+    }
+    gpu.wait_fences(&fences, true, PATIENCE)?;
+    same!(buffer.read(), (1..=300).collect::<Vec<u32>>());
+    gpu.reset_fences(&fences)?;
+    for fence in fences {
+        same!(gpu.is_signaled(fence), Ok(false));
+    }
+    Ok(())
+}
+
+fn each_queue(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let queues = gpu.two_queues()?;
+    let (gates, fences) =
+        ([gpu.timeline(0)?, gpu.timeline(0)?], [gpu.fence(false)?, gpu.fence(false)?]);
+    for ((queue, gate), fence) in queues.into_iter().zip(gates).zip(fences) {
+        gpu.submit(queue, &[Submit { wait: &[At(gate, 1)], ..Submit::default() }], fence)?;
+    }
+    gpu.signal(At(gates[1], 1))?;
+    gpu.wait_fences(&fences[1..], true, PATIENCE)?;
+    same!(gpu.is_signaled(fences[0]), Ok(false));
+    gpu.signal(At(gates[0], 1))?;
+    Ok(gpu.wait_fences(&fences, true, PATIENCE)?)
 }

@@ -2,6 +2,7 @@
 
 //! The behaviours, by area.
 
+mod chain;
 mod command;
 mod device;
 mod dispatch;
@@ -15,6 +16,7 @@ mod semaphore;
 mod set;
 mod shader;
 mod sharing;
+mod timeline;
 mod transfer;
 
 use crate::case::Case;
@@ -26,10 +28,12 @@ const ALL: &[&[Case]] = &[
     transfer::CASES,
     pipeline::CASES,
     dispatch::CASES,
+    chain::CASES,
     set::CASES,
     command::CASES,
     fence::CASES,
     semaphore::CASES,
+    timeline::CASES,
     sharing::CASES,
     event::CASES,
     query::CASES,
@@ -55,6 +59,6 @@ mod tests {
             assert!(names.insert(case.id), "two are called {}", case.id);
             assert!(case.id.contains('.') && case.shows.len() > 20, "{case:?}");
         }
-        assert!(names.len() >= 200);
+        assert!(names.len() >= 300);
     }
 }

@@ -20,6 +20,21 @@ pub(super) const CASES: &[Case] = &[
     case("transfer.update-longest", "an update carries 65,536 bytes", update_longest),
     case("transfer.large", "16 MiB are copied to the last word", large),
     case("transfer.chain", "100 copies, each of what the one before made, arrive in order", chain),
+    case(
+        "transfer.thousand-regions",
+        "one copy moves 1,000 regions of several sizes to where each belongs",
+        thousand_regions,
+    ),
+    case(
+        "transfer.single-words",
+        "updates and fills of single words leave the words between them",
+        single_words,
+    ),
+    case(
+        "transfer.same-place",
+        "of a fill, an update and a copy to one place, what is last behind a barrier stays",
+        same_place,
+    ),
     case("transfer.other-family", "each family of queues copies and fills", other_family),
 ];
 
@@ -130,6 +145,62 @@ fn chain(lab: &Lab) -> Outcome {
         }
     })?;
     same!(buffer.read(), vec![42; 101]);
+    Ok(())
+}
+
+fn thousand_regions(lab: &Lab) -> Outcome {
+    const REGIONS: u64 = 1000;
+    let gpu = lab.gpu()?;
+    let numbers: Vec<u32> = (0..8 * REGIONS as u32).map(|word| word * 3 + 1).collect();
+    let (from, to) = (gpu.buffer_of(&numbers)?, gpu.buffer(numbers.len())?);
+    // As 7 and 1,000 have no common factor, each part is the goal of one region.
+    let regions: Vec<_> = (0..REGIONS)
+        .map(|region| (8 * region, 8 * (region * 7 % REGIONS), region % 8 + 1))
+        .collect();
+    gpu.run(|commands| {
+        commands.copy(&from, &to, &regions).barrier();
+    })?;
+    let mut expected = vec![0; numbers.len()];
+    for (from, to, words) in regions {
+        let [from, to, words] = [from, to, words].map(|number| number as usize);
+        expected[to..to + words].copy_from_slice(&numbers[from..from + words]);
+    }
+    same!(to.read(), expected);
+    Ok(())
+}
+
+fn single_words(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let buffer = gpu.buffer_of(&[9; 96])?;
+    gpu.run(|commands| {
+        for word in (0..96).step_by(3) {
+            commands.update(&buffer, 4 * word, &[word as u32 + 100]);
+            commands.fill(&buffer, 4 * (word + 1), 4, word as u32 + 200);
+        }
+        commands.barrier();
+    })?;
+    let each = (0..96).step_by(3).flat_map(|word| [word + 100, word + 200, 9]);
+    same!(buffer.read(), each.collect::<Vec<u32>>());
+    Ok(())
+}
+
+fn same_place(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let from = gpu.buffer_of(&[31; 16])?;
+    let to = [gpu.buffer(16)?, gpu.buffer(16)?, gpu.buffer(16)?];
+    gpu.run(|commands| {
+        for (number, to) in to.iter().enumerate() {
+            for step in 0..20 {
+                match (number + step) % 3 {
+                    0 => commands.fill(to, 0, 64, step as u32),
+                    1 => commands.update(to, 0, &[100 + step as u32; 16]),
+                    _ => commands.copy(&from, to, &[(0, 0, 16)]),
+                };
+                commands.barrier();
+            }
+        }
+    })?;
+    same!(to.map(|to| to.read()), [vec![119; 16], vec![31; 16], vec![19; 16]]);
     Ok(())
 }
 
