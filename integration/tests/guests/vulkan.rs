@@ -13,34 +13,61 @@ use std::process::Stdio;
 /// Adds numbers, and compares.
 const ADDS: &str = "command.again";
 
+/// The areas of behaviours, each once.
+const DEVICE: &[&str] = &["device."];
+const MEMORY: &[&str] = &["memory.", "transfer."];
+const DISPATCHES: &[&str] = &["pipeline.", "dispatch.", "chain.", "set."];
+const OPERATIONS: &[&str] = &["shader.", "conversion.", "program."];
+const SHARING: &[&str] = &["atomic.", "workgroup.", "subgroup.", "builtin.", "layout.", "store."];
+const ORDER: &[&str] =
+    &["command.", "fence.", "semaphore.", "timeline.", "sharing.", "event.", "query."];
+const LOST: &[&str] = &["lost."];
+
+#[test]
+fn no_behaviour_is_left_out() {
+    let all = [DEVICE, MEMORY, DISPATCHES, OPERATIONS, SHARING, ORDER, LOST].concat();
+    let listed = run(bellhop().args(["vulkan-suite", "--list"]));
+    let names = listed.lines().filter(|line| !line.starts_with(' '));
+    let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    let left_out = names.iter().filter(|name| !all.iter().any(|area| name.starts_with(area)));
+    assert_eq!(left_out.collect::<Vec<_>>(), Vec::<&&str>::new());
+    assert!(names.len() > 400, "{}", names.len());
+}
+
 #[test]
 fn a_device_is_what_vulkan_says_and_comes_as_often_as_it_is_opened() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    assert_seen(&daemon, &["device."]);
+    assert_seen(&daemon, DEVICE);
 }
 
 #[test]
 fn memory_and_copies_have_every_byte() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    assert_seen(&daemon, &["memory.", "transfer."]);
+    assert_seen(&daemon, MEMORY);
 }
 
 #[test]
 fn shaders_are_dispatched_with_all_that_they_take() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    assert_seen(&daemon, &["pipeline.", "dispatch.", "set."]);
+    assert_seen(&daemon, DISPATCHES);
 }
 
 #[test]
 fn shaders_compute_what_the_processor_does_with_each_operation() {
     let Some(daemon) = Daemon::start_with_kernels(1, PATIENT) else { return };
-    assert_seen(&daemon, &["shader."]);
+    assert_seen(&daemon, OPERATIONS);
+}
+
+#[test]
+fn invocations_find_themselves_and_what_they_share_in_memory() {
+    let Some(daemon) = Daemon::start_with_kernels(1, PATIENT) else { return };
+    assert_seen(&daemon, SHARING);
 }
 
 #[test]
 fn submissions_are_ordered_by_what_vulkan_has_for_it() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    assert_seen(&daemon, &["command.", "fence.", "semaphore.", "sharing.", "event.", "query."]);
+    assert_seen(&daemon, ORDER);
 }
 
 #[test]
@@ -51,7 +78,7 @@ fn a_program_loses_its_device_and_no_other() {
     let mut other = beside(&daemon, 1);
     let other = other.args(["--selftest", "--", "command.", "dispatch."]).stdout(Stdio::piped());
     let other = other.spawn().unwrap();
-    assert_seen_of_a_bad_program(&daemon, &["lost."]);
+    assert_seen_of_a_bad_program(&daemon, LOST);
     let output = other.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
 }

@@ -20,7 +20,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The program's name, which is also the VMM's.
 pub const PROGRAM: &str = "cloud-hypervisor";
@@ -184,12 +184,12 @@ fn arguments(
 /// (`guest/init.sh`), whatever its task and the device do. A guest without any output may be about to start.
 async fn stands_still(log: &Path, silence: Duration) {
     let length = || fs::metadata(log).map_or(0, |metadata| metadata.len());
-    let mut last = length();
-    loop {
-        tokio::time::sleep(silence).await;
-        match length() {
-            now if now == last && now > 0 => return,
-            now => last = now,
+    let (mut last, mut since) = (length(), Instant::now());
+    while last == 0 || since.elapsed() < silence {
+        tokio::time::sleep(silence / 20).await;
+        let now = length();
+        if now != last {
+            (last, since) = (now, Instant::now());
         }
     }
 }
