@@ -45,6 +45,7 @@ pub(super) fn immediate(scene: &Scene) -> Result<(), Mismatch> {
     let pictures = lab.pictures(lab.show()?, 2)?;
     let first = lab.flip_to(&pictures[0])?;
     let mut last = first;
+    let mut between = 0;
     for turn in 0..FLIPS {
         let primary = &pictures[(turn % 2) as usize];
         let flip = lab.display.flip(0, Flip::to(primary).immediate())?;
@@ -52,11 +53,13 @@ pub(super) fn immediate(scene: &Scene) -> Result<(), Mismatch> {
         let ended = lab.display.wait_for_flip(0, flip, TIMEOUT)?;
         require!(ended.outcome == SHOWN, "flip {flip} ended {}", ended.outcome);
         require!(ended.time >= last.time, "time went back from {} to {}", last.time, ended.time);
+        between += u64::from(ended.count == last.count);
         last = ended;
     }
+    // However slow the guest is: of flips that wait for VSYNC, no two happen at the same one.
     let vsyncs = last.count - first.count;
-    require!(vsyncs < FLIPS, "{FLIPS} immediate flips took {vsyncs} VSYNCs: one each");
-    scene.show(format!("{FLIPS} flips in {vsyncs} frames"));
+    require!(between > 0, "each of {FLIPS} immediate flips had a VSYNC of its own, of {vsyncs}");
+    scene.show(format!("{FLIPS} flips in {vsyncs} frames, {between} of them between two VSYNCs"));
     Ok(())
 }
 
