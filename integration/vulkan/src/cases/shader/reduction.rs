@@ -2,21 +2,8 @@
 
 //! What a work group makes of all its numbers together: sums, orders, counts.
 
-use super::workgroup::{GROUP, check};
+use super::workgroup::{GROUP, cases, check};
 use crate::case::{Case, case};
-
-/// Declares cases: a name, what it shows, declarations in WGSL, what each invocation does, and the same in Rust for a work group.
-macro_rules! cases {
-    ($($name:literal, $shows:literal, $declarations:literal, $body:literal, $expected:expr;)*) => {
-        pub(in super::super) const CASES: &[Case] = &[$(
-            case(
-                concat!("workgroup.", $name),
-                concat!("with memory that a work group shares, ", $shows),
-                |lab| check(lab, $declarations, $body, $expected),
-            ),
-        )*];
-    };
-}
 
 /// Sums of all numbers up to each.
 fn sums(mine: &[u32]) -> Vec<u32> {

@@ -55,6 +55,8 @@ macro_rules! cases {
     };
 }
 
+pub(super) use cases;
+
 cases! {
     "reversed", "its invocations reverse their numbers",
     "var<workgroup> all: array<u32, 64>;",
