@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_not_told_how_the_daemon_speaks_with_its_manager() {
+    fn a_worker_has_nothing_of_the_daemon_s_manager_nor_of_a_user_s_layers() {
         let Some(Worker::Program(worker)) = Worker::of_words(&words(&["A=b", "p"])) else {
             panic!()
         };
         let command = worker.command();
         let variables: BTreeMap<_, _> = command.get_envs().collect();
-        for removed in ["NOTIFY_SOCKET", "VK_INSTANCE_LAYERS"] {
+        for removed in ["NOTIFY_SOCKET", "VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE"] {
             assert_eq!(variables[OsString::from(removed).as_os_str()], None);
         }
         assert_eq!(variables[OsString::from("A").as_os_str()], Some("b".as_ref()));

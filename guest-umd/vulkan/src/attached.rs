@@ -8,47 +8,48 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// By object and slot, in all devices: a handle is an address, which no two objects have at a time.
-static NUMBERS: Mutex<BTreeMap<(u64, u64), u64>> = Mutex::new(BTreeMap::new());
-/// Names by object.
-static NAMES: Mutex<BTreeMap<u64, CString>> = Mutex::new(BTreeMap::new());
-/// Whether there ever was a number or a name. Most programs have none, and objects end without a lock then.
-static ARE_ANY: AtomicBool = AtomicBool::new(false);
-
-/// No code panics while it holds the lock, so that the numbers are whole.
-fn numbers() -> MutexGuard<'static, BTreeMap<(u64, u64), u64>> {
-    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+/// Everything that is attached, in all devices: a handle is an address, which no two objects have at a time.
+struct Attached {
+    /// By object and slot.
+    numbers: BTreeMap<(u64, u64), u64>,
+    /// By object.
+    names: BTreeMap<u64, CString>,
 }
 
-/// As [`numbers`].
-fn names() -> MutexGuard<'static, BTreeMap<u64, CString>> {
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+static ATTACHED: Mutex<Attached> =
+    Mutex::new(Attached { numbers: BTreeMap::new(), names: BTreeMap::new() });
+/// Whether there ever was anything. Most programs attach nothing, and objects end without a lock then.
+static ARE_ANY: AtomicBool = AtomicBool::new(false);
+
+/// No code panics while it holds the lock, so that what is attached is whole.
+fn attached() -> MutexGuard<'static, Attached> {
+    ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Names an object. An empty name takes the name away.
 pub(crate) fn set_name(object: u64, name: CString) {
     ARE_ANY.store(true, Ordering::Relaxed);
     if name.is_empty() {
-        names().remove(&object);
+        attached().names.remove(&object);
     } else {
-        names().insert(object, name);
+        attached().names.insert(object, name);
     }
 }
 
 /// The name of an object, if it has one.
 pub(crate) fn name(object: u64) -> Option<CString> {
-    names().get(&object).cloned()
+    attached().names.get(&object).cloned()
 }
 
 /// Attaches a number to an object.
 pub(crate) fn set(object: u64, slot: u64, number: u64) {
     ARE_ANY.store(true, Ordering::Relaxed);
-    numbers().insert((object, slot), number);
+    attached().numbers.insert((object, slot), number);
 }
 
 /// The number of an object, or 0.
 pub(crate) fn get(object: u64, slot: u64) -> u64 {
-    numbers().get(&(object, slot)).copied().unwrap_or(0)
+    attached().numbers.get(&(object, slot)).copied().unwrap_or(0)
 }
 
 /// Forgets what is attached to an object that ends: the next one at its address has nothing.
@@ -57,8 +58,8 @@ pub(crate) fn forget(object: u64) {
     if !ARE_ANY.load(Ordering::Relaxed) {
         return;
     }
-    names().remove(&object);
-    let mut numbers = numbers();
+    let Attached { numbers, names } = &mut *attached();
+    names.remove(&object);
     let range = (Bound::Included((object, 0)), Bound::Included((object, u64::MAX)));
     let of_object: Vec<_> = numbers.range(range).map(|(key, _)| *key).collect();
     for key in of_object {
@@ -69,7 +70,7 @@ pub(crate) fn forget(object: u64) {
 /// Forgets the numbers of a slot that ends.
 pub(crate) fn forget_slot(slot: u64) {
     if ARE_ANY.load(Ordering::Relaxed) {
-        numbers().retain(|(_, of), _| *of != slot);
+        attached().numbers.retain(|(_, of), _| *of != slot);
     }
 }
 

@@ -16,7 +16,7 @@ use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::{Error, Fence};
 use event_listener::Event;
 use fault::Fault;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub struct Device {
     handles: OnceLock<Handles>,
     /// Something was submitted, for threads that wait for what no queue had been given.
     pub(crate) submissions: Event,
-    is_lost: AtomicBool,
+    /// Why it is lost, if it is.
     fault: OnceLock<Fault>,
     /// Whom its instance tells.
     messengers: Arc<Messengers>,
@@ -61,7 +61,6 @@ impl Device {
             opened: Arc::clone(opened),
             handles: OnceLock::new(),
             submissions: Event::new(),
-            is_lost: AtomicBool::new(false),
             fault: OnceLock::new(),
             messengers: Arc::clone(messengers),
         })
@@ -109,7 +108,7 @@ impl Device {
     /// Returns whether somebody has found out that the device is lost.
     #[inline]
     pub(crate) fn is_known_to_be_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Relaxed)
+        self.fault.get().is_some()
     }
 
     /// Returns whether the device is lost. Looks at each queue.
@@ -130,7 +129,6 @@ impl Device {
 
     /// Loses the device, for this reason: from now on it executes nothing. Returns what functions return then.
     pub fn lose(&self, why: &Error) -> vk::Result {
-        self.is_lost.store(true, Ordering::Relaxed);
         // The first reason stays.
         if self.fault.set(Fault::new(why)).is_ok() {
             let text = format!("the device is lost: {why}");

@@ -4,7 +4,7 @@
 
 mod create;
 mod devices;
-mod messages;
+mod messengers;
 
 use crate::handle;
 use crate::messengers::{Message, Messengers};
@@ -40,5 +40,5 @@ impl Instance {
 
 /// Finds an entry point by its name: those whose first argument is an instance.
 pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
-    create::lookup(name).or_else(|| devices::lookup(name)).or_else(|| messages::lookup(name))
+    create::lookup(name).or_else(|| devices::lookup(name)).or_else(|| messengers::lookup(name))
 }

@@ -51,6 +51,12 @@ fn contest(lab: &Lab, place: Place, body: &str) -> Outcome<(u32, Vec<u32>)> {
     Ok((seen.first().copied().unwrap_or_default(), results))
 }
 
+/// Has invocations contend, and checks what they did.
+fn tried(lab: &Lab, place: Place, body: &str, check: fn(u32, Vec<u32>) -> Outcome) -> Outcome {
+    let (last, results) = contest(lab, place, body)?;
+    check(last, results)
+}
+
 /// Declares two cases for each: a name, what it shows, the body, and what is right.
 macro_rules! contests {
     ($($name:literal, $shows:literal, $body:literal, $check:expr;)*) => {
@@ -58,20 +64,12 @@ macro_rules! contests {
             case(
                 concat!("atomic.storage-", $name),
                 concat!("in a buffer, ", $shows),
-                |lab| {
-                    let check: fn(u32, Vec<u32>) -> Outcome = $check;
-                    let (last, results) = contest(lab, Place::Buffer, $body)?;
-                    check(last, results)
-                },
+                |lab| tried(lab, Place::Buffer, $body, $check),
             ),
             case(
                 concat!("atomic.workgroup-", $name),
                 concat!("in a work group's memory, ", $shows),
-                |lab| {
-                    let check: fn(u32, Vec<u32>) -> Outcome = $check;
-                    let (last, results) = contest(lab, Place::Group, $body)?;
-                    check(last, results)
-                },
+                |lab| tried(lab, Place::Group, $body, $check),
             ),
         )*];
     };
