@@ -4,7 +4,7 @@
 //! Buffers: ranges of memory. A buffer's address is the GPU virtual address of its first byte.
 
 use crate::device::Device;
-use crate::memory::Memory;
+use crate::memory::{Memory, put_requirements};
 use crate::physical_device::memory::MAX_ALLOCATION;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
@@ -30,6 +30,12 @@ impl Buffer {
         self.size
     }
 
+    /// A buffer at an address.
+    #[cfg(test)]
+    pub(crate) const fn bound(address: u64, size: u64) -> Self {
+        Self { size, address: AtomicU64::new(address) }
+    }
+
     fn bind(&self, address: u64) {
         self.address.store(address, Ordering::Relaxed);
     }
@@ -41,19 +47,13 @@ fn requirements(size: u64, alignment: u64) -> vk::MemoryRequirements {
     vk::MemoryRequirements { size, alignment, memory_type_bits: 1 }
 }
 
+/// The memory that a buffer of a size needs on a device.
+///
 /// # Safety
-/// What is passed is valid, as Vulkan demands it.
-unsafe fn put_requirements(device: vk::Device, size: u64, place: *mut vk::MemoryRequirements2<'_>) {
+/// The handle is valid.
+unsafe fn requirements_on(device: vk::Device, size: u64) -> vk::MemoryRequirements {
     // SAFETY: as the caller says.
-    unsafe {
-        let alignment = Device::get(device).caps.limits.buffer_alignment();
-        (*place).memory_requirements = requirements(size, alignment);
-        let next = (*place).p_next;
-        if let Some(own) = raw::find_mut::<vk::MemoryDedicatedRequirements<'_>>(next) {
-            own.prefers_dedicated_allocation = vk::FALSE;
-            own.requires_dedicated_allocation = vk::FALSE;
-        }
-    }
+    requirements(size, unsafe { Device::get(device) }.caps.limits.buffer_alignment())
 }
 
 unsafe extern "system" fn create(
@@ -90,9 +90,8 @@ unsafe extern "system" fn memory_requirements(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let alignment = Device::get(device).caps.limits.buffer_alignment();
         let buffer = handle::get::<Buffer>(buffer.as_raw());
-        *place = requirements(buffer.size, alignment);
+        *place = requirements_on(device, buffer.size);
     }
 }
 
@@ -104,7 +103,7 @@ unsafe extern "system" fn memory_requirements_2(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let buffer = handle::get::<Buffer>((*information).buffer.as_raw());
-        put_requirements(device, buffer.size, place);
+        put_requirements(requirements_on(device, buffer.size), place);
     }
 }
 
@@ -114,7 +113,10 @@ unsafe extern "system" fn requirements_without(
     place: *mut vk::MemoryRequirements2<'_>,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { put_requirements(device, (*(*information).p_create_info).size, place) };
+    unsafe {
+        let size = (*(*information).p_create_info).size;
+        put_requirements(requirements_on(device, size), place);
+    }
 }
 
 unsafe extern "system" fn bind(

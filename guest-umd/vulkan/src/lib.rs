@@ -18,7 +18,8 @@
 //! |---|---|
 //! | physical device | the adapter, opened once in a process ([`physical_device`]) |
 //! | queue | a context and a queue for user-mode submission ([`queue`]) |
-//! | memory, buffer | an allocation that never moves; a part of it ([`memory`], [`buffer`]) |
+//! | memory, buffer, image | an allocation that never moves; a part of it ([`memory`], [`buffer`], `image`) |
+//! | view, sampler | a description in memory that the worker reads (`image::view`, `sampler`) |
 //! | command buffer | commands of [`bellhop_protocol::vulkan`] ([`command`]) |
 //! | descriptor set, pipeline | descriptions in memory that the worker reads ([`descriptor`], [`pipeline`]) |
 //! | fence | a queue and a value of its progress fence ([`fence`]) |
@@ -32,6 +33,7 @@
 
 mod attached;
 pub mod buffer;
+mod buffer_view;
 pub mod command;
 mod creation;
 mod debug;
@@ -42,11 +44,13 @@ pub mod event;
 pub mod fence;
 pub mod handle;
 pub mod heap;
+mod image;
 pub mod instance;
 mod list;
 pub mod loader;
 pub mod memory;
 mod messengers;
+mod numbered;
 mod pages;
 pub mod physical_device;
 pub mod pipeline;
@@ -54,5 +58,6 @@ pub mod private_data;
 pub mod query;
 pub mod queue;
 mod raw;
+mod sampler;
 pub mod semaphore;
 mod unsupported;

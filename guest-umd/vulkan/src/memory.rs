@@ -4,9 +4,9 @@
 //! Memory: allocations that never move, which GPU and program both reach at any time.
 
 use crate::device::Device;
-use crate::handle;
 use crate::pages::{Pages, out_of};
 use crate::physical_device::memory::MAX_ALLOCATION;
+use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::protocol::PAGE_SIZE;
 use std::ffi::c_void;
@@ -45,6 +45,25 @@ impl Memory {
     pub(crate) unsafe fn get<'a>(memory: vk::DeviceMemory) -> &'a Self {
         // SAFETY: the caller says that it lives.
         unsafe { handle::get::<Self>(memory.as_raw()) }
+    }
+}
+
+/// Says what a buffer or an image needs. None needs memory of its own.
+///
+/// # Safety
+/// The place is valid, as Vulkan demands it.
+pub(crate) unsafe fn put_requirements(
+    needs: vk::MemoryRequirements,
+    place: *mut vk::MemoryRequirements2<'_>,
+) {
+    // SAFETY: as the caller says.
+    unsafe {
+        (*place).memory_requirements = needs;
+        let next = (*place).p_next;
+        if let Some(own) = raw::find_mut::<vk::MemoryDedicatedRequirements<'_>>(next) {
+            own.prefers_dedicated_allocation = vk::FALSE;
+            own.requires_dedicated_allocation = vk::FALSE;
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "programs call entry points by pointers")]
 
-//! Entry points of what is not offered: images, samplers, texel buffers and graphics. Programs that try all the same, as some
-//! do at their start, get an error from what creates one. What needs one is not there, since nobody can have any.
+//! Entry points of what is not offered: conversions of colours and graphics. Programs that try all the same, as some do at their
+//! start, get an error from what creates one. What needs one is not there, since nobody can have any.
 
 use ash::vk;
 use std::ffi::c_void;
@@ -37,14 +37,6 @@ unsafe extern "system" fn destroy(
 }
 
 crate::entry::entry_points! {
-    vkCreateBufferView = create,
-    vkDestroyBufferView = destroy,
-    vkCreateImage = create,
-    vkDestroyImage = destroy,
-    vkCreateImageView = create,
-    vkDestroyImageView = destroy,
-    vkCreateSampler = create,
-    vkDestroySampler = destroy,
     vkCreateSamplerYcbcrConversion = create,
     vkCreateSamplerYcbcrConversionKHR = create,
     vkDestroySamplerYcbcrConversion = destroy,

@@ -17,6 +17,7 @@ const ADDS: &str = "command.again";
 const DEVICE: &[&str] = &["device."];
 const MEMORY: &[&str] = &["memory.", "transfer."];
 const DISPATCHES: &[&str] = &["pipeline.", "dispatch.", "chain.", "set."];
+const IMAGES: &[&str] = &["image.", "storage-image.", "sampler.", "texels."];
 const OPERATIONS: &[&str] = &["shader.", "conversion.", "program."];
 const SHARING: &[&str] = &["atomic.", "workgroup.", "subgroup.", "builtin.", "layout.", "store."];
 const ORDER: &[&str] =
@@ -25,7 +26,7 @@ const LOST: &[&str] = &["lost."];
 
 #[test]
 fn no_behaviour_is_left_out() {
-    let all = [DEVICE, MEMORY, DISPATCHES, OPERATIONS, SHARING, ORDER, LOST].concat();
+    let all = [DEVICE, MEMORY, DISPATCHES, IMAGES, OPERATIONS, SHARING, ORDER, LOST].concat();
     let listed = run(bellhop().args(["vulkan-suite", "--list"]));
     let names = listed.lines().filter(|line| !line.starts_with(' '));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
@@ -50,6 +51,12 @@ fn memory_and_copies_have_every_byte() {
 fn shaders_are_dispatched_with_all_that_they_take() {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
     assert_seen(&daemon, DISPATCHES);
+}
+
+#[test]
+fn images_have_every_texel_whoever_writes_or_reads_it() {
+    let Some(daemon) = Daemon::start_with_kernels(1, PATIENT) else { return };
+    assert_seen(&daemon, IMAGES);
 }
 
 #[test]

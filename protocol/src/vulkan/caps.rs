@@ -2,10 +2,11 @@
 
 //! What the host's Vulkan can do.
 
+use super::FORMATS;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The version of [`CommandCaps`], which is incremented when it changes.
-pub const CAPS_VERSION: u32 = 1;
+pub const CAPS_VERSION: u32 = 2;
 
 /// What `QUERY_CAPS` stores. Vulkan's structures are as its header lays them out on 64-bit machines; of those with
 /// `sType` and `pNext`, what follows these. Booleans are 32 bits.
@@ -48,11 +49,16 @@ pub struct CommandCaps {
     pub properties_1_2: [u8; 720],
     /// `VkPhysicalDeviceVulkan13Properties`.
     pub properties_1_3: [u8; 200],
+    /// `VkFormatFeatureFlags` of each format: those of linear images, of optimal images, and of buffers. All are 0 if the host
+    /// makes no images of a process's memory.
+    pub formats: [[u32; 3]; FORMATS],
+    /// Zero.
+    pub end: u32,
 }
 crate::assert_layout!(
-    CommandCaps, 2336,
+    CommandCaps, 4560,
     version at 0, api_version at 4, device_type at 8, vendor at 12, device at 16, driver_version at 20, name at 24,
     timestamp_bits at 280, reserved at 284, limits at 288, features at 792, features_1_1 at 1012,
     features_1_2 at 1060, features_1_3 at 1252, padding at 1316, properties_1_1 at 1320, properties_1_2 at 1416,
-    properties_1_3 at 2136,
+    properties_1_3 at 2136, formats at 2336, end at 4556,
 );

@@ -2,7 +2,7 @@
 
 //! The commands of a stream.
 
-use super::{MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS, MAX_UPDATE};
+use super::{Image, Layers, MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS, MAX_UPDATE, Range};
 use crate::packet::UNIT;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -135,6 +135,84 @@ commands! {
         /// Most bytes to store.
         length: u64,
     }
+    /// Copies texels between images, or within one between parts that do not overlap (`VkImageCopy`).
+    0x09 COPY_IMAGE CopyImage {
+        /// The image to read.
+        source: Image,
+        /// The image to write.
+        destination: Image,
+        /// What is read.
+        from: Layers,
+        /// What is written.
+        to: Layers,
+        /// The first texel that is read.
+        from_offset: [u32; 3],
+        /// The first texel that is written.
+        to_offset: [u32; 3],
+        /// Texels of the source in each dimension.
+        extent: [u32; 3],
+        /// Zero.
+        reserved: u32,
+    }
+    /// Copies texels that lie in rows into an image (`VkBufferImageCopy`).
+    0x0A COPY_MEMORY_TO_IMAGE CopyMemoryToImage {
+        /// The first byte to read.
+        address: u64,
+        /// The image to write.
+        image: Image,
+        /// What is written.
+        layers: Layers,
+        /// The first texel that is written.
+        offset: [u32; 3],
+        /// Texels in each dimension.
+        extent: [u32; 3],
+        /// Texels from a row to the next in memory; 0 for `extent`'s.
+        row_length: u32,
+        /// Rows from a plane or layer to the next in memory; 0 for `extent`'s.
+        height: u32,
+    }
+    /// Copies texels of an image into memory, where they lie in rows.
+    0x0B COPY_IMAGE_TO_MEMORY CopyImageToMemory {
+        /// The first byte to write.
+        address: u64,
+        /// The image to read.
+        image: Image,
+        /// What is read.
+        layers: Layers,
+        /// The first texel that is read.
+        offset: [u32; 3],
+        /// Texels in each dimension.
+        extent: [u32; 3],
+        /// As in `COPY_MEMORY_TO_IMAGE`.
+        row_length: u32,
+        /// As in `COPY_MEMORY_TO_IMAGE`.
+        height: u32,
+    }
+    /// Writes a colour into all texels of a range.
+    0x0C CLEAR_IMAGE ClearImage {
+        /// The image.
+        image: Image,
+        /// `VkClearColorValue`.
+        color: [u32; 4],
+        /// What is written.
+        range: Range,
+    }
+    /// Stores what an image needs: an [`ImageNeeds`](super::ImageNeeds).
+    0x0D QUERY_IMAGE QueryImage {
+        /// Where to, a multiple of 8.
+        destination: u64,
+        /// The image, without address and size.
+        image: Image,
+        /// The subresource of a linear image whose place is asked for: one layer.
+        layers: Layers,
+    }
+    /// Stores which images of a kind there can be: an [`ImageFormat`](super::ImageFormat).
+    0x0E QUERY_IMAGE_FORMAT QueryImageFormat {
+        /// Where to, a multiple of 8.
+        destination: u64,
+        /// An image, without address, size, samples, extent, levels and layers: these are 0.
+        image: Image,
+    }
 }
 crate::assert_layout!(Copy, 32, header at 0, source at 8, destination at 16, length at 24);
 crate::assert_layout!(Fill, 24, header at 0, destination at 8, length at 16);
@@ -146,6 +224,22 @@ crate::assert_layout!(
 crate::assert_layout!(Timestamp, 16, header at 0, destination at 8);
 crate::assert_layout!(Wait, 16, header at 0, address at 8);
 crate::assert_layout!(QueryCaps, 24, header at 0, destination at 8, length at 16);
+crate::assert_layout!(
+    CopyImage, 208,
+    header at 0, source at 8, destination at 72, from at 136, to at 152, from_offset at 168, to_offset at 180,
+    extent at 192, reserved at 204,
+);
+crate::assert_layout!(
+    CopyMemoryToImage, 128,
+    header at 0, address at 8, image at 16, layers at 80, offset at 96, extent at 108, row_length at 120, height at 124,
+);
+crate::assert_layout!(
+    CopyImageToMemory, 128,
+    header at 0, address at 8, image at 16, layers at 80, offset at 96, extent at 108, row_length at 120, height at 124,
+);
+crate::assert_layout!(ClearImage, 112, header at 0, image at 8, color at 72, range at 88);
+crate::assert_layout!(QueryImage, 96, header at 0, destination at 8, image at 16, layers at 80);
+crate::assert_layout!(QueryImageFormat, 80, header at 0, destination at 8, image at 16);
 
 /// A command's structure.
 pub trait Encoded: IntoBytes + Immutable + Sized {
@@ -190,6 +284,7 @@ macro_rules! no_data {
     };
 }
 no_data!(Barrier Copy Fill Timestamp Wait QueryCaps);
+no_data!(CopyImage CopyMemoryToImage CopyImageToMemory ClearImage QueryImage QueryImageFormat);
 
 impl Update {
     const fn data_length(&self) -> Result<usize, Why> {

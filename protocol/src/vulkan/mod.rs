@@ -3,8 +3,8 @@
 //! The commands that `EXECUTE_COMMANDS` has the host's Vulkan execute, and the memory that they name. Specific to Bellhop.
 //!
 //! A driver writes commands one after the other into memory of the process: a *stream*. Addresses are GPU virtual
-//! addresses. Nothing is created by a request, and the host keeps no state that a later stream depends on: pipelines and
-//! descriptor sets lie in the process's memory, too, and the host makes Vulkan's objects of them when a command names
+//! addresses. Nothing is created by a request, and the host keeps no state that a later stream depends on: pipelines,
+//! descriptor sets, images and samplers lie in the process's memory, too, and the host makes Vulkan's objects of them when a command names
 //! them, as often as it needs to. So the process that executes streams may end between two of them, and another goes on.
 //!
 //! Commands may overlap, except that a [`Barrier`] waits for all before it. A stream begins when everything before it in its
@@ -12,14 +12,21 @@
 
 mod caps;
 mod command;
+mod format;
+mod image;
 mod pipeline;
 #[cfg(test)]
 mod tests;
 
 pub use caps::{CAPS_VERSION, CommandCaps};
 pub use command::{
-    Barrier, Command, CommandCode, CommandError, CommandHeader, Copy, Dispatch, Encoded, Fill,
-    QueryCaps, Timestamp, Update, Wait, commands,
+    Barrier, ClearImage, Command, CommandCode, CommandError, CommandHeader, Copy, CopyImage,
+    CopyImageToMemory, CopyMemoryToImage, Dispatch, Encoded, Fill, QueryCaps, QueryImage,
+    QueryImageFormat, Timestamp, Update, Wait, commands,
+};
+pub use format::{FORMATS, Texel};
+pub use image::{
+    Image, ImageFormat, ImageKind, ImageNeeds, ImageView, Layers, Range, Sampler, Tiling,
 };
 pub use pipeline::{
     Binding, Descriptor, DescriptorKind, PipelineHead, PipelineParts, SpecialisationEntry,

@@ -11,6 +11,18 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 open_enum! {
     /// What a descriptor is: Vulkan's numbers (`VkDescriptorType`).
     pub struct DescriptorKind: u32 {
+        /// A sampler.
+        SAMPLER = 0;
+        /// An image that shaders read through a sampler, and the sampler.
+        COMBINED_IMAGE_SAMPLER = 1;
+        /// An image that shaders read, with a sampler of another descriptor or without one.
+        SAMPLED_IMAGE = 2;
+        /// An image that shaders read and write.
+        STORAGE_IMAGE = 3;
+        /// A buffer of texels that shaders read.
+        UNIFORM_TEXEL_BUFFER = 4;
+        /// A buffer of texels that shaders read and write.
+        STORAGE_TEXEL_BUFFER = 5;
         /// A buffer that shaders read.
         UNIFORM_BUFFER = 6;
         /// A buffer that shaders read and write.
@@ -28,6 +40,24 @@ impl DescriptorKind {
     pub const fn is_dynamic(self) -> bool {
         matches!(self, Self::UNIFORM_BUFFER_DYNAMIC | Self::STORAGE_BUFFER_DYNAMIC)
     }
+
+    /// Whether each is of a view of an image.
+    #[must_use]
+    pub const fn has_view(self) -> bool {
+        matches!(self, Self::COMBINED_IMAGE_SAMPLER | Self::SAMPLED_IMAGE | Self::STORAGE_IMAGE)
+    }
+
+    /// Whether each is of a sampler, perhaps among others.
+    #[must_use]
+    pub const fn has_sampler(self) -> bool {
+        matches!(self, Self::SAMPLER | Self::COMBINED_IMAGE_SAMPLER)
+    }
+
+    /// Whether each is of a buffer of texels.
+    #[must_use]
+    pub const fn has_texels(self) -> bool {
+        matches!(self, Self::UNIFORM_TEXEL_BUFFER | Self::STORAGE_TEXEL_BUFFER)
+    }
 }
 
 /// A descriptor of a set. A set is an array of them, in memory of the process.
@@ -36,14 +66,16 @@ impl DescriptorKind {
 )]
 #[repr(C)]
 pub struct Descriptor {
-    /// Of a buffer: its first byte's address; 0 if the shader does not use the descriptor.
+    /// Of a buffer: its first byte's address. Of a view: that of its [`ImageView`](super::ImageView). 0 if there is none.
     pub address: u64,
-    /// Of a buffer: bytes.
+    /// Of a buffer: bytes. Of a view: its serial number.
     pub length: u64,
-    /// Zero.
-    pub reserved: [u64; 2],
+    /// Of a sampler: the address of its [`Sampler`](super::Sampler). 0 if there is none.
+    pub sampler: u64,
+    /// Of a sampler: its serial number. Of a buffer of texels: their `VkFormat`.
+    pub about: u64,
 }
-crate::assert_layout!(Descriptor, 32, address at 0, length at 8, reserved at 16);
+crate::assert_layout!(Descriptor, 32, address at 0, length at 8, sampler at 16, about at 24);
 
 /// A binding of a pipeline's layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

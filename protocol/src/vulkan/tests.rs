@@ -22,7 +22,7 @@ fn decoded(bytes: &[u8]) -> Vec<(usize, Command<'_>)> {
 
 /// A header with a code that is near those that exist, and a short length.
 fn header() -> impl Strategy<Value = CommandHeader> {
-    (0u16..12, 0u16..12, prop_oneof![0u32..70, any::<u32>()]).prop_map(|(code, units, argument)| {
+    (0u16..18, 0u16..30, prop_oneof![0u32..70, any::<u32>()]).prop_map(|(code, units, argument)| {
         CommandHeader { code: CommandCode(code), units, argument }
     })
 }
@@ -30,7 +30,7 @@ fn header() -> impl Strategy<Value = CommandHeader> {
 proptest! {
     #[test]
     fn whatever_bytes_are_decoding_them_ends_and_skips_none(
-        headers in many((header(), many(any::<u8>(), 0..96)), 0..8),
+        headers in many((header(), many(any::<u8>(), 0..240)), 0..8),
     ) {
         let bytes: Vec<_> = headers
             .iter()
@@ -97,7 +97,7 @@ proptest! {
 
     #[test]
     fn a_pipeline_comes_back_and_whatever_becomes_of_it_reading_it_ends(
-        sets in many(many((0u32..4, 6u32..10), 0..4), 0..=MAX_SETS as usize),
+        sets in many(many((0u32..4, 0u32..10), 0..4), 0..=MAX_SETS as usize),
         constants in many(any::<u64>(), 0..4),
         words in many(any::<u32>(), 5..40),
         changed in many((any::<prop::sample::Index>(), any::<u8>()), 0..4),

@@ -3,7 +3,7 @@
 
 //! What a device takes of commands.
 
-use super::PhysicalDevice;
+use super::{Formats, PhysicalDevice};
 use ash::ext::robustness2;
 use ash::vk;
 use std::ops::RangeInclusive;
@@ -17,8 +17,21 @@ pub struct OfBuffers {
     pub longest: u64,
 }
 
+/// What a device takes of samplers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OfSamplers {
+    /// The most anisotropy, if there can be any.
+    pub most_anisotropy: Option<f32>,
+    /// The most that is added to a level.
+    pub most_lod_bias: f32,
+    /// Whether coordinates may be mirrored once and then clamped.
+    pub mirror_once: bool,
+    /// Whether they may return the least and the most of texels.
+    pub reduce: bool,
+}
+
 /// What a device takes of commands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
     /// Most work groups, by dimension.
     pub work_groups: [u32; 3],
@@ -30,6 +43,16 @@ pub struct Bounds {
     pub uniform: OfBuffers,
     /// Storage buffers.
     pub storage: OfBuffers,
+    /// What the first byte's address of a buffer of texels is a multiple of.
+    pub texel_alignment: u64,
+    /// Most texels of a buffer.
+    pub most_texels: u64,
+    /// Samplers.
+    pub samplers: OfSamplers,
+    /// What can be done with texels of each format.
+    pub formats: Formats,
+    /// Whether there can be arrays of cubes.
+    pub cube_arrays: bool,
     /// Bits of a timestamp that mean something; 0 if the device has none.
     pub timestamp_bits: u32,
     /// The sizes of subgroups that a pipeline may ask for, if it may.
@@ -66,6 +89,9 @@ impl PhysicalDevice<'_> {
             raw.get_physical_device_features2(self.handle, &mut features);
         }
         let limits = properties.properties.limits;
+        let device_type = properties.properties.device_type;
+        let features_1_0 = features.features;
+        let can_be_anisotropic = features_1_0.sampler_anisotropy == vk::TRUE;
         let in_compute =
             properties_1_3.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE);
         let sizes = properties_1_3.min_subgroup_size..=properties_1_3.max_subgroup_size;
@@ -83,6 +109,16 @@ impl PhysicalDevice<'_> {
                 alignment: limits.min_storage_buffer_offset_alignment.max(1),
                 longest: limits.max_storage_buffer_range.into(),
             },
+            texel_alignment: limits.min_texel_buffer_offset_alignment.max(1),
+            most_texels: limits.max_texel_buffer_elements.into(),
+            samplers: OfSamplers {
+                most_anisotropy: can_be_anisotropic.then_some(limits.max_sampler_anisotropy),
+                most_lod_bias: limits.max_sampler_lod_bias,
+                mirror_once: features_1_2.sampler_mirror_clamp_to_edge == vk::TRUE,
+                reduce: features_1_2.sampler_filter_minmax == vk::TRUE,
+            },
+            formats: self.formats(device_type),
+            cube_arrays: features_1_0.image_cube_array == vk::TRUE,
             timestamp_bits: family.map_or(0, |(_, family)| family.timestamp_valid_bits),
             subgroup_sizes: may_ask.then_some(sizes),
             null_descriptors: robustness.null_descriptor == vk::TRUE,

@@ -128,6 +128,7 @@ impl Device<'_> {
         properties_1_1.fill(&mut caps.properties_1_1);
         properties_1_2.fill(&mut caps.properties_1_2);
         properties_1_3.fill(&mut caps.properties_1_3);
+        caps.formats = self.bounds.formats.all();
         caps
     }
 }

@@ -3,19 +3,21 @@
 
 //! Descriptor sets, from a pool that is emptied as a whole.
 
-use super::{Binding, Called, Device, Pipeline, VulkanError};
+use super::{Binding, Called, Device, Pipeline, Sampler, Texels, View, VulkanError};
 use ash::vk;
 use bellhop_protocol::vulkan::{self as protocol, DescriptorKind};
+use std::rc::Rc;
+
+/// Kinds of descriptors whose offsets were added: the first so many of Vulkan's.
+const KINDS: usize = 8;
 
 /// What is to be recorded needs at most so much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Descriptor sets.
     pub sets: u32,
-    /// Descriptors of storage buffers in them.
-    pub storage: u32,
-    /// Descriptors of uniform buffers in them.
-    pub uniform: u32,
+    /// Descriptors in them, by Vulkan's number of the kind.
+    pub(super) descriptors: [u32; KINDS],
     /// Timestamps.
     pub timestamps: u32,
 }
@@ -25,20 +27,21 @@ impl Needs {
     pub fn add_set(&mut self, bindings: &[protocol::Binding]) {
         self.sets += 1;
         for binding in bindings {
-            if kind(binding.kind) == vk::DescriptorType::UNIFORM_BUFFER {
-                self.uniform += binding.count;
-            } else {
-                self.storage += binding.count;
+            if let Some(count) = self.descriptors.get_mut(kind(binding.kind).as_raw() as usize) {
+                *count += binding.count;
             }
         }
     }
 
     /// The more of each.
     pub(super) fn max(self, other: Self) -> Self {
+        let mut descriptors = self.descriptors;
+        for (one, other) in descriptors.iter_mut().zip(other.descriptors) {
+            *one = (*one).max(other);
+        }
         Self {
             sets: self.sets.max(other.sets),
-            storage: self.storage.max(other.storage),
-            uniform: self.uniform.max(other.uniform),
+            descriptors,
             timestamps: self.timestamps.max(other.timestamps),
         }
     }
@@ -54,7 +57,74 @@ pub(super) fn kind(kind: DescriptorKind) -> vk::DescriptorType {
         DescriptorKind::UNIFORM_BUFFER | DescriptorKind::UNIFORM_BUFFER_DYNAMIC => {
             vk::DescriptorType::UNIFORM_BUFFER
         }
-        _ => vk::DescriptorType::STORAGE_BUFFER,
+        DescriptorKind::STORAGE_BUFFER_DYNAMIC => vk::DescriptorType::STORAGE_BUFFER,
+        DescriptorKind(other) => vk::DescriptorType::from_raw(other as i32),
+    }
+}
+
+/// What a descriptor is of.
+#[derive(Clone)]
+pub enum Resource<'d> {
+    /// Nothing: no shader uses it.
+    Nothing,
+    /// A buffer.
+    Buffer(Binding<'d>),
+    /// A buffer of texels.
+    Texels(Rc<Texels<'d>>),
+    /// A view of an image, a sampler, or both.
+    Image {
+        /// The view.
+        view: Option<Rc<View<'d>>>,
+        /// The sampler.
+        sampler: Option<Rc<Sampler<'d>>>,
+    },
+}
+
+impl Resource<'_> {
+    /// Whether a descriptor of a kind can be written with this, on a device that has null descriptors or not. There is no
+    /// null descriptor of a sampler.
+    fn can_be(&self, of: DescriptorKind, null: bool) -> bool {
+        match self {
+            Self::Nothing => null && !of.has_sampler(),
+            Self::Buffer(_) | Self::Texels(_) => true,
+            Self::Image { view, sampler } => {
+                (!of.has_view() || null || view.is_some())
+                    && (!of.has_sampler() || sampler.is_some())
+            }
+        }
+    }
+
+    fn buffer(&self) -> vk::DescriptorBufferInfo {
+        match self {
+            Self::Buffer(Binding { memory, offset, length }) => {
+                let end = offset.checked_add(*length);
+                assert!(end.is_some_and(|end| end <= memory.length), "outside the memory");
+                vk::DescriptorBufferInfo::default()
+                    .buffer(memory.buffer)
+                    .offset(*offset)
+                    .range(*length)
+            }
+            Self::Nothing | Self::Texels(_) | Self::Image { .. } => {
+                vk::DescriptorBufferInfo::default().range(vk::WHOLE_SIZE)
+            }
+        }
+    }
+
+    fn texels(&self) -> vk::BufferView {
+        match self {
+            Self::Texels(texels) => texels.raw,
+            Self::Nothing | Self::Buffer(_) | Self::Image { .. } => vk::BufferView::null(),
+        }
+    }
+
+    fn image(&self) -> vk::DescriptorImageInfo {
+        let info = vk::DescriptorImageInfo::default().image_layout(vk::ImageLayout::GENERAL);
+        match self {
+            Self::Image { view, sampler } => info
+                .image_view(view.as_ref().map_or(vk::ImageView::null(), |view| view.raw))
+                .sampler(sampler.as_ref().map_or(vk::Sampler::null(), |sampler| sampler.raw)),
+            Self::Nothing | Self::Buffer(_) | Self::Texels(_) => info,
+        }
     }
 }
 
@@ -84,10 +154,8 @@ impl<'d> Pool<'d> {
         let size = |kind, count: u32| {
             vk::DescriptorPoolSize::default().ty(kind).descriptor_count(count.max(1))
         };
-        let sizes = [
-            size(vk::DescriptorType::STORAGE_BUFFER, needs.storage),
-            size(vk::DescriptorType::UNIFORM_BUFFER, needs.uniform),
-        ];
+        let sizes = (0..).map(vk::DescriptorType::from_raw).zip(needs.descriptors);
+        let sizes: Vec<_> = sizes.map(|(kind, count)| size(kind, count)).collect();
         let pool =
             vk::DescriptorPoolCreateInfo::default().max_sets(needs.sets.max(1)).pool_sizes(&sizes);
         // SAFETY: the structures live until the call returns.
@@ -109,8 +177,8 @@ impl<'d> Pool<'d> {
             .called("vkResetDescriptorPool")
     }
 
-    /// Makes a set of a pipeline's layout, with the bindings that the layout has there, and with their buffers one after
-    /// the other; `None` for what no shader uses.
+    /// Makes a set of a pipeline's layout, with the bindings that the layout has there, and with their resources one after
+    /// the other, each of its binding's kind.
     ///
     /// # Errors
     /// When a Vulkan call fails.
@@ -119,55 +187,59 @@ impl<'d> Pool<'d> {
         pipeline: &Pipeline<'_>,
         number: usize,
         bindings: &[protocol::Binding],
-        buffers: &[Option<Binding<'_>>],
+        resources: &[Resource<'_>],
     ) -> Result<DescriptorSet, VulkanError> {
         let layout = pipeline.set_layouts.get(number).copied();
         let layouts = [layout.ok_or(VulkanError::Lacks("such descriptor set"))?];
         let information = vk::DescriptorSetAllocateInfo::default()
             .descriptor_pool(self.raw)
             .set_layouts(&layouts);
-        let infos: Vec<_> = buffers.iter().map(|buffer| information_of(buffer.as_ref())).collect();
-        let can_be_null = self.device.bounds.null_descriptors;
-        let is_written =
-            |info: &vk::DescriptorBufferInfo| can_be_null || info.buffer != vk::Buffer::null();
         // SAFETY: the structures live until the call returns, and the layout as long as the pipeline.
         let set = unsafe { self.device.raw.allocate_descriptor_sets(&information) };
-        let set = set.called("vkAllocateDescriptorSets")?[0];
-        let mut writes = Vec::with_capacity(bindings.len());
-        let mut rest = &infos[..];
+        let set = DescriptorSet(set.called("vkAllocateDescriptorSets")?[0]);
+        let mut rest = resources;
         for binding in bindings {
             let (own, others) = rest.split_at(binding.count as usize);
             rest = others;
-            let mut element = 0;
-            for run in own.chunk_by(|one, next| is_written(one) == is_written(next)) {
-                if is_written(&run[0]) {
-                    writes.push(
-                        vk::WriteDescriptorSet::default()
-                            .dst_set(set)
-                            .dst_binding(binding.binding)
-                            .dst_array_element(element)
-                            .descriptor_type(kind(binding.kind))
-                            .buffer_info(run),
-                    );
-                }
-                element += run.len() as u32;
-            }
+            self.write(set, binding, own);
         }
-        // SAFETY: the structures live until the call returns. The set is new, so no command buffer uses it, and the
-        // layout has the bindings, as the caller says. The recorder keeps the buffers.
-        unsafe { self.device.raw.update_descriptor_sets(&writes, &[]) };
-        Ok(DescriptorSet(set))
+        Ok(set)
     }
-}
 
-fn information_of(buffer: Option<&Binding<'_>>) -> vk::DescriptorBufferInfo {
-    match buffer {
-        Some(Binding { memory, offset, length }) => {
-            let end = offset.checked_add(*length);
-            assert!(end.is_some_and(|end| end <= memory.length), "outside the memory");
-            vk::DescriptorBufferInfo::default().buffer(memory.buffer).offset(*offset).range(*length)
+    /// Writes the descriptors of a binding of a new set, as far as there is something to write.
+    fn write(
+        &self,
+        DescriptorSet(set): DescriptorSet,
+        binding: &protocol::Binding,
+        resources: &[Resource<'_>],
+    ) {
+        let null = self.device.bounds.null_descriptors;
+        let is_written = |resource: &Resource<'_>| resource.can_be(binding.kind, null);
+        let mut element = 0;
+        for run in resources.chunk_by(|one, next| is_written(one) == is_written(next)) {
+            let (mut buffers, mut texels, mut images) = (Vec::new(), Vec::new(), Vec::new());
+            let write = vk::WriteDescriptorSet::default()
+                .dst_set(set)
+                .dst_binding(binding.binding)
+                .dst_array_element(element)
+                .descriptor_type(kind(binding.kind));
+            let write = if binding.kind.has_view() || binding.kind.has_sampler() {
+                images.extend(run.iter().map(Resource::image));
+                write.image_info(&images)
+            } else if binding.kind.has_texels() {
+                texels.extend(run.iter().map(Resource::texels));
+                write.texel_buffer_view(&texels)
+            } else {
+                buffers.extend(run.iter().map(Resource::buffer));
+                write.buffer_info(&buffers)
+            };
+            if run.first().is_some_and(is_written) {
+                // SAFETY: the structures live until the call returns. The set is new, so no command buffer uses it, and
+                // the layout has the binding, as the caller of `set` says. The recorder keeps the resources.
+                unsafe { self.device.raw.update_descriptor_sets(&[write], &[]) };
+            }
+            element += run.len() as u32;
         }
-        None => vk::DescriptorBufferInfo::default().range(vk::WHOLE_SIZE),
     }
 }
 

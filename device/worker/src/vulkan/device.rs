@@ -9,12 +9,14 @@ use ash::vk;
 use std::ffi::c_void;
 
 /// The handle type of this process's memory.
-const HOST: vk::ExternalMemoryHandleTypeFlags =
+pub(super) const HOST: vk::ExternalMemoryHandleTypeFlags =
     vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
 /// What buffers are used for.
 const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
         | vk::BufferUsageFlags::UNIFORM_BUFFER.as_raw()
+        | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw()
+        | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw()
         | vk::BufferUsageFlags::INDIRECT_BUFFER.as_raw()
         | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
         | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
@@ -141,8 +143,8 @@ impl<'i> Device<'i> {
         let buffer = unsafe { self.raw.create_buffer(&information, None) };
         let buffer = buffer.called("vkCreateBuffer")?;
         // From here on, dropping this destroys the buffer if a step fails.
-        let mut imported =
-            Imported { device: self, buffer, memory: vk::DeviceMemory::null(), length };
+        let memory = vk::DeviceMemory::null();
+        let mut imported = Imported { device: self, buffer, memory, memory_type: 0, length };
         // SAFETY: the buffer is live.
         let needs = unsafe { self.raw.get_buffer_memory_requirements(buffer) };
         let kind = self.memory_type(needs.memory_type_bits & host.memory_type_bits);
@@ -156,6 +158,7 @@ impl<'i> Device<'i> {
         // SAFETY: the range has the device's alignment, and stays longer than the import, as the caller says.
         let memory = unsafe { self.raw.allocate_memory(&information, None) };
         imported.memory = memory.called("vkAllocateMemory")?;
+        imported.memory_type = kind;
         // SAFETY: buffer and memory are new, and have one length.
         unsafe { self.raw.bind_buffer_memory(buffer, imported.memory, 0) }
             .called("vkBindBufferMemory")?;
@@ -186,7 +189,9 @@ impl Drop for Device<'_> {
 pub struct Imported<'a> {
     device: &'a Device<'a>,
     pub(super) buffer: vk::Buffer,
-    memory: vk::DeviceMemory,
+    pub(super) memory: vk::DeviceMemory,
+    /// The index of the memory's type.
+    pub(super) memory_type: u32,
     pub(super) length: u64,
 }
 

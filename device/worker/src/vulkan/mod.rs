@@ -7,22 +7,33 @@ mod caps;
 mod command_buffer;
 mod descriptor_sets;
 mod device;
+mod formats;
+mod image;
+mod image_transfers;
 mod instance;
 mod kernel;
 mod pages;
 mod pipeline;
 mod recorder;
 mod runner;
+mod sampler;
+mod transfers;
+mod view;
 
-pub use bounds::{Bounds, OfBuffers};
-pub use descriptor_sets::{DescriptorSet, Needs};
+pub use bounds::{Bounds, OfBuffers, OfSamplers};
+pub use descriptor_sets::{DescriptorSet, Needs, Resource};
 pub use device::{Device, Imported};
+pub use formats::Formats;
+pub use image::Image;
+pub use image_transfers::Region;
 pub use instance::{Instance, PhysicalDevice, THREADS};
 pub use kernel::{Kernel, Source};
 pub use pages::Pages;
 pub use pipeline::Pipeline;
 pub use recorder::{Groups, Recorder};
 pub use runner::{Binding, Dispatch, Runner};
+pub use sampler::Sampler;
+pub use view::{Texels, View};
 
 use ash::vk;
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! Records copies, dispatches and timestamps into one command buffer, which may be run again as it was recorded.
+//! Records commands into one command buffer, which may be run again as it was recorded.
 
 use super::command_buffer::CommandBuffer;
 use super::descriptor_sets::Pool;
-use super::{Binding, Called, DescriptorSet, Device, Imported, Needs, Pipeline, VulkanError};
+use super::{
+    Binding, Called, DescriptorSet, Device, Image, Imported, Needs, Pipeline, Resource, VulkanError,
+};
 use ash::vk;
 use bellhop_protocol::vulkan as protocol;
 use std::rc::Rc;
 
 /// Most imports that a command buffer uses: a bound on this process's memory, far beyond what drivers ask for.
 const MOST: usize = 1 << 20;
+
+/// The layout of all images.
+pub(super) const LAYOUT: vk::ImageLayout = vk::ImageLayout::GENERAL;
 
 /// How many work groups run.
 pub enum Groups<'a, 'd> {
@@ -28,17 +33,20 @@ pub enum Groups<'a, 'd> {
 
 /// A command buffer, and what it uses.
 pub struct Recorder<'d> {
-    device: &'d Device<'d>,
-    commands: CommandBuffer<'d>,
+    pub(super) device: &'d Device<'d>,
+    pub(super) commands: CommandBuffer<'d>,
     /// What pool and queries have room for.
-    room: Needs,
+    pub(super) room: Needs,
     pool: Pool<'d>,
-    queries: vk::QueryPool,
+    pub(super) queries: vk::QueryPool,
     /// Timestamps so far.
-    timestamps: u32,
+    pub(super) timestamps: u32,
     /// What the recorded commands use. The last pipeline is bound.
     pipelines: Vec<Rc<Pipeline<'d>>>,
     memory: Vec<Rc<Imported<'d>>>,
+    images: Vec<Rc<Image<'d>>>,
+    /// What descriptors are of beside memory.
+    resources: Vec<Resource<'d>>,
     /// Whether the last dispatch had a first work group.
     has_base: bool,
 }
@@ -59,18 +67,23 @@ impl<'d> Recorder<'d> {
             timestamps: 0,
             pipelines: Vec::new(),
             memory: Vec::new(),
+            images: Vec::new(),
+            resources: Vec::new(),
             has_base: false,
         })
     }
 
-    /// Forgets what was recorded, and begins anew, with room for these needs.
+    /// Forgets what was recorded, and begins anew, with room for these needs, and with these images.
     ///
     /// # Errors
     /// When a Vulkan call fails.
-    pub fn begin(&mut self, needs: Needs) -> Result<(), VulkanError> {
+    pub fn begin(&mut self, needs: Needs, images: &[Rc<Image<'d>>]) -> Result<(), VulkanError> {
         self.commands.begin()?;
         self.pipelines.clear();
         self.memory.clear();
+        self.resources.clear();
+        self.images.clear();
+        self.images.extend_from_slice(images);
         self.timestamps = 0;
         self.has_base = false;
         let raw = &self.device.raw;
@@ -101,10 +114,43 @@ impl<'d> Recorder<'d> {
                 raw.cmd_reset_query_pool(self.commands.raw, self.queries, 0, needs.timestamps);
             }
         }
+        self.admit_images();
         Ok(())
     }
 
-    /// Makes a descriptor set of a pipeline's layout; see [`Needs::add_set`]. The buffers of the bindings follow each other.
+    /// Has the images of this recording in their layout.
+    ///
+    /// Vulkan lets a transition from no layout discard what is in an image. Devices that make images do not; see
+    /// [`Formats`](super::Formats). It may come again as often as the command buffer is run, whatever the layout was.
+    fn admit_images(&self) {
+        if self.images.is_empty() {
+            return;
+        }
+        let whole = vk::ImageSubresourceRange::default()
+            .aspect_mask(vk::ImageAspectFlags::COLOR)
+            .level_count(vk::REMAINING_MIP_LEVELS)
+            .layer_count(vk::REMAINING_ARRAY_LAYERS);
+        let into_layout = |image: &Rc<Image<'d>>| {
+            vk::ImageMemoryBarrier::default()
+                .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)
+                .old_layout(vk::ImageLayout::UNDEFINED)
+                .new_layout(LAYOUT)
+                .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                .image(image.raw())
+                .subresource_range(whole)
+        };
+        let barriers: Vec<_> = self.images.iter().map(into_layout).collect();
+        let all = vk::PipelineStageFlags::ALL_COMMANDS;
+        let (raw, none) = (&self.device.raw, vk::DependencyFlags::empty());
+        // SAFETY: the command buffer is being recorded, and `self` keeps the images.
+        unsafe {
+            raw.cmd_pipeline_barrier(self.commands.raw, all, all, none, &[], &[], &barriers);
+        }
+    }
+
+    /// Makes a descriptor set of a pipeline's layout; see [`Needs::add_set`]. The resources of the bindings follow each
+    /// other. The images of views are among those with which the recording began.
     ///
     /// # Errors
     /// When a Vulkan call fails.
@@ -113,12 +159,18 @@ impl<'d> Recorder<'d> {
         pipeline: &Pipeline<'d>,
         number: usize,
         bindings: &[protocol::Binding],
-        buffers: &[Option<Binding<'d>>],
+        resources: &[Resource<'d>],
     ) -> Result<DescriptorSet, VulkanError> {
-        for buffer in buffers.iter().flatten() {
-            self.keep(buffer)?;
+        for resource in resources {
+            match resource {
+                Resource::Nothing => {}
+                Resource::Buffer(buffer) => self.keep(buffer)?,
+                Resource::Texels(_) | Resource::Image { .. } => {
+                    self.resources.push(resource.clone());
+                }
+            }
         }
-        self.pool.set(pipeline, number, bindings, buffers)
+        self.pool.set(pipeline, number, bindings, resources)
     }
 
     /// Records that everything waits for everything before it, and sees its stores.
@@ -130,71 +182,6 @@ impl<'d> Recorder<'d> {
         let (raw, none) = (&self.device.raw, vk::DependencyFlags::empty());
         // SAFETY: the command buffer is being recorded.
         unsafe { raw.cmd_pipeline_barrier(self.commands.raw, all, all, none, &barrier, &[], &[]) };
-    }
-
-    /// Records a copy between ranges of one length, which do not overlap.
-    ///
-    /// # Errors
-    /// When there are too many.
-    pub fn copy(&mut self, from: &Binding<'d>, to: &Binding<'d>) -> Result<(), VulkanError> {
-        self.keep(from)?;
-        self.keep(to)?;
-        let region = [vk::BufferCopy::default()
-            .src_offset(from.offset)
-            .dst_offset(to.offset)
-            .size(from.length.min(to.length))];
-        let (from, to) = (from.memory.buffer, to.memory.buffer);
-        // SAFETY: the command buffer is being recorded, and the ranges are in the buffers, which `self` keeps.
-        unsafe { self.device.raw.cmd_copy_buffer(self.commands.raw, from, to, &region) };
-        Ok(())
-    }
-
-    /// Records that a range is filled with a word. Address and length are multiples of 4.
-    ///
-    /// # Errors
-    /// When there are too many.
-    pub fn fill(&mut self, to: &Binding<'d>, word: u32) -> Result<(), VulkanError> {
-        self.keep(to)?;
-        let (buffer, raw) = (to.memory.buffer, &self.device.raw);
-        // SAFETY: as in `copy`.
-        unsafe { raw.cmd_fill_buffer(self.commands.raw, buffer, to.offset, to.length, word) };
-        Ok(())
-    }
-
-    /// Records that these bytes are written, at most 65,536. Address and length are multiples of 4.
-    ///
-    /// # Errors
-    /// When there are too many.
-    pub fn update(&mut self, to: &Binding<'d>, bytes: &[u8]) -> Result<(), VulkanError> {
-        self.keep(to)?;
-        let (buffer, raw) = (to.memory.buffer, &self.device.raw);
-        // SAFETY: as in `copy`. The bytes are copied before the call returns.
-        unsafe { raw.cmd_update_buffer(self.commands.raw, buffer, to.offset, bytes) };
-        Ok(())
-    }
-
-    /// Records that 8 bytes become the time at which everything before is done. Only so often as `begin` has made room for,
-    /// on a device with timestamps.
-    ///
-    /// # Errors
-    /// When there are too many.
-    pub fn timestamp(&mut self, to: &Binding<'d>) -> Result<(), VulkanError> {
-        assert!(self.timestamps < self.room.timestamps, "more timestamps than announced");
-        self.keep(to)?;
-        let (raw, commands, queries) = (&self.device.raw, self.commands.raw, self.queries);
-        let (number, buffer) = (self.timestamps, to.memory.buffer);
-        let (at, size) = (vk::PipelineStageFlags::BOTTOM_OF_PIPE, size_of::<u64>() as u64);
-        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
-        self.timestamps += 1;
-        // SAFETY: as in `copy`. The query exists, was reset at the beginning, and is written once.
-        unsafe {
-            raw.cmd_write_timestamp(commands, at, queries, number);
-            let offset = to.offset;
-            raw.cmd_copy_query_pool_results(
-                commands, queries, number, 1, buffer, offset, size, flags,
-            );
-        }
-        Ok(())
     }
 
     /// Makes a pipeline the one that the next dispatches run, and returns whether it was another before.
@@ -289,7 +276,7 @@ impl<'d> Recorder<'d> {
     }
 
     /// Keeps the memory of a range that the commands use.
-    fn keep(&mut self, range: &Binding<'d>) -> Result<(), VulkanError> {
+    pub(super) fn keep(&mut self, range: &Binding<'d>) -> Result<(), VulkanError> {
         let Binding { memory, offset, length } = range;
         let end = offset.checked_add(*length);
         assert!(end.is_some_and(|end| end <= memory.length), "outside the memory");

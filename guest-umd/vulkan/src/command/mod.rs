@@ -6,12 +6,14 @@ mod bound;
 mod buffer;
 mod compute;
 mod events;
+mod images;
 mod others;
 mod pool;
 mod push;
 mod pushed;
 mod queries;
 mod recording;
+mod regions;
 mod stream;
 #[cfg(test)]
 pub(crate) mod test_heap;
@@ -29,6 +31,7 @@ pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| compute::lookup(name))
         .or_else(|| push::lookup(name))
         .or_else(|| transfer::lookup(name))
+        .or_else(|| images::lookup(name))
         .or_else(|| events::lookup(name))
         .or_else(|| queries::lookup(name))
         .or_else(|| others::lookup(name))

@@ -16,11 +16,14 @@ pub(super) struct Pushed {
 }
 
 impl Pushed {
-    /// Forgets all descriptors, unless they are of a set with this layout.
+    /// Forgets all descriptors, unless they are of a set with this layout. The layout's own samplers are there then.
     pub(super) fn keep(&mut self, layout: &Arc<SetLayout>) {
         if self.layout != *layout {
             self.descriptors = Default::default();
             self.layout = Arc::clone(layout);
+            for (index, own) in layout.samplers() {
+                (&mut *self).put(*index, *own);
+            }
         }
     }
 
@@ -62,10 +65,10 @@ mod tests {
         let kind = vk::DescriptorType::STORAGE_BUFFER;
         let flags = vk::DescriptorBindingFlags::empty();
         let layout = |count| {
-            let mut asked = [Asked { number: 0, kind, count, flags }];
+            let mut asked = [Asked { number: 0, kind, count, flags, samplers: Vec::new() }];
             Arc::new(SetLayout::new(&mut asked, true).unwrap())
         };
-        let descriptor = |address| Descriptor { address, length: 4, reserved: [0; 2] };
+        let descriptor = |address| Descriptor { address, length: 4, ..Default::default() };
         let mut pushed = Pushed::default();
         pushed.keep(&layout(2));
         (&mut pushed).put_all(0, 1, [descriptor(64), descriptor(128)]);
@@ -76,5 +79,21 @@ mod tests {
         assert_eq!(pushed.bytes(), [Descriptor::default(); 3].as_bytes());
         pushed.forget();
         assert!(pushed.bytes().is_empty());
+    }
+
+    #[test]
+    fn samplers_of_the_layout_are_there_before_and_after_a_push() {
+        let kind = vk::DescriptorType::COMBINED_IMAGE_SAMPLER;
+        let flags = vk::DescriptorBindingFlags::empty();
+        let own = Descriptor { sampler: 64, about: 5, ..Default::default() };
+        let mut asked = [Asked { number: 0, kind, count: 1, flags, samplers: vec![own] }];
+        let layout = Arc::new(SetLayout::new(&mut asked, true).unwrap());
+        let mut pushed = Pushed::default();
+        pushed.keep(&layout);
+        assert_eq!(pushed.bytes(), own.as_bytes());
+        let view = Descriptor { address: 8, length: 9, sampler: 128, about: 6 };
+        (&mut pushed).put_all(0, 0, [view]);
+        let expected = Descriptor { address: 8, length: 9, ..own };
+        assert_eq!(pushed.bytes(), expected.as_bytes());
     }
 }

@@ -90,8 +90,14 @@ impl Recording {
         }
     }
 
+    /// Appends a command, and behind it parts.
     #[inline]
-    fn push<C: Encoded, const N: usize>(&mut self, argument: u32, command: C, parts: [&[u8]; N]) {
+    pub(super) fn push<C: Encoded, const N: usize>(
+        &mut self,
+        argument: u32,
+        command: C,
+        parts: [&[u8]; N],
+    ) {
         let outcome = self.stream.push(self.heap, argument, command, parts);
         self.note(outcome);
     }
@@ -227,7 +233,7 @@ mod tests {
             ),
             Command::Timestamp(time, _) => format!("time {}", time.destination),
             Command::Wait(wait, _) => format!("wait {} {}", wait.address, wait.header.argument),
-            Command::QueryCaps(..) => "caps".to_owned(),
+            other => format!("{other:?}"),
         };
         let chunks = recording.chunks().iter().map(|chunk| {
             let bytes = recording.stream.bytes(chunk).unwrap();

@@ -4,8 +4,9 @@
 //!
 //! A set is an array of descriptors in the order of their bindings' numbers, without gaps. So an update that goes on in the
 //! following bindings is one range of the array. The bytes of inline uniform blocks follow the array; the descriptor of such
-//! a block is that of a uniform buffer, and names them.
+//! a block is that of a uniform buffer, and names them. Samplers of the layout itself are in each set from its start on.
 
+use super::needs::{Needs, index};
 use ash::vk;
 use bellhop_protocol::vulkan::{Descriptor, DescriptorKind, MAX_DESCRIPTORS};
 
@@ -23,13 +24,15 @@ pub(crate) const ALIGNMENT: u32 = 64;
 pub(crate) const DESCRIPTOR: u32 = size_of::<Descriptor>() as u32;
 
 /// A binding as the program asks for it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) number: u32,
     pub(crate) kind: vk::DescriptorType,
     /// Descriptors, or bytes of an inline uniform block.
     pub(crate) count: u32,
     pub(crate) flags: vk::DescriptorBindingFlags,
+    /// Descriptors with the samplers that are the layout's, if they are: one for each.
+    pub(crate) samplers: Vec<Descriptor>,
 }
 
 /// A binding of a layout.
@@ -52,58 +55,6 @@ pub(crate) struct Block {
     pub(crate) bytes: u32,
 }
 
-/// How many of each kind a set takes from its pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
-    counts: [u64; 5],
-}
-
-impl Needs {
-    /// Adds descriptors of a kind, or bytes of inline uniform blocks. Kinds that are not offered count for nothing.
-    pub(crate) fn add(&mut self, kind: vk::DescriptorType, count: u32) {
-        if let Some(sum) = index(kind).and_then(|index| self.counts.get_mut(index)) {
-            *sum += u64::from(count);
-        }
-    }
-
-    /// Descriptors, without those of inline uniform blocks.
-    pub(crate) fn descriptors(&self) -> u64 {
-        self.counts.iter().take(4).sum()
-    }
-
-    /// Bytes of inline uniform blocks.
-    pub(crate) fn block_bytes(&self) -> u64 {
-        self.counts.last().copied().unwrap_or(0)
-    }
-
-    /// What is left when `other` was taken, if there is enough of each kind.
-    pub(crate) fn without(mut self, other: &Self) -> Option<Self> {
-        for (count, taken) in self.counts.iter_mut().zip(other.counts) {
-            *count = count.checked_sub(taken)?;
-        }
-        Some(self)
-    }
-
-    /// What there is when `other` was given back.
-    pub(crate) fn with(mut self, other: &Self) -> Self {
-        for (count, given) in self.counts.iter_mut().zip(other.counts) {
-            *count += given;
-        }
-        self
-    }
-}
-
-fn index(kind: vk::DescriptorType) -> Option<usize> {
-    match kind {
-        vk::DescriptorType::UNIFORM_BUFFER => Some(0),
-        vk::DescriptorType::STORAGE_BUFFER => Some(1),
-        vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC => Some(2),
-        vk::DescriptorType::STORAGE_BUFFER_DYNAMIC => Some(3),
-        vk::DescriptorType::INLINE_UNIFORM_BLOCK => Some(4),
-        _ => None,
-    }
-}
-
 /// What a descriptor set has.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct SetLayout {
@@ -115,6 +66,8 @@ pub(crate) struct SetLayout {
     /// The last binding as it was asked for, if each set has a number of descriptors of its own there.
     variable: Option<(vk::DescriptorType, u32)>,
     needs: Needs,
+    /// Descriptors with the samplers that are the layout's own, and their indices, in order.
+    samplers: Vec<(u32, Descriptor)>,
 }
 
 impl SetLayout {
@@ -125,7 +78,8 @@ impl SetLayout {
         let mut descriptors = 0u64;
         let mut block_bytes = 0u32;
         let mut blocks = 0;
-        for Asked { number, kind: asked_kind, count, flags } in asked.iter().copied() {
+        for Asked { number, kind: asked_kind, count, flags, samplers } in asked.iter() {
+            let (number, asked_kind, count) = (*number, *asked_kind, *count);
             index(asked_kind)?;
             layout.needs.add(asked_kind, count);
             layout.variable = flags
@@ -152,6 +106,7 @@ impl SetLayout {
             if descriptors > u64::from(MAX_DESCRIPTORS) {
                 return None;
             }
+            layout.samplers.extend((first..first + count).zip(samplers.iter().copied()));
             if kind.is_dynamic() {
                 layout.dynamic += count;
             }
@@ -223,6 +178,37 @@ impl SetLayout {
         (self.bindings.partition_point(|binding| binding.number < number), element)
     }
 
+    /// Descriptors with the samplers that are the layout's own, and their indices.
+    pub(crate) fn samplers(&self) -> &[(u32, Descriptor)] {
+        &self.samplers
+    }
+
+    /// The descriptor at an index with the sampler that is the layout's own, if there is one.
+    #[inline]
+    fn sampler(&self, index: u32) -> Option<&Descriptor> {
+        // Most layouts have none.
+        if self.samplers.is_empty() {
+            return None;
+        }
+        let at = self.samplers.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+        self.samplers.get(at).map(|(_, sampler)| sampler)
+    }
+
+    /// Whether `element` of binding `number` has a sampler that is the layout's own.
+    pub(crate) fn has_sampler(&self, number: u32, element: u32) -> bool {
+        self.descriptor(number, element).is_some_and(|index| self.sampler(index).is_some())
+    }
+
+    /// What is stored where a descriptor is to be written: it has the layout's own sampler, if there is one.
+    #[inline]
+    pub(crate) fn complete(&self, index: u32, descriptor: Descriptor) -> Descriptor {
+        self.sampler(index).map_or(descriptor, |own| Descriptor {
+            sampler: own.sampler,
+            about: own.about,
+            ..descriptor
+        })
+    }
+
     /// Index of the descriptor that is `element` of binding `number`.
     pub(crate) fn descriptor(&self, number: u32, element: u32) -> Option<u32> {
         let (place, element) = self.find(number, element);
@@ -232,76 +218,4 @@ impl SetLayout {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STORAGE: vk::DescriptorType = vk::DescriptorType::STORAGE_BUFFER;
-    const DYNAMIC: vk::DescriptorType = vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC;
-    const BLOCK: vk::DescriptorType = vk::DescriptorType::INLINE_UNIFORM_BLOCK;
-
-    fn asked(number: u32, kind: vk::DescriptorType, count: u32) -> Asked {
-        Asked { number, kind, count, flags: vk::DescriptorBindingFlags::empty() }
-    }
-
-    #[test]
-    fn bindings_lie_in_the_order_of_their_numbers() {
-        let mut bindings = [asked(9, DYNAMIC, 2), asked(1, STORAGE, 3), asked(4, STORAGE, 0)];
-        let layout = SetLayout::new(&mut bindings, false).unwrap();
-        let places = layout.bindings().iter().map(|b| (b.number, b.first, b.count));
-        assert_eq!(places.collect::<Vec<_>>(), [(1, 0, 3), (9, 3, 2)]);
-        assert_eq!((layout.descriptors(), layout.dynamic(), layout.bytes()), (5, 2, 192));
-        assert_eq!(layout.descriptor(1, 2), Some(2));
-        assert_eq!(layout.descriptor(1, 3), Some(3), "goes on in the next binding");
-        assert_eq!(layout.descriptor(4, 0), Some(3), "a binding without descriptors is left out");
-        assert_eq!(layout.descriptor(9, 2), None);
-        assert_eq!(layout.descriptor(10, 0), None);
-    }
-
-    #[test]
-    fn blocks_lie_behind_the_descriptors() {
-        let mut bindings = [asked(0, BLOCK, 12), asked(1, STORAGE, 1), asked(2, BLOCK, 68)];
-        let layout = SetLayout::new(&mut bindings, false).unwrap();
-        let blocks: Vec<_> = layout.bindings().iter().filter_map(|b| b.block).collect();
-        assert_eq!(blocks, [Block { offset: 128, bytes: 12 }, Block { offset: 192, bytes: 68 }]);
-        assert_eq!((layout.descriptors(), layout.bytes()), (3, 128 + 64 + 128));
-        assert_eq!(layout.needs(0).block_bytes(), 80);
-        assert_eq!(layout.needs(0).descriptors(), 1);
-    }
-
-    #[test]
-    fn a_set_takes_what_it_has_in_its_last_binding() {
-        let mut last = asked(7, STORAGE, 100);
-        last.flags = vk::DescriptorBindingFlags::VARIABLE_DESCRIPTOR_COUNT;
-        let layout = SetLayout::new(&mut [last, asked(0, STORAGE, 2)], false).unwrap();
-        assert!(layout.is_variable());
-        assert_eq!(layout.needs(30).descriptors(), 32);
-        assert_eq!(layout.most_variable(), MAX_DESCRIPTORS - 2);
-        assert_eq!(layout.bytes(), 102 * 32);
-    }
-
-    #[test]
-    fn a_set_that_cannot_be_is_refused() {
-        let image = vk::DescriptorType::SAMPLED_IMAGE;
-        assert!(SetLayout::new(&mut [asked(0, image, 1)], false).is_none());
-        let mut many = [asked(0, STORAGE, MAX_DESCRIPTORS), asked(1, STORAGE, 1)];
-        assert!(SetLayout::new(&mut many[..1], false).is_some());
-        assert!(SetLayout::new(&mut many, false).is_none());
-        assert!(SetLayout::new(&mut [asked(0, STORAGE, u32::MAX)], false).is_none());
-        assert!(SetLayout::new(&mut [asked(0, BLOCK, MAX_BLOCK + 4)], false).is_none());
-        assert!(SetLayout::new(&mut [asked(0, STORAGE, 32)], true).is_some());
-        assert!(SetLayout::new(&mut [asked(0, STORAGE, 33)], true).is_none());
-        assert!(SetLayout::new(&mut [asked(0, DYNAMIC, 1)], true).is_none());
-    }
-
-    #[test]
-    fn a_pool_has_enough_of_each_kind_or_not() {
-        let mut pool = Needs::default();
-        pool.add(STORAGE, 2);
-        pool.add(vk::DescriptorType::SAMPLER, 5);
-        let mut one = Needs::default();
-        one.add(STORAGE, 1);
-        let rest = pool.without(&one).unwrap().without(&one).unwrap();
-        assert_eq!((rest, rest.without(&one)), (Needs::default(), None));
-        assert_eq!(rest.with(&one).with(&one), pool);
-    }
-}
+mod tests;

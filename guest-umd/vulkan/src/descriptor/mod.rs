@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Descriptors: which buffers a shader uses.
+//! Descriptors: which buffers, images and samplers a shader uses.
 
 mod create_layout;
+mod describe;
 pub(crate) mod layout;
+mod needs;
 mod places;
 mod pool;
 mod set;

@@ -6,7 +6,8 @@
 //! A pool takes memory for all of its sets at once. A set with fewer descriptors than its layout has memory of its own, and so
 //! has one for which no gap between others is large enough: a pool is never too fragmented.
 
-use super::layout::{ALIGNMENT, DESCRIPTOR, Needs, SetLayout};
+use super::layout::{ALIGNMENT, DESCRIPTOR, SetLayout};
+use super::needs::Needs;
 use super::places::Places;
 use super::set::DescriptorSet;
 use crate::device::Device;
@@ -213,13 +214,14 @@ crate::entry::entry_points! {
 mod tests {
     use super::*;
     use crate::command::test_heap;
+    use crate::descriptor::Target;
     use crate::descriptor::layout::Asked;
     use bellhop_protocol::vulkan::Descriptor;
 
     const KIND: vk::DescriptorType = vk::DescriptorType::STORAGE_BUFFER;
 
     fn layout(count: u32, flags: vk::DescriptorBindingFlags) -> Arc<SetLayout> {
-        let mut asked = [Asked { number: 0, kind: KIND, count, flags }];
+        let mut asked = [Asked { number: 0, kind: KIND, count, flags, samplers: Vec::new() }];
         Arc::new(SetLayout::new(&mut asked, false).unwrap())
     }
 
@@ -283,17 +285,40 @@ mod tests {
 
     #[test]
     fn a_new_set_is_empty_and_a_copy_is_what_it_was_copied_from() {
-        use crate::descriptor::Target;
         let pool = pool(2, 80);
         let layout = layout(40, vk::DescriptorBindingFlags::empty());
         let sets = [0; 2].map(|_| pool.allocate(&layout, 0).unwrap());
         // SAFETY: they are allocated.
         let [mut one, other] = sets.map(|set| unsafe { handle::get::<DescriptorSet>(set) });
         assert!((0..40).all(|index| one.load(index) == Descriptor::default()));
-        let descriptor = |address| Descriptor { address, length: 4, reserved: [0; 2] };
+        let descriptor = |address| Descriptor { address, length: 4, ..Default::default() };
         one.put_all(0, 38, [descriptor(8), descriptor(16), descriptor(24)]);
         other.copy_from(one, (0, 38), (0, 1), 2);
         let seen = [0, 1, 2, 3].map(|index| other.load(index).address);
         assert_eq!(seen, [0, 8, 16, 0]);
+    }
+
+    #[test]
+    fn a_set_has_the_samplers_of_its_layout_whatever_is_copied_there() {
+        let kind = vk::DescriptorType::COMBINED_IMAGE_SAMPLER;
+        let flags = vk::DescriptorBindingFlags::empty();
+        let sampler = |sampler| Descriptor { sampler, about: 5, ..Default::default() };
+        let layout = |samplers| {
+            let mut asked = [Asked { number: 0, kind, count: 2, flags, samplers }];
+            Arc::new(SetLayout::new(&mut asked, false).unwrap())
+        };
+        let mut most = Needs::default();
+        most.add(kind, 4);
+        let pool = Pool::new(test_heap::heap(), 2, most, 0).unwrap();
+        let own = pool.allocate(&layout(vec![sampler(64), sampler(128)]), 0).unwrap();
+        let other = pool.allocate(&layout(Vec::new()), 0).unwrap();
+        // SAFETY: they are allocated.
+        let [own, mut other] = [own, other].map(|set| unsafe { handle::get::<DescriptorSet>(set) });
+        assert_eq!([0, 1].map(|index| own.load(index)), [sampler(64), sampler(128)]);
+        let view = Descriptor { address: 8, length: 9, ..sampler(512) };
+        other.put_all(0, 0, [view, view]);
+        own.copy_from(other, (0, 0), (0, 0), 2);
+        let expected = [64, 128].map(|sampler| Descriptor { sampler, ..view });
+        assert_eq!([0, 1].map(|index| own.load(index)), expected);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct DescriptorSet {
 }
 
 impl DescriptorSet {
-    /// Makes a set whose descriptors are all null, in memory that has room for it from `start` on.
+    /// Makes a set whose descriptors are all null but for the layout's own samplers, in memory that has room for it from `start` on.
     pub(super) fn new(layout: Arc<SetLayout>, memory: Arc<Piece>, start: usize) -> Self {
         let address = memory.gpu_va() + start as u64;
         let set = Self { layout, memory, start, address };
@@ -32,8 +32,11 @@ impl DescriptorSet {
         for binding in set.layout.bindings() {
             if let Some(block) = binding.block {
                 let (address, length) = (address + u64::from(block.offset), block.bytes.into());
-                set.store(binding.first, Descriptor { address, length, reserved: [0; 2] });
+                set.store(binding.first, Descriptor { address, length, ..Default::default() });
             }
+        }
+        for (index, own) in set.layout.samplers() {
+            set.store(*index, *own);
         }
         set
     }
@@ -80,7 +83,7 @@ impl DescriptorSet {
             let source = from.layout.descriptor(source.0, source.1.saturating_add(index));
             let to = self.layout.descriptor(to.0, to.1.saturating_add(index));
             let (Some(source), Some(to)) = (source, to) else { return };
-            self.store(to, from.load(source));
+            self.store(to, self.layout.complete(to, from.load(source)));
         }
     }
 }
@@ -133,8 +136,13 @@ mod tests {
     fn a_block_goes_on_in_the_next_binding() {
         let kind = vk::DescriptorType::INLINE_UNIFORM_BLOCK;
         let flags = vk::DescriptorBindingFlags::empty();
-        let mut asked =
-            [(3, 16), (5, 8)].map(|(number, count)| Asked { number, kind, count, flags });
+        let mut asked = [(3, 16), (5, 8)].map(|(number, count)| Asked {
+            number,
+            kind,
+            count,
+            flags,
+            samplers: Vec::new(),
+        });
         let layout = SetLayout::new(&mut asked, false).unwrap();
         let ranges: Vec<_> = block_ranges(&layout, 3, 12, 12).collect();
         assert_eq!(ranges, [76..80, 128..136]);

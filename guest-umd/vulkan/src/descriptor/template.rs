@@ -4,7 +4,7 @@
 //! Templates of updates: where in a program's memory what goes into a set is.
 
 use super::set::DescriptorSet;
-use super::update::{Target, describe};
+use super::update::{Target, write_array};
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use std::ffi::c_void;
@@ -15,6 +15,11 @@ pub(crate) struct Template {
 }
 
 impl Template {
+    /// A template with these entries.
+    pub(super) const fn new(entries: Vec<vk::DescriptorUpdateTemplateEntry>) -> Self {
+        Self { entries }
+    }
+
     /// Does what the template says.
     ///
     /// # Safety
@@ -30,12 +35,11 @@ impl Template {
                 target.put_block(number, element, bytes);
                 continue;
             }
-            let descriptors = (0..entry.descriptor_count as usize).map(|index| {
-                let buffer = first.wrapping_add(index * entry.stride);
-                // SAFETY: the caller says that these are there, and their buffers are live. A stride may be anything.
-                unsafe { describe(&buffer.cast::<vk::DescriptorBufferInfo>().read_unaligned()) }
-            });
-            target.put_all(number, element, descriptors);
+            let array = (first, entry.stride, entry.descriptor_count);
+            // SAFETY: as above, and what they name is live.
+            unsafe {
+                write_array(&mut target, (number, element), entry.descriptor_type, array);
+            }
         }
     }
 }
@@ -51,7 +55,7 @@ unsafe extern "system" fn create(
         let information = &*information;
         let entries = information.p_descriptor_update_entries;
         let entries = raw::slice(entries, information.descriptor_update_entry_count).to_vec();
-        *template = vk::DescriptorUpdateTemplate::from_raw(handle::create(Template { entries }));
+        *template = vk::DescriptorUpdateTemplate::from_raw(handle::create(Template::new(entries)));
     }
     vk::Result::SUCCESS
 }

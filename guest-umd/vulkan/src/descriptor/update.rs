@@ -3,9 +3,9 @@
 
 //! Writes of descriptors, and copies of them.
 
+use super::describe;
 use super::layout::SetLayout;
 use super::set::DescriptorSet;
-use crate::buffer::Buffer;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use bellhop_protocol::vulkan::Descriptor;
@@ -21,7 +21,8 @@ pub(crate) trait Target {
     /// Writes bytes of the inline uniform block of a binding, from byte `offset` of it on.
     fn put_block(&mut self, number: u32, offset: u32, bytes: &[u8]);
 
-    /// Writes descriptors to `element` of binding `number` and those after it, as far as the layout goes.
+    /// Writes descriptors to `element` of binding `number` and those after it, as far as the layout goes. Samplers that are the
+    /// layout's own stay.
     fn put_all(
         &mut self,
         number: u32,
@@ -30,24 +31,64 @@ pub(crate) trait Target {
     ) {
         let Some(first) = self.layout().descriptor(number, element) else { return };
         for (index, descriptor) in (first..self.layout().descriptors()).zip(descriptors) {
+            let descriptor = self.layout().complete(index, descriptor);
             self.put(index, descriptor);
         }
     }
 }
 
-/// What a buffer's descriptor is in memory.
+/// Elements of an array that are `stride` bytes apart, which may be any number.
 ///
 /// # Safety
-/// The buffer is live, or null.
-pub(super) unsafe fn describe(information: &vk::DescriptorBufferInfo) -> Descriptor {
-    let vk::DescriptorBufferInfo { buffer, offset, range } = *information;
-    if buffer.is_null() {
-        return Descriptor::default();
+/// So many of them are there, as long as the iterator is used.
+unsafe fn elements<T>(first: *const u8, stride: usize, count: u32) -> impl Iterator<Item = T> {
+    (0..count as usize).map(move |index| {
+        let element = first.wrapping_add(index * stride).cast::<T>();
+        // SAFETY: the caller says that it is there. All of Vulkan's structures may be copied.
+        unsafe { element.read_unaligned() }
+    })
+}
+
+/// Writes an array of what describes descriptors of a kind, which is no inline uniform block: its first element, the bytes from
+/// one to the next, and how many there are.
+///
+/// # Safety
+/// They are there, and what the kind uses of them is live or null.
+pub(super) unsafe fn write_array(
+    target: &mut impl Target,
+    (number, element): (u32, u32),
+    kind: vk::DescriptorType,
+    (first, stride, count): (*const u8, usize, u32),
+) {
+    type Image = vk::DescriptorImageInfo;
+    type Kind = vk::DescriptorType;
+    // SAFETY: the caller says that these are there, and their objects live. Where samplers are the layout's, those of the write
+    // mean nothing: they are not looked at. All descriptors of a write are alike in that.
+    unsafe {
+        match kind {
+            Kind::SAMPLER if !target.layout().has_sampler(number, element) => {
+                let samplers = elements::<Image>(first, stride, count);
+                target.put_all(number, element, samplers.map(|it| describe::sampler(it.sampler)));
+            }
+            Kind::COMBINED_IMAGE_SAMPLER if !target.layout().has_sampler(number, element) => {
+                let both = elements(first, stride, count);
+                target.put_all(number, element, both.map(|it| describe::combined(&it)));
+            }
+            Kind::SAMPLER => {}
+            Kind::COMBINED_IMAGE_SAMPLER | Kind::SAMPLED_IMAGE | Kind::STORAGE_IMAGE => {
+                let images = elements::<Image>(first, stride, count);
+                target.put_all(number, element, images.map(|it| describe::image(it.image_view)));
+            }
+            Kind::UNIFORM_TEXEL_BUFFER | Kind::STORAGE_TEXEL_BUFFER => {
+                let views = elements(first, stride, count);
+                target.put_all(number, element, views.map(|view| describe::texels(view)));
+            }
+            _ => {
+                let buffers = elements(first, stride, count);
+                target.put_all(number, element, buffers.map(|it| describe::buffer(&it)));
+            }
+        }
     }
-    // SAFETY: the caller says that it is live.
-    let buffer = unsafe { handle::get::<Buffer>(buffer.as_raw()) };
-    let length = if range == vk::WHOLE_SIZE { buffer.size().saturating_sub(offset) } else { range };
-    Descriptor { address: buffer.address() + offset, length, reserved: [0; 2] }
 }
 
 /// Does one write. Its `dst_set` is passed over.
@@ -55,21 +96,30 @@ pub(super) unsafe fn describe(information: &vk::DescriptorBufferInfo) -> Descrip
 /// # Safety
 /// The write is valid, as Vulkan demands it.
 pub(crate) unsafe fn write(mut target: impl Target, write: &vk::WriteDescriptorSet<'_>) {
+    type Kind = vk::DescriptorType;
     let (number, element) = (write.dst_binding, write.dst_array_element);
-    if write.descriptor_type == vk::DescriptorType::INLINE_UNIFORM_BLOCK {
-        // SAFETY: a valid write's chain and pointers are.
-        unsafe {
-            let block = raw::find::<vk::WriteDescriptorSetInlineUniformBlock<'_>>(write.p_next);
-            let Some(block) = block else { return };
-            let bytes = raw::slice(block.p_data.cast::<u8>(), block.data_size);
-            target.put_block(number, element, bytes);
+    let (first, stride) = match write.descriptor_type {
+        Kind::INLINE_UNIFORM_BLOCK => {
+            // SAFETY: a valid write's chain and pointers are.
+            unsafe {
+                let block = raw::find::<vk::WriteDescriptorSetInlineUniformBlock<'_>>(write.p_next);
+                let Some(block) = block else { return };
+                let bytes = raw::slice(block.p_data.cast::<u8>(), block.data_size);
+                return target.put_block(number, element, bytes);
+            }
         }
-        return;
-    }
-    // SAFETY: layouts have buffers alone beside blocks, so that a valid write has so many of them.
-    let buffers = unsafe { raw::slice(write.p_buffer_info, write.descriptor_count) };
-    // SAFETY: those of a valid write are live.
-    target.put_all(number, element, buffers.iter().map(|buffer| unsafe { describe(buffer) }));
+        Kind::SAMPLER
+        | Kind::COMBINED_IMAGE_SAMPLER
+        | Kind::SAMPLED_IMAGE
+        | Kind::STORAGE_IMAGE => (write.p_image_info.cast(), size_of::<vk::DescriptorImageInfo>()),
+        Kind::UNIFORM_TEXEL_BUFFER | Kind::STORAGE_TEXEL_BUFFER => {
+            (write.p_texel_buffer_view.cast(), size_of::<vk::BufferView>())
+        }
+        _ => (write.p_buffer_info.cast(), size_of::<vk::DescriptorBufferInfo>()),
+    };
+    let array = (first, stride, write.descriptor_count);
+    // SAFETY: a valid write has as many of what its kind has, which live.
+    unsafe { write_array(&mut target, (number, element), write.descriptor_type, array) };
 }
 
 unsafe extern "system" fn update_sets(
@@ -97,3 +147,6 @@ unsafe extern "system" fn update_sets(
 crate::entry::entry_points! {
     vkUpdateDescriptorSets = update_sets,
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ fn are_there(names: &str, find: fn(&[u8]) -> Option<vk::PFN_vkVoidFunction>) {
 }
 
 #[test]
-fn everything_of_vulkan_1_3_is_there_that_is_neither_graphics_nor_images() {
+fn everything_of_vulkan_1_3_is_there_that_is_no_graphics() {
     are_there(
         "vkCreateInstance vkEnumerateInstanceVersion vkEnumerateInstanceExtensionProperties
          vkEnumerateInstanceLayerProperties vkGetInstanceProcAddr",
@@ -54,7 +54,14 @@ fn everything_of_vulkan_1_3_is_there_that_is_neither_graphics_nor_images() {
          vkCmdWaitEvents vkCmdWaitEvents2 vkCmdPipelineBarrier vkCmdPipelineBarrier2 vkCmdBeginQuery vkCmdEndQuery
          vkCmdResetQueryPool vkCmdWriteTimestamp vkCmdWriteTimestamp2 vkCmdCopyQueryPoolResults
          vkCmdExecuteCommands vkCmdSetDeviceMask vkGetDeviceGroupPeerMemoryFeatures vkCreatePrivateDataSlot
-         vkDestroyPrivateDataSlot vkSetPrivateData vkGetPrivateData",
+         vkDestroyPrivateDataSlot vkSetPrivateData vkGetPrivateData vkCreateImage vkDestroyImage vkCreateImageView
+         vkDestroyImageView vkCreateSampler vkDestroySampler vkCreateBufferView vkDestroyBufferView
+         vkGetImageMemoryRequirements vkGetImageMemoryRequirements2 vkGetDeviceImageMemoryRequirements
+         vkGetImageSparseMemoryRequirements vkGetImageSparseMemoryRequirements2
+         vkGetDeviceImageSparseMemoryRequirements vkGetImageSubresourceLayout vkBindImageMemory vkBindImageMemory2
+         vkCreateSamplerYcbcrConversion vkDestroySamplerYcbcrConversion vkCmdCopyImage vkCmdCopyImage2
+         vkCmdCopyBufferToImage vkCmdCopyBufferToImage2 vkCmdCopyImageToBuffer vkCmdCopyImageToBuffer2
+         vkCmdClearColorImage",
         of_device,
     );
 }
@@ -68,7 +75,9 @@ fn what_extensions_add_is_there() {
          vkCmdSetDeviceMaskKHR vkCmdWriteTimestamp2KHR vkCmdSetEvent2KHR vkCmdResetEvent2KHR vkCmdWaitEvents2KHR
          vkCmdCopyBuffer2KHR vkCreateDescriptorUpdateTemplateKHR vkDestroyDescriptorUpdateTemplateKHR
          vkUpdateDescriptorSetWithTemplateKHR vkTrimCommandPoolKHR vkGetDescriptorSetLayoutSupportKHR
-         vkSetPrivateDataEXT",
+         vkSetPrivateDataEXT vkGetImageMemoryRequirements2KHR vkGetDeviceImageMemoryRequirementsKHR
+         vkGetImageSparseMemoryRequirements2KHR vkGetDeviceImageSparseMemoryRequirementsKHR vkBindImageMemory2KHR
+         vkCmdCopyImage2KHR vkCmdCopyBufferToImage2KHR vkCmdCopyImageToBuffer2KHR",
         of_device,
     );
     are_there("vkGetPhysicalDeviceToolPropertiesEXT", physical_device::lookup);

@@ -2,7 +2,8 @@
 
 //! What a physical device can do: what its host can, as far as commands carry it.
 
-use super::features::Features;
+use super::features::{self, Features};
+use super::format_table::Formats;
 use super::limits::Limits;
 use super::properties::{Properties, VERSION, cache_id};
 use ash::vk;
@@ -44,6 +45,8 @@ pub struct Caps {
     pub limits: Limits,
     /// The other properties.
     pub properties: Properties,
+    /// What formats are good for.
+    pub formats: Formats,
 }
 
 impl Caps {
@@ -74,9 +77,16 @@ impl Caps {
             features: Features::offered(host, pointers),
             properties: Properties::offered(host, &limits, &format!("{name}, {driver}")),
             limits,
+            formats: Formats::offered(host),
             host: name,
             host_driver: driver.to_owned(),
         })
+    }
+
+    /// Whether there are images, samplers and buffers of texels.
+    #[must_use]
+    pub fn have_images(&self) -> bool {
+        self.features.has(features::IMAGES)
     }
 
     /// The device's vendor, its number, and what pipeline caches have in common that were made for it.
@@ -103,6 +113,7 @@ pub(crate) mod tests {
             host.features_1_1.fill(1);
             host.features_1_2.fill(1);
             host.features_1_3.fill(1);
+            host.formats.fill([u32::MAX; 3]);
         }
         host
     }
@@ -112,9 +123,14 @@ pub(crate) mod tests {
         Caps::new(&host(true), true, "Mesa").unwrap()
     }
 
-    /// Of a host that can do nothing but run kernels.
+    /// Of a host that can do nothing but run kernels on buffers.
     pub(crate) fn poor_caps() -> Caps {
         Caps::new(&host(false), false, "Mesa").unwrap()
+    }
+
+    #[test]
+    fn there_are_images_if_a_format_has_a_feature() {
+        assert!(caps().have_images() && !poor_caps().have_images());
     }
 
     #[test]

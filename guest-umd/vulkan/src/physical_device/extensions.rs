@@ -12,7 +12,7 @@ use std::ffi::CStr;
 type Extension = (&'static CStr, u32, Option<usize>);
 
 /// All of them.
-const ALL: [Extension; 43] = [
+const ALL: [Extension; 49] = [
     (khr::_16bit_storage::NAME, 1, Some(features::STORAGE_16)),
     (khr::_8bit_storage::NAME, 1, Some(features::STORAGE_8)),
     (khr::bind_memory2::NAME, 1, None),
@@ -24,7 +24,9 @@ const ALL: [Extension; 43] = [
     (khr::driver_properties::NAME, 1, None),
     (khr::external_semaphore::NAME, 1, None),
     (khr::external_semaphore_fd::NAME, 1, None),
+    (khr::format_feature_flags2::NAME, 2, Some(features::IMAGES)),
     (khr::get_memory_requirements2::NAME, 1, None),
+    (khr::image_format_list::NAME, 1, Some(features::IMAGES)),
     (khr::maintenance1::NAME, 2, None),
     (khr::maintenance2::NAME, 1, None),
     (khr::maintenance3::NAME, 1, None),
@@ -32,6 +34,7 @@ const ALL: [Extension; 43] = [
     (khr::map_memory2::NAME, 1, None),
     (khr::push_descriptor::NAME, 2, None),
     (khr::relaxed_block_layout::NAME, 1, None),
+    (khr::sampler_mirror_clamp_to_edge::NAME, 3, Some(features::SAMPLER_MIRROR_CLAMP_TO_EDGE)),
     (khr::shader_atomic_int64::NAME, 1, Some(features::ATOMIC_INT64)),
     (khr::shader_float16_int8::NAME, 1, Some(features::SHADER_INT_8)),
     (khr::shader_float_controls::NAME, 4, None),
@@ -48,12 +51,15 @@ const ALL: [Extension; 43] = [
     (khr::zero_initialize_workgroup_memory::NAME, 1, Some(features::ZERO_INITIALIZE)),
     (ext::device_fault::NAME, 2, None),
     (ext::host_query_reset::NAME, 1, None),
+    (ext::image_robustness::NAME, 1, Some(features::ROBUST_IMAGE_ACCESS)),
     (ext::inline_uniform_block::NAME, 1, None),
     (ext::memory_budget::NAME, 1, None),
     (ext::pipeline_creation_cache_control::NAME, 3, None),
     (ext::pipeline_creation_feedback::NAME, 1, None),
     (ext::private_data::NAME, 1, None),
+    (ext::sampler_filter_minmax::NAME, 2, Some(features::SAMPLER_FILTER_MINMAX)),
     (ext::scalar_block_layout::NAME, 1, Some(features::SCALAR_BLOCK_LAYOUT)),
+    (ext::separate_stencil_usage::NAME, 1, Some(features::IMAGES)),
     (ext::subgroup_size_control::NAME, 2, Some(features::SUBGROUP_SIZE_CONTROL)),
     (ext::tooling_info::NAME, 1, None),
 ];
@@ -91,6 +97,7 @@ mod tests {
         let poor = poor_caps();
         assert!(has(&poor, khr::timeline_semaphore::NAME));
         assert!(!has(&poor, khr::buffer_device_address::NAME));
+        assert!(!has(&poor, khr::image_format_list::NAME));
         assert!(!has(&poor, khr::swapchain::NAME));
     }
 }

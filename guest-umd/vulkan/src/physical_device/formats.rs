@@ -1,92 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#![expect(unsafe_code, reason = "a program passes pointers")]
+#![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Formats: images and texel buffers have none, so that there are neither.
+//! What programs are told of formats.
 
-use super::chain;
-use crate::list;
+use super::features::{READ_WITHOUT_FORMAT, WRITE_WITHOUT_FORMAT};
+use super::{Caps, PhysicalDevice};
+use crate::raw;
 use ash::vk;
 
+type Features = vk::FormatFeatureFlags;
+type Features2 = vk::FormatFeatureFlags2;
+
+/// The features of a format with those that there is no room for in 32 bits.
+fn longer(caps: &Caps, features: Features) -> Features2 {
+    let mut longer = Features2::from_raw(features.as_raw().into());
+    if features.intersects(Features::STORAGE_IMAGE | Features::STORAGE_TEXEL_BUFFER) {
+        if caps.features.has(READ_WITHOUT_FORMAT) {
+            longer |= Features2::STORAGE_READ_WITHOUT_FORMAT;
+        }
+        if caps.features.has(WRITE_WITHOUT_FORMAT) {
+            longer |= Features2::STORAGE_WRITE_WITHOUT_FORMAT;
+        }
+    }
+    longer
+}
+
 unsafe extern "system" fn format(
-    _device: vk::PhysicalDevice,
-    _format: vk::Format,
+    device: vk::PhysicalDevice,
+    format: vk::Format,
     properties: *mut vk::FormatProperties,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { *properties = vk::FormatProperties::default() };
+    unsafe { *properties = PhysicalDevice::get(device).caps().formats.properties(format) };
 }
 
 unsafe extern "system" fn format_2(
-    _device: vk::PhysicalDevice,
-    _format: vk::Format,
+    device: vk::PhysicalDevice,
+    format: vk::Format,
     properties: *mut vk::FormatProperties2<'_>,
 ) {
-    let longer = vk::StructureType::FORMAT_PROPERTIES_3;
-    // SAFETY: what a program passes is valid, as Vulkan demands it. The longer properties are three 64-bit words.
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        (*properties).format_properties = vk::FormatProperties::default();
-        chain::fill((*properties).p_next, |kind| (kind == longer).then(|| vec![0; 24]));
+        let caps = PhysicalDevice::get(device).caps();
+        let short = caps.formats.properties(format);
+        (*properties).format_properties = short;
+        if let Some(long) = raw::find_mut::<vk::FormatProperties3<'_>>((*properties).p_next) {
+            long.linear_tiling_features = longer(caps, short.linear_tiling_features);
+            long.optimal_tiling_features = longer(caps, short.optimal_tiling_features);
+            long.buffer_features = longer(caps, short.buffer_features);
+        }
     }
-}
-
-unsafe extern "system" fn image_format(
-    _device: vk::PhysicalDevice,
-    _format: vk::Format,
-    _kind: vk::ImageType,
-    _tiling: vk::ImageTiling,
-    _usage: vk::ImageUsageFlags,
-    _flags: vk::ImageCreateFlags,
-    properties: *mut vk::ImageFormatProperties,
-) -> vk::Result {
-    // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { *properties = vk::ImageFormatProperties::default() };
-    vk::Result::ERROR_FORMAT_NOT_SUPPORTED
-}
-
-unsafe extern "system" fn image_format_2(
-    _device: vk::PhysicalDevice,
-    _information: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
-    properties: *mut vk::ImageFormatProperties2<'_>,
-) -> vk::Result {
-    // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { (*properties).image_format_properties = vk::ImageFormatProperties::default() };
-    vk::Result::ERROR_FORMAT_NOT_SUPPORTED
-}
-
-unsafe extern "system" fn sparse_format(
-    _device: vk::PhysicalDevice,
-    _format: vk::Format,
-    _kind: vk::ImageType,
-    _samples: vk::SampleCountFlags,
-    _usage: vk::ImageUsageFlags,
-    _tiling: vk::ImageTiling,
-    count: *mut u32,
-    properties: *mut vk::SparseImageFormatProperties,
-) {
-    // A list of nothing fits.
-    // SAFETY: what a program passes is valid, as Vulkan demands it.
-    let _ = unsafe { list::copy([], count, properties) };
-}
-
-unsafe extern "system" fn sparse_format_2(
-    _device: vk::PhysicalDevice,
-    _information: *const vk::PhysicalDeviceSparseImageFormatInfo2<'_>,
-    count: *mut u32,
-    properties: *mut vk::SparseImageFormatProperties2<'_>,
-) {
-    // A list of nothing fits.
-    // SAFETY: what a program passes is valid, as Vulkan demands it.
-    let _ = unsafe { list::copy([], count, properties) };
 }
 
 crate::entry::entry_points! {
     vkGetPhysicalDeviceFormatProperties = format,
     vkGetPhysicalDeviceFormatProperties2 = format_2,
     vkGetPhysicalDeviceFormatProperties2KHR = format_2,
-    vkGetPhysicalDeviceImageFormatProperties = image_format,
-    vkGetPhysicalDeviceImageFormatProperties2 = image_format_2,
-    vkGetPhysicalDeviceImageFormatProperties2KHR = image_format_2,
-    vkGetPhysicalDeviceSparseImageFormatProperties = sparse_format,
-    vkGetPhysicalDeviceSparseImageFormatProperties2 = sparse_format_2,
-    vkGetPhysicalDeviceSparseImageFormatProperties2KHR = sparse_format_2,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::physical_device::caps::tests::{caps, poor_caps};
+
+    #[test]
+    fn longer_features_say_what_needs_no_format() {
+        let all = |caps: &Caps| {
+            let format = vk::Format::R8G8B8A8_UNORM;
+            longer(caps, caps.formats.properties(format).optimal_tiling_features)
+        };
+        let without =
+            Features2::STORAGE_READ_WITHOUT_FORMAT | Features2::STORAGE_WRITE_WITHOUT_FORMAT;
+        assert!(all(&caps()).contains(without | Features2::TRANSFER_SRC));
+        assert!(all(&poor_caps()).is_empty());
+        assert!(!longer(&caps(), Features::SAMPLED_IMAGE).intersects(without));
+    }
 }

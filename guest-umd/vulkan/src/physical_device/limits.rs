@@ -2,6 +2,7 @@
 
 //! Limits: the host's, or what the commands or the driver can carry if that is less.
 
+use super::format_table::has_images;
 use super::memory::MAX_ALLOCATION;
 use ash::vk;
 use bellhop_protocol::vulkan::{
@@ -37,27 +38,52 @@ macro_rules! until {
     };
 }
 
-/// What concerns images, graphics and sparse memory.
-const NONE: [Range<usize>; 11] = [
-    until!(max_image_dimension1_d max_uniform_buffer_range),
-    until!(max_sampler_allocation_count buffer_image_granularity),
+/// What concerns graphics and sparse memory.
+const NONE: [Range<usize>; 10] = [
     until!(sparse_address_space_size max_bound_descriptor_sets),
-    until!(max_per_stage_descriptor_samplers max_per_stage_descriptor_uniform_buffers),
-    until!(max_per_stage_descriptor_sampled_images max_per_stage_resources),
-    until!(max_descriptor_set_samplers max_descriptor_set_uniform_buffers),
-    until!(max_descriptor_set_sampled_images max_compute_shared_memory_size),
-    until!(sub_pixel_precision_bits min_memory_map_alignment),
-    until!(min_texel_offset timestamp_compute_and_graphics),
+    until!(max_per_stage_descriptor_input_attachments max_per_stage_resources),
+    until!(max_descriptor_set_input_attachments max_compute_shared_memory_size),
+    until!(sub_pixel_precision_bits sub_texel_precision_bits),
+    until!(max_draw_indexed_index_value max_sampler_lod_bias),
+    until!(max_viewports min_memory_map_alignment),
+    until!(min_interpolation_offset sampled_image_color_sample_counts),
+    until!(max_sample_mask_words timestamp_compute_and_graphics),
     until!(max_clip_distances discrete_queue_priorities),
     until!(point_size_range optimal_buffer_copy_offset_alignment),
 ];
+
+/// What concerns images, samplers and buffers of texels.
+const OF_IMAGES: [Range<usize>; 10] = [
+    until!(max_image_dimension1_d max_uniform_buffer_range),
+    until!(max_sampler_allocation_count buffer_image_granularity),
+    until!(max_per_stage_descriptor_samplers max_per_stage_descriptor_uniform_buffers),
+    until!(max_per_stage_descriptor_sampled_images max_per_stage_descriptor_input_attachments),
+    until!(max_descriptor_set_samplers max_descriptor_set_uniform_buffers),
+    until!(max_descriptor_set_sampled_images max_descriptor_set_input_attachments),
+    until!(sub_texel_precision_bits max_draw_indexed_index_value),
+    until!(max_sampler_lod_bias max_viewports),
+    until!(min_texel_offset min_interpolation_offset),
+    until!(sampled_image_color_sample_counts max_sample_mask_words),
+];
+
+/// Most descriptors of each kind that a layout may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Descriptors {
+    pub(super) samplers: u32,
+    pub(super) uniform_buffers: u32,
+    pub(super) storage_buffers: u32,
+    pub(super) sampled_images: u32,
+    pub(super) storage_images: u32,
+}
 
 impl Limits {
     /// What a guest has on a host that can do this.
     #[must_use]
     pub fn offered(host: &CommandCaps) -> Self {
         let mut limits = Self(host.limits);
-        for range in NONE {
+        let has_images = has_images(host);
+        let absent = OF_IMAGES.into_iter().filter(|_| !has_images);
+        for range in NONE.into_iter().chain(absent) {
             if let Some(bytes) = limits.0.get_mut(range) {
                 bytes.fill(0);
             }
@@ -65,15 +91,23 @@ impl Limits {
         for at in [at!(max_uniform_buffer_range), at!(max_storage_buffer_range)] {
             limits.lower(at, MAX_ALLOCATION as u32);
         }
+        // The faces of a cube are layers of a flat image. Not every host says so.
+        limits.lower(at!(max_image_dimension_cube), limits.get(at!(max_image_dimension2_d)));
         limits.lower(at!(max_push_constants_size), MAX_PUSH_CONSTANTS);
         limits.lower(at!(max_memory_allocation_count), MAX_ALLOCATIONS);
         limits.lower(at!(max_bound_descriptor_sets), MAX_SETS);
         for at in [
+            at!(max_per_stage_descriptor_samplers),
             at!(max_per_stage_descriptor_uniform_buffers),
             at!(max_per_stage_descriptor_storage_buffers),
+            at!(max_per_stage_descriptor_sampled_images),
+            at!(max_per_stage_descriptor_storage_images),
             at!(max_per_stage_resources),
+            at!(max_descriptor_set_samplers),
             at!(max_descriptor_set_uniform_buffers),
             at!(max_descriptor_set_storage_buffers),
+            at!(max_descriptor_set_sampled_images),
+            at!(max_descriptor_set_storage_images),
         ] {
             limits.lower(at, MAX_DESCRIPTORS);
         }
@@ -84,7 +118,9 @@ impl Limits {
         ] {
             limits.lower(at, MAX_DYNAMIC_OFFSETS / 2);
         }
-        limits.put(at!(buffer_image_granularity), 1u64);
+        if !has_images {
+            limits.put(at!(buffer_image_granularity), 1u64);
+        }
         limits.put(at!(min_memory_map_alignment), PAGE);
         limits.put(at!(non_coherent_atom_size), 1u64);
         limits.put(at!(discrete_queue_priorities), 2u32);
@@ -125,15 +161,32 @@ impl Limits {
         self.get(at!(max_per_stage_resources))
     }
 
-    /// The limits of kinds of descriptors that a layout may have, by kind: in a stage and in a set.
-    #[must_use]
-    pub fn descriptors(&self) -> [u32; 6] {
+    /// Most descriptors of each kind in a stage.
+    pub(super) fn of_stage(&self) -> Descriptors {
+        Descriptors {
+            samplers: self.get(at!(max_per_stage_descriptor_samplers)),
+            uniform_buffers: self.get(at!(max_per_stage_descriptor_uniform_buffers)),
+            storage_buffers: self.get(at!(max_per_stage_descriptor_storage_buffers)),
+            sampled_images: self.get(at!(max_per_stage_descriptor_sampled_images)),
+            storage_images: self.get(at!(max_per_stage_descriptor_storage_images)),
+        }
+    }
+
+    /// Most descriptors of each kind in a set.
+    pub(super) fn of_set(&self) -> Descriptors {
+        Descriptors {
+            samplers: self.get(at!(max_descriptor_set_samplers)),
+            uniform_buffers: self.get(at!(max_descriptor_set_uniform_buffers)),
+            storage_buffers: self.get(at!(max_descriptor_set_storage_buffers)),
+            sampled_images: self.get(at!(max_descriptor_set_sampled_images)),
+            storage_images: self.get(at!(max_descriptor_set_storage_images)),
+        }
+    }
+
+    /// Most uniform and most storage buffers with dynamic offsets in a set.
+    pub(super) fn dynamic(&self) -> [u32; 2] {
         [
-            at!(max_per_stage_descriptor_uniform_buffers),
-            at!(max_per_stage_descriptor_storage_buffers),
-            at!(max_descriptor_set_uniform_buffers),
             at!(max_descriptor_set_uniform_buffers_dynamic),
-            at!(max_descriptor_set_storage_buffers),
             at!(max_descriptor_set_storage_buffers_dynamic),
         ]
         .map(|at| self.get(at))
@@ -141,83 +194,4 @@ impl Limits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use zerocopy::FromZeros;
-
-    fn offered(change: impl FnOnce(&mut Limits)) -> Limits {
-        let mut host = CommandCaps::new_zeroed();
-        let mut limits = Limits([0xFF; SIZE]);
-        change(&mut limits);
-        host.limits = limits.0;
-        Limits::offered(&host)
-    }
-
-    #[test]
-    fn a_guest_has_no_more_than_the_commands_carry() {
-        let limits = offered(|_| {});
-        let is = |at| limits.get::<u32>(at);
-        assert_eq!(is(at!(max_push_constants_size)), 256);
-        assert_eq!(is(at!(max_bound_descriptor_sets)), 8);
-        assert_eq!(is(at!(max_storage_buffer_range)), 1 << 30);
-        assert_eq!(limits.descriptors(), [65536, 65536, 65536, 32, 65536, 32]);
-        assert_eq!(limits.resources(), 65536);
-        assert_eq!(is(at!(timestamp_compute_and_graphics)), 0);
-    }
-
-    #[test]
-    fn a_guest_has_no_more_than_the_host() {
-        let limits = offered(|limits| {
-            limits.put(at!(max_push_constants_size), 128u32);
-            limits.put(at!(max_bound_descriptor_sets), 4u32);
-        });
-        assert_eq!(limits.get::<u32>(at!(max_push_constants_size)), 128);
-        assert_eq!(limits.get::<u32>(at!(max_bound_descriptor_sets)), 4);
-    }
-
-    #[test]
-    fn what_kernels_need_is_the_host_s_and_what_images_need_is_nothing() {
-        let limits = offered(|_| {});
-        for at in [
-            at!(max_compute_shared_memory_size),
-            at!(max_compute_work_group_count),
-            at!(max_compute_work_group_invocations),
-            at!(max_compute_work_group_size),
-            at!(timestamp_period),
-        ] {
-            assert_eq!(limits.get::<u32>(at), u32::MAX, "{at}");
-        }
-        for at in [
-            at!(max_image_dimension2_d),
-            at!(max_texel_buffer_elements),
-            at!(max_sampler_allocation_count),
-            at!(max_per_stage_descriptor_samplers),
-            at!(max_per_stage_descriptor_storage_images),
-            at!(max_per_stage_descriptor_input_attachments),
-            at!(max_vertex_input_bindings),
-            at!(max_fragment_combined_output_resources),
-            at!(max_viewports),
-            at!(viewport_sub_pixel_bits),
-            at!(max_framebuffer_width),
-            at!(max_sample_mask_words),
-            at!(max_combined_clip_and_cull_distances),
-            at!(line_width_granularity),
-        ] {
-            assert_eq!(limits.get::<u32>(at), 0, "{at}");
-        }
-        assert_eq!(limits.get::<u64>(at!(sparse_address_space_size)), 0);
-    }
-
-    #[test]
-    fn a_buffer_may_be_used_for_anything_from_its_first_byte_on() {
-        let aligned = |storage: u64| {
-            let limits = offered(|limits| {
-                limits.put(at!(min_texel_buffer_offset_alignment), 16u64);
-                limits.put(at!(min_uniform_buffer_offset_alignment), 16u64);
-                limits.put(at!(min_storage_buffer_offset_alignment), storage);
-            });
-            limits.buffer_alignment()
-        };
-        assert_eq!((aligned(4), aligned(256), aligned(u64::MAX)), (64, 256, 4096));
-    }
-}
+mod tests;

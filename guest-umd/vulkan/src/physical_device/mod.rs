@@ -4,11 +4,14 @@
 //! The physical device: the adapter, and what the host's Vulkan can do.
 
 mod answers;
+mod asking;
 pub mod caps;
 mod chain;
 pub(crate) mod extensions;
 pub mod features;
+pub mod format_table;
 mod formats;
+mod image_formats;
 pub mod limits;
 pub(crate) mod memory;
 mod opened;
@@ -54,6 +57,7 @@ pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
     answers::lookup(name)
         .or_else(|| queues::lookup(name))
         .or_else(|| formats::lookup(name))
+        .or_else(|| image_formats::lookup(name))
         .or_else(|| sharing::lookup(name))
         .or_else(|| tools::lookup(name))
 }

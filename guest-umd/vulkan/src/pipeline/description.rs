@@ -77,7 +77,8 @@ mod tests {
     use std::sync::Arc;
 
     fn asked(number: u32, kind: vk::DescriptorType, count: u32) -> Asked {
-        Asked { number, kind, count, flags: vk::DescriptorBindingFlags::empty() }
+        let flags = vk::DescriptorBindingFlags::empty();
+        Asked { number, kind, count, flags, samplers: Vec::new() }
     }
 
     fn layout() -> PipelineLayout {

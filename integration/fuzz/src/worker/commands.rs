@@ -52,6 +52,12 @@ fn size_of(command: &Command<'_>) -> usize {
         Command::Timestamp(command, data) => (command.header, data),
         Command::Wait(command, data) => (command.header, data),
         Command::QueryCaps(command, data) => (command.header, data),
+        Command::CopyImage(command, data) => (command.header, data),
+        Command::CopyMemoryToImage(command, data) => (command.header, data),
+        Command::CopyImageToMemory(command, data) => (command.header, data),
+        Command::ClearImage(command, data) => (command.header, data),
+        Command::QueryImage(command, data) => (command.header, data),
+        Command::QueryImageFormat(command, data) => (command.header, data),
     };
     assert!(header.size() >= UNIT + data.len());
     header.size()
@@ -76,8 +82,9 @@ fn pipeline(bytes: &[u8]) {
 mod tests {
     use crate::seeds::is_in_corpus;
     use bellhop_protocol::vulkan::{
-        Barrier, Binding, Copy, DescriptorKind, Dispatch, Encoded, Fill, PipelineHead, QueryCaps,
-        SpecialisationEntry, Timestamp, Update, Wait,
+        Barrier, Binding, ClearImage, Copy, CopyImage, CopyImageToMemory, CopyMemoryToImage,
+        DescriptorKind, Dispatch, Encoded, Fill, Image, PipelineHead, QueryCaps, QueryImage,
+        QueryImageFormat, SpecialisationEntry, Timestamp, Update, Wait,
     };
     use zerocopy::{FromZeros, IntoBytes};
 
@@ -107,6 +114,14 @@ mod tests {
         put(&mut bytes, Wait { address: 0x1000, ..Wait::new_zeroed() }, 1, &[]);
         let query = QueryCaps { destination: 0x1000, length: 4096, ..QueryCaps::new_zeroed() };
         put(&mut bytes, query, 0, &[]);
+        put(&mut bytes, CopyImage { extent: [4, 4, 1], ..CopyImage::new_zeroed() }, 0, &[]);
+        let image = Image { address: 0x1000, size: 4096, format: 37, ..Image::new_zeroed() };
+        put(&mut bytes, CopyMemoryToImage { image, ..CopyMemoryToImage::new_zeroed() }, 0, &[]);
+        put(&mut bytes, CopyImageToMemory { image, ..CopyImageToMemory::new_zeroed() }, 0, &[]);
+        put(&mut bytes, ClearImage { image, ..ClearImage::new_zeroed() }, 0, &[]);
+        put(&mut bytes, QueryImage { destination: 0x1000, ..QueryImage::new_zeroed() }, 0, &[]);
+        let query = QueryImageFormat { destination: 0x1000, ..QueryImageFormat::new_zeroed() };
+        put(&mut bytes, query, 0, &[]);
         is_in_corpus("commands", "every-command", &bytes);
         super::commands(&bytes);
     }
@@ -118,6 +133,7 @@ mod tests {
         let bindings = [
             binding(0, 0, DescriptorKind::STORAGE_BUFFER),
             binding(1, 3, DescriptorKind::UNIFORM_BUFFER_DYNAMIC),
+            binding(1, 4, DescriptorKind::COMBINED_IMAGE_SAMPLER),
         ];
         let constant = SpecialisationEntry { id: 1, offset: 4, size: 4, reserved: 0 };
         let parts =
@@ -126,7 +142,7 @@ mod tests {
             serial: 1,
             length: (size_of::<PipelineHead>() + parts.len()) as u32,
             sets: 2,
-            bindings: 2,
+            bindings: 3,
             constants: 1,
             values: 8,
             entry_point: 4,

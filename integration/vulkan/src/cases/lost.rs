@@ -124,6 +124,7 @@ fn reverse_at(gpu: &Gpu<'_>, address: u64) -> Outcome<Result<(), vk::Result>> {
 
 fn wild_address(lab: &Lab) -> Outcome {
     lab.bellhop_alone()?;
+    lab.needs_addresses()?;
     let (abused, other) = (lab.gpu()?, lab.gpu()?);
     same!(reverse_at(&abused, 0x7f_0000_1000)?, LOST);
     adds(&other)
@@ -131,6 +132,7 @@ fn wild_address(lab: &Lab) -> Outcome {
 
 fn freed_memory(lab: &Lab) -> Outcome {
     lab.bellhop_alone()?;
+    lab.needs_addresses()?;
     let (abused, other) = (lab.gpu()?, lab.gpu()?);
     let mut freed = 0;
     abused.with_short_lived(16 << 20, |buffer| {

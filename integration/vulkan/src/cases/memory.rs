@@ -221,6 +221,7 @@ fn reversal(from: u64, to: u64, count: u32) -> [u32; 5] {
 }
 
 fn address(lab: &Lab) -> Outcome {
+    lab.needs_addresses()?;
     let gpu = lab.gpu()?;
     let kernel = gpu.simple(module!("address"), 0, 20)?;
     let numbers: Vec<u32> = (0..1000).collect();
@@ -241,6 +242,7 @@ fn address(lab: &Lab) -> Outcome {
 }
 
 fn addresses_apart(lab: &Lab) -> Outcome {
+    lab.needs_addresses()?;
     let gpu = lab.gpu()?;
     let mut ranges = Vec::new();
     for words in [1, 3, 64, 5000, 100_000] {

@@ -8,14 +8,18 @@ mod device;
 mod dispatch;
 mod event;
 mod fence;
+mod image;
 mod lost;
 mod memory;
 mod pipeline;
 mod query;
+mod sampler;
 mod semaphore;
 mod set;
 mod shader;
 mod sharing;
+mod storage_image;
+mod texels;
 mod timeline;
 mod transfer;
 
@@ -40,11 +44,15 @@ const ALL: &[&[Case]] = &[
     lost::CASES,
 ];
 
+/// The areas that are folders.
+const FOLDERS: &[&[&[Case]]] =
+    &[shader::CASES, image::CASES, storage_image::CASES, sampler::CASES, texels::CASES];
+
 /// All behaviours whose names contain one of these words; all there are if there is no word.
 pub fn selected(words: &[String]) -> impl Iterator<Item = &'static Case> {
     let is_wanted =
         |case: &&Case| words.is_empty() || words.iter().any(|word| case.id.contains(word.as_str()));
-    ALL.iter().chain(shader::CASES).copied().flatten().filter(is_wanted)
+    ALL.iter().chain(FOLDERS.iter().copied().flatten()).copied().flatten().filter(is_wanted)
 }
 
 #[cfg(test)]
@@ -59,6 +67,6 @@ mod tests {
             assert!(names.insert(case.id), "two are called {}", case.id);
             assert!(case.id.contains('.') && case.shows.len() > 20, "{case:?}");
         }
-        assert!(names.len() >= 300);
+        assert!(names.len() >= 650);
     }
 }

@@ -137,14 +137,29 @@ impl Gpu<'_> {
         slots: &[Slot],
         flags: vk::DescriptorSetLayoutCreateFlags,
     ) -> Outcome<vk::DescriptorSetLayout> {
+        self.set_layout_with(slots, &[], flags)
+    }
+
+    /// A layout of sets, whose first bindings have these samplers for ever.
+    pub(crate) fn set_layout_with(
+        &self,
+        slots: &[Slot],
+        samplers: &[&[vk::Sampler]],
+        flags: vk::DescriptorSetLayoutCreateFlags,
+    ) -> Outcome<vk::DescriptorSetLayout> {
+        let mut samplers = samplers.iter();
         let bindings: Vec<_> = slots
             .iter()
             .map(|Slot(number, kind, count)| {
-                vk::DescriptorSetLayoutBinding::default()
+                let binding = vk::DescriptorSetLayoutBinding::default()
                     .binding(*number)
                     .descriptor_type(*kind)
                     .descriptor_count(*count)
-                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
+                    .stage_flags(vk::ShaderStageFlags::COMPUTE);
+                match samplers.next() {
+                    Some(samplers) => binding.immutable_samplers(samplers),
+                    None => binding,
+                }
             })
             .collect();
         let late = flags.contains(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL);
@@ -180,6 +195,12 @@ impl Gpu<'_> {
             vk::DescriptorType::UNIFORM_BUFFER,
             vk::DescriptorType::STORAGE_BUFFER_DYNAMIC,
             vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
+            vk::DescriptorType::SAMPLER,
+            vk::DescriptorType::COMBINED_IMAGE_SAMPLER,
+            vk::DescriptorType::SAMPLED_IMAGE,
+            vk::DescriptorType::STORAGE_IMAGE,
+            vk::DescriptorType::UNIFORM_TEXEL_BUFFER,
+            vk::DescriptorType::STORAGE_TEXEL_BUFFER,
         ];
         let sizes = kinds.map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: descriptors });
         let information =
@@ -283,8 +304,18 @@ impl Gpu<'_> {
                     .stride(stride)
             })
             .collect();
+        self.template_with(kernel, &entries, kind)
+    }
+
+    /// A template of these entries.
+    pub(super) fn template_with(
+        &self,
+        kernel: &Kernel,
+        entries: &[vk::DescriptorUpdateTemplateEntry],
+        kind: vk::DescriptorUpdateTemplateType,
+    ) -> Outcome<vk::DescriptorUpdateTemplate> {
         let information = vk::DescriptorUpdateTemplateCreateInfo::default()
-            .descriptor_update_entries(&entries)
+            .descriptor_update_entries(entries)
             .template_type(kind)
             .descriptor_set_layout(kernel.sets.first().copied().unwrap_or_default())
             .pipeline_bind_point(vk::PipelineBindPoint::COMPUTE)

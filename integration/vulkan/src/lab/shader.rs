@@ -11,6 +11,7 @@ const MAY_USE: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32
     .union(Capabilities::IMMEDIATES)
     .union(Capabilities::SHADER_INT64)
     .union(Capabilities::FLOAT64)
+    .union(Capabilities::CUBE_ARRAY_TEXTURES)
     .union(Capabilities::SUBGROUP);
 
 /// The bytes of a module's SPIR-V.

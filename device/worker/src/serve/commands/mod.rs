@@ -2,15 +2,19 @@
 
 //! Streams of commands: they are copied from the window, decoded and checked, and then recorded and run.
 //!
-//! Nothing is kept that another worker could not make again: pipelines, and the last command buffers, are kept because
-//! they take long to make.
+//! Nothing is kept that another worker could not make again: pipelines, images, and the last command buffers are kept
+//! because they take long to make.
 
+mod descriptors;
+mod images;
+mod making;
 mod pipelines;
 mod plan;
 mod record;
 mod residency;
 mod runs;
 mod stream;
+mod transfers;
 mod waiting;
 mod wrong;
 

@@ -6,7 +6,9 @@ use super::wrong::Why;
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, VulkanError};
 use bellhop_protocol::packet::UNIT;
-use bellhop_protocol::vulkan::{Binding, MAX_PIPELINE, PipelineHead, PipelineParts};
+use bellhop_protocol::vulkan::{
+    Binding, DescriptorKind, MAX_PIPELINE, PipelineHead, PipelineParts,
+};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
@@ -226,6 +228,12 @@ fn check(parts: &PipelineParts<'_>, bounds: &Bounds) -> Result<(), Why> {
     {
         return Err("a pipeline with a reserved field that is not 0".into());
     }
+    if !bounds.formats.are_there() && parts.bindings.iter().any(|binding| has_texels(binding.kind))
+    {
+        return Err(
+            "a pipeline with images, and the device makes none of a process's memory".into()
+        );
+    }
     if stage_flags & !STAGE_FLAGS != 0 {
         return Err("a pipeline with an unknown flag".into());
     }
@@ -238,4 +246,9 @@ fn check(parts: &PipelineParts<'_>, bounds: &Bounds) -> Result<(), Why> {
         return Err("a pipeline with subgroups of an impossible size".into());
     }
     Ok(())
+}
+
+/// Whether descriptors of a kind are about texels.
+fn has_texels(kind: DescriptorKind) -> bool {
+    kind.has_view() || kind.has_sampler() || kind.has_texels()
 }

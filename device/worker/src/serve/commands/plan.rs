@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a stream's dispatches run on: pipelines, and the contents of descriptor sets. Everything is read once, and checked,
-//! before anything is recorded.
+//! What a stream runs on: pipelines, the contents of descriptor sets, and images. Everything is read once, and checked, before
+//! anything is recorded.
 
+use super::descriptors::Descriptors;
+use super::images::Images;
 use super::pipelines::Known;
 use super::stream::Stream;
 use super::wrong::{Why, Wrong};
 use crate::serve::memory::Memory;
-use crate::vulkan::{Bounds, OfBuffers};
-use bellhop_protocol::vulkan::{Binding, Command, Descriptor, DescriptorKind, Dispatch};
+use crate::vulkan::Bounds;
+use bellhop_protocol::vulkan::{Binding, Command, Descriptor, Dispatch, Image};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zerocopy::IntoBytes;
 
-/// Most descriptors of a stream. Sets that several dispatches of one pipeline have in common count once.
-pub const MAX_DESCRIPTORS: usize = 1 << 18;
+/// What makes what a stream names, or has it.
+pub trait Maker {
+    /// What is made of a pipeline.
+    type Pipeline;
+    /// What is made of an image.
+    type Image;
 
-/// A buffer of a descriptor. Address and length are 0 if there is none.
-pub type Buffer = [u64; 2];
+    /// Returns the pipeline whose description is at an address.
+    ///
+    /// # Errors
+    /// What is wrong with it, or why it cannot be made.
+    fn pipeline(&mut self, address: u64) -> Result<Rc<Known<Self::Pipeline>>, Why>;
+
+    /// Returns the image of a description that Vulkan allows, in the window.
+    ///
+    /// # Errors
+    /// What the device does not take of it, or why it cannot be made.
+    fn image(&mut self, of: &Image) -> Result<Rc<Self::Image>, Why>;
+}
 
 /// A descriptor set, as a dispatch of one pipeline sees it.
 pub struct Set<P> {
@@ -25,7 +41,7 @@ pub struct Set<P> {
     pub pipeline: Rc<Known<P>>,
     /// The set's number in its layout.
     pub number: usize,
-    /// The first of its buffers in [`Plan::buffers`]. They follow each other as the bindings do.
+    /// The first of its descriptors in [`Plan::descriptors`]. They follow each other as the bindings do.
     pub first: usize,
 }
 
@@ -44,14 +60,16 @@ pub struct Planned<P> {
     pub sets: Vec<usize>,
 }
 
-/// What all the dispatches of a stream run on.
-pub struct Plan<P> {
+/// What a stream runs on.
+pub struct Plan<P, I> {
     /// The dispatches, in their order.
     pub dispatches: Vec<Planned<P>>,
     /// Sets that differ.
     pub sets: Vec<Set<P>>,
-    /// Their buffers.
-    pub buffers: Vec<Buffer>,
+    /// What they have.
+    pub descriptors: Descriptors,
+    /// The images of commands and of views.
+    pub images: Images<I>,
     /// Sets that were read, by what tells them apart.
     known: BTreeMap<Key, usize>,
 }
@@ -66,8 +84,8 @@ struct Key {
     offsets: Vec<u32>,
 }
 
-impl<P> Plan<P> {
-    /// Reads what the dispatches of a stream name. `find` finds pipelines by their addresses.
+impl<P, I> Plan<P, I> {
+    /// Reads what a stream names, and has it made.
     ///
     /// # Errors
     /// The first command with something wrong, and what.
@@ -75,22 +93,29 @@ impl<P> Plan<P> {
         stream: &Stream<'_>,
         memory: &Memory,
         bounds: &Bounds,
-        mut find: impl FnMut(u64) -> Result<Rc<Known<P>>, Why>,
+        maker: &mut impl Maker<Pipeline = P, Image = I>,
     ) -> Result<Self, Wrong> {
         let mut plan = Self {
             dispatches: Vec::new(),
             sets: Vec::new(),
-            buffers: Vec::new(),
+            descriptors: Descriptors::new(),
+            images: Images::new(),
             known: BTreeMap::new(),
         };
+        let mut reader = Reader { memory, bounds, maker };
         for (offset, command) in &stream.commands {
             let added = match command {
-                Command::Dispatch(dispatch, data) => find(dispatch.pipeline)
-                    .and_then(|pipeline| plan.add(dispatch, data, pipeline, memory, bounds)),
+                Command::Dispatch(dispatch, data) => reader
+                    .maker
+                    .pipeline(dispatch.pipeline)
+                    .and_then(|pipeline| plan.add(dispatch, data, pipeline, &mut reader)),
                 Command::Timestamp(..) if bounds.timestamp_bits == 0 => {
                     Err("a timestamp on a device that has none".into())
                 }
-                _ => Ok(()),
+                other => {
+                    let mut of_command = Images::<I>::of(other);
+                    of_command.try_for_each(|image| reader.image(image, &mut plan.images))
+                }
             };
             added.map_err(|why| why.at(*offset))?;
         }
@@ -102,7 +127,7 @@ impl<P> Plan<P> {
         for Planned { pipeline, .. } in &self.dispatches {
             key.extend_from_slice(pipeline.serial.as_bytes());
         }
-        key.extend_from_slice(self.buffers.as_bytes());
+        self.descriptors.tell(key);
     }
 
     /// The sets of a dispatch, with their places among [`Self::sets`].
@@ -110,22 +135,24 @@ impl<P> Plan<P> {
         dispatch.sets.iter().filter_map(|at| Some((*at, self.sets.get(*at)?)))
     }
 
-    /// The buffers of a set, as the bindings have them.
-    pub fn buffers_of(&self, set: &Set<P>) -> &[Buffer] {
-        let count = set.bindings().iter().map(|binding| binding.count as usize).sum();
-        let rest = self.buffers.get(set.first..).unwrap_or_default();
-        rest.get(..count).unwrap_or_default()
+    /// The descriptors of a set, as the bindings have them, with their bindings.
+    pub fn descriptors_of<'p>(
+        &'p self,
+        set: &'p Set<P>,
+    ) -> impl Iterator<Item = (&'p Binding, &'p Descriptor)> {
+        let each = |binding: &'p Binding| std::iter::repeat_n(binding, binding.count as usize);
+        let bindings = set.bindings().iter().flat_map(each);
+        bindings.zip(self.descriptors.all().get(set.first..).unwrap_or_default())
     }
 
-    fn add(
+    fn add<M: Maker<Pipeline = P, Image = I>>(
         &mut self,
         dispatch: &Dispatch,
         data: &[u8],
         pipeline: Rc<Known<P>>,
-        memory: &Memory,
-        bounds: &Bounds,
+        reader: &mut Reader<'_, M>,
     ) -> Result<(), Why> {
-        check(dispatch, &pipeline, bounds)?;
+        check(dispatch, &pipeline, reader.bounds)?;
         let mut offsets = dispatch.offsets(data).iter().map(|offset| u32::from_le_bytes(*offset));
         let addresses = dispatch.sets(data);
         let mut sets = Vec::new();
@@ -142,8 +169,9 @@ impl<P> Plan<P> {
             let index = match self.known.get(&key) {
                 Some(index) => *index,
                 None => {
-                    let first = self.buffers.len();
-                    self.read(address, bindings, &key.offsets, memory, bounds)?;
+                    let first = self.descriptors.all().len();
+                    let (descriptors, images) = (&mut self.descriptors, &mut self.images);
+                    reader.set(address, bindings, &key.offsets, descriptors, images)?;
                     self.sets.push(Set { pipeline: Rc::clone(&pipeline), number, first });
                     self.known.insert(key, self.sets.len() - 1);
                     self.sets.len() - 1
@@ -154,70 +182,54 @@ impl<P> Plan<P> {
         self.dispatches.push(Planned { pipeline, sets });
         Ok(())
     }
+}
+
+/// Reads what a plan consists of.
+struct Reader<'a, M> {
+    memory: &'a Memory,
+    bounds: &'a Bounds,
+    maker: &'a mut M,
+}
+
+impl<M: Maker> Reader<'_, M> {
+    fn image(&mut self, image: &Image, images: &mut Images<M::Image>) -> Result<(), Why> {
+        if !self.bounds.formats.are_there() {
+            return Err("an image, and the device makes none of a process's memory".into());
+        }
+        images.add(image, |image| self.maker.image(image))
+    }
 
     /// Reads the descriptors of a set. One without an address has none.
-    fn read(
+    fn set(
         &mut self,
         address: u64,
         bindings: &[Binding],
         offsets: &[u32],
-        memory: &Memory,
-        bounds: &Bounds,
+        descriptors: &mut Descriptors,
+        images: &mut Images<M::Image>,
     ) -> Result<(), Why> {
+        let (memory, bounds) = (self.memory, self.bounds);
         let mut offsets = offsets.iter();
         for binding in bindings {
             let count = binding.count as usize;
-            if self.buffers.len() + count > MAX_DESCRIPTORS {
+            if descriptors.are_full(count) {
                 return Err("more descriptors than a stream may have".into());
             }
-            let mut descriptors = vec![Descriptor::default(); count];
+            let mut read = vec![Descriptor::default(); count];
             if address != 0 {
                 let first = u64::from(binding.first) * size_of::<Descriptor>() as u64;
                 let first = address.checked_add(first).ok_or("a set at an impossible address")?;
-                memory.read(first, descriptors.as_mut_bytes())?;
+                memory.read(first, read.as_mut_bytes())?;
             }
-            for descriptor in descriptors {
+            for descriptor in read {
                 let offset = if binding.kind.is_dynamic() { offsets.next() } else { None };
                 let offset = offset.copied().unwrap_or_default();
-                self.buffers.push(buffer(&descriptor, binding.kind, offset, memory, bounds)?);
+                let image = |image: &Image| self.image(image, images);
+                descriptors.add(descriptor, binding.kind, offset, memory, bounds, image)?;
             }
         }
         Ok(())
     }
-}
-
-/// Checks a descriptor, and returns its buffer.
-fn buffer(
-    descriptor: &Descriptor,
-    kind: DescriptorKind,
-    offset: u32,
-    memory: &Memory,
-    bounds: &Bounds,
-) -> Result<Buffer, Why> {
-    let Descriptor { address, length, reserved } = *descriptor;
-    if reserved != [0; 2] {
-        return Err("a descriptor with a reserved field that is not 0".into());
-    }
-    if address == 0 {
-        return Ok([0, 0]);
-    }
-    let OfBuffers { alignment, longest } = match kind {
-        DescriptorKind::UNIFORM_BUFFER | DescriptorKind::UNIFORM_BUFFER_DYNAMIC => bounds.uniform,
-        _ => bounds.storage,
-    };
-    let address = address.checked_add(offset.into()).ok_or("a descriptor beyond all addresses")?;
-    if !address.is_multiple_of(alignment) {
-        return Err(Why::Malformed(format!(
-            "a descriptor at {address:#x}, which is no multiple of {alignment}"
-        )));
-    }
-    if !(1..=longest).contains(&length) {
-        return Err(Why::Malformed(format!(
-            "a descriptor of {length} bytes, on a device that takes 1 to {longest}"
-        )));
-    }
-    memory.check(address, length)?;
-    Ok([address, length])
 }
 
 /// Checks what a dispatch brings against what its pipeline and the device take.

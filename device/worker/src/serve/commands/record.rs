@@ -2,26 +2,23 @@
 
 //! Records a piece of a stream: commands of one command buffer.
 
-use super::plan::{Buffer, Plan, Planned, Set};
+use super::images::Made;
+use super::plan::{Plan, Planned, Set};
 use super::stream::{INDIRECT, Placed};
+use super::transfers;
 use super::wrong::{Why, Wrong};
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
-use crate::vulkan::{Binding, DescriptorSet, Groups, Needs, Pipeline, Recorder};
-use bellhop_protocol::vulkan::{Command, Copy, Dispatch, Fill, MAX_SETS};
+use crate::vulkan::{DescriptorSet, Groups, Image, Needs, Pipeline, Recorder, Resource};
+use bellhop_protocol::vulkan::{Command, Descriptor, DescriptorKind, Dispatch, MAX_SETS};
 use std::collections::BTreeMap;
-
-/// The longest range that is copied or filled at once. Devices do not make buffers of any length.
-const LONGEST: u64 = 1 << 30;
-/// Bytes of a timestamp.
-const TIMESTAMP: u64 = 8;
 
 /// Commands of one command buffer, and what their dispatches run on.
 pub struct Piece<'a, 's, 'd> {
     /// The commands. None of them is one for the processor.
     pub commands: &'a [Placed<'s>],
     /// The plan of the whole stream.
-    pub plan: &'a Plan<Pipeline<'d>>,
+    pub plan: &'a Plan<Pipeline<'d>, Image<'d>>,
     /// The dispatches among the commands.
     pub dispatches: &'a [Planned<Pipeline<'d>>],
 }
@@ -45,30 +42,33 @@ impl<'d> Piece<'_, '_, 'd> {
     pub fn touch(&self, memory: &Memory) -> Result<(), Wrong> {
         let mut dispatches = self.dispatches.iter();
         for (offset, command) in self.commands {
-            let touch = |address, length| {
-                memory.touch(address, length).map_err(|outside| Why::from(outside).at(*offset))
-            };
-            match command {
-                Command::Barrier(..) | Command::Wait(..) | Command::QueryCaps(..) => {}
-                Command::Copy(copy, _) => {
-                    touch(copy.source, copy.length)?;
-                    touch(copy.destination, copy.length)?;
-                }
-                Command::Fill(fill, _) => touch(fill.destination, fill.length)?,
-                Command::Update(update, data) => touch(update.destination, data.len() as u64)?,
-                Command::Timestamp(timestamp, _) => touch(timestamp.destination, TIMESTAMP)?,
+            let touch = |address, length| Ok(memory.touch(address, length)?);
+            let touched = match command {
                 Command::Dispatch(dispatch, _) => {
-                    if dispatch.indirect != 0 {
-                        touch(dispatch.indirect, INDIRECT)?;
-                    }
-                    let sets = dispatches.next().into_iter();
-                    let sets = sets.flat_map(|dispatch| self.plan.sets_of(dispatch));
-                    for [address, length] in sets.flat_map(|(_, set)| self.plan.buffers_of(set)) {
-                        if *address != 0 {
-                            touch(*address, *length)?;
-                        }
-                    }
+                    let planned = dispatches.next();
+                    self.touch_dispatch(dispatch, planned, touch)
                 }
+                other => transfers::touch(other, touch),
+            };
+            touched.map_err(|why| why.at(*offset))?;
+        }
+        Ok(())
+    }
+
+    fn touch_dispatch(
+        &self,
+        dispatch: &Dispatch,
+        planned: Option<&Planned<Pipeline<'d>>>,
+        touch: impl Fn(u64, u64) -> Result<(), Why>,
+    ) -> Result<(), Why> {
+        if dispatch.indirect != 0 {
+            touch(dispatch.indirect, INDIRECT)?;
+        }
+        let sets = planned.into_iter().flat_map(|dispatch| self.plan.sets_of(dispatch));
+        for (binding, descriptor) in sets.flat_map(|(_, set)| self.plan.descriptors_of(set)) {
+            if let Some([address, length]) = self.plan.descriptors.memory(descriptor, binding.kind)
+            {
+                touch(address, length)?;
             }
         }
         Ok(())
@@ -82,12 +82,19 @@ impl<'d> Piece<'_, '_, 'd> {
         &self,
         recorder: &mut Recorder<'d>,
         imports: &mut Imports<'d>,
+        made: &mut Made<'d>,
     ) -> Result<(), Wrong> {
         let first = self.commands.first().map_or(0, |(offset, _)| *offset);
-        recorder.begin(self.needs()).map_err(|error| Why::from(error).at(first))?;
-        let bound = [None; MAX_SETS as usize];
-        let mut recording =
-            Recording { recorder, imports, plan: self.plan, made: BTreeMap::new(), bound };
+        let begun = recorder.begin(self.needs(), self.plan.images.all());
+        begun.map_err(|error| Why::from(error).at(first))?;
+        let mut recording = Recording {
+            recorder,
+            imports,
+            made,
+            plan: self.plan,
+            sets: BTreeMap::new(),
+            bound: [None; MAX_SETS as usize],
+        };
         let mut dispatches = self.dispatches.iter();
         for (offset, command) in self.commands {
             let recorded = match command {
@@ -95,7 +102,10 @@ impl<'d> Piece<'_, '_, 'd> {
                     Some(planned) => recording.dispatch(dispatch, data, planned),
                     None => Ok(()),
                 },
-                other => recording.transfer(other),
+                other => {
+                    let (recorder, imports) = (&mut *recording.recorder, &mut *recording.imports);
+                    transfers::record(other, recorder, imports, &self.plan.images)
+                }
             };
             recorded.map_err(|why| why.at(*offset))?;
         }
@@ -106,45 +116,15 @@ impl<'d> Piece<'_, '_, 'd> {
 struct Recording<'a, 'd> {
     recorder: &'a mut Recorder<'d>,
     imports: &'a mut Imports<'d>,
-    plan: &'a Plan<Pipeline<'d>>,
+    made: &'a mut Made<'d>,
+    plan: &'a Plan<Pipeline<'d>, Image<'d>>,
     /// The sets that were made, by their places in the plan.
-    made: BTreeMap<usize, DescriptorSet>,
+    sets: BTreeMap<usize, DescriptorSet>,
     /// The sets that the bound pipeline has.
     bound: [Option<DescriptorSet>; MAX_SETS as usize],
 }
 
 impl<'d> Recording<'_, 'd> {
-    /// Records anything but a dispatch.
-    fn transfer(&mut self, command: &Command<'_>) -> Result<(), Why> {
-        let (recorder, imports) = (&mut *self.recorder, &mut *self.imports);
-        match command {
-            Command::Barrier(..) => recorder.barrier(),
-            Command::Copy(Copy { source, destination, length, .. }, _) => {
-                for (at, length) in pieces(*length) {
-                    let from = imports.range(source + at, length)?;
-                    recorder.copy(&from, &imports.range(destination + at, length)?)?;
-                }
-            }
-            Command::Fill(Fill { header, destination, length }, _) => {
-                for (at, length) in pieces(*length) {
-                    recorder.fill(&imports.range(destination + at, length)?, header.argument)?;
-                }
-            }
-            Command::Update(update, data) => {
-                if !data.is_empty() {
-                    let range = imports.range(update.destination, data.len() as u64)?;
-                    recorder.update(&range, data)?;
-                }
-            }
-            Command::Timestamp(timestamp, _) => {
-                recorder.timestamp(&imports.range(timestamp.destination, TIMESTAMP)?)?;
-            }
-            // The processor does these, between two command buffers.
-            Command::Wait(..) | Command::QueryCaps(..) | Command::Dispatch(..) => {}
-        }
-        Ok(())
-    }
-
     fn dispatch(
         &mut self,
         dispatch: &Dispatch,
@@ -159,7 +139,7 @@ impl<'d> Recording<'_, 'd> {
         }
         let plan = self.plan;
         for (at, set) in plan.sets_of(planned) {
-            let made = match self.made.get(&at) {
+            let made = match self.sets.get(&at) {
                 Some(made) => *made,
                 None => self.make(at, set)?,
             };
@@ -183,20 +163,33 @@ impl<'d> Recording<'_, 'd> {
 
     /// Makes a set of the plan.
     fn make(&mut self, at: usize, set: &Set<Pipeline<'d>>) -> Result<DescriptorSet, Why> {
-        let import = |[address, length]: &Buffer| match address {
-            0 => Ok(None),
-            _ => self.imports.range(*address, *length).map(Some),
-        };
-        let buffers: Result<Vec<Option<Binding<'d>>>, _> =
-            self.plan.buffers_of(set).iter().map(import).collect();
-        let made = self.recorder.set(&set.pipeline.made, set.number, set.bindings(), &buffers?)?;
-        self.made.insert(at, made);
+        let descriptors = self.plan.descriptors_of(set);
+        let resources: Result<Vec<_>, _> = descriptors
+            .map(|(binding, descriptor)| self.resource(descriptor, binding.kind))
+            .collect();
+        let Set { pipeline, number, .. } = set;
+        let made = self.recorder.set(&pipeline.made, *number, set.bindings(), &resources?)?;
+        self.sets.insert(at, made);
         Ok(made)
     }
-}
 
-/// Parts of a length: where each begins, and its length.
-fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
-    let starts = (0..length).step_by(LONGEST as usize);
-    starts.map(move |at| (at, LONGEST.min(length - at)))
+    /// Makes what a descriptor is of.
+    fn resource(&mut self, of: &Descriptor, kind: DescriptorKind) -> Result<Resource<'d>, Why> {
+        let plan = self.plan;
+        if kind.has_view() || kind.has_sampler() {
+            let view = plan.descriptors.view(of);
+            let view = view.and_then(|view| Some((view, plan.images.get(&view.image)?)));
+            let view = view.map(|(view, image)| self.made.view(view, image)).transpose()?;
+            let sampler = plan.descriptors.sampler(of);
+            let sampler = sampler.map(|sampler| self.made.sampler(sampler)).transpose()?;
+            return Ok(Resource::Image { view, sampler });
+        }
+        if of.address == 0 {
+            return Ok(Resource::Nothing);
+        }
+        if kind.has_texels() {
+            return Ok(Resource::Texels(self.made.texels(of, self.imports)?));
+        }
+        Ok(Resource::Buffer(self.imports.range(of.address, of.length)?))
+    }
 }

@@ -2,6 +2,8 @@
 
 //! Runs streams on one device.
 
+use super::images::{Made, format_of, needs_of};
+use super::making::Making;
 use super::pipelines::{Known, Pipelines};
 use super::plan::Plan;
 use super::record::Piece;
@@ -12,9 +14,8 @@ use super::wrong::{Why, Wrong};
 use crate::messages::commands::MOST_PIPELINES;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
-use crate::vulkan::{Device, Groups, Needs, Pipeline, Recorder, VulkanError};
-use bellhop_protocol::vulkan::{Command, PipelineParts};
-use std::ffi::CStr;
+use crate::vulkan::{Device, Groups, Needs, Pipeline, Recorder, Resource, VulkanError};
+use bellhop_protocol::vulkan::Command;
 use zerocopy::IntoBytes;
 
 /// Command buffers that are kept as they were recorded, for streams that come again.
@@ -26,6 +27,7 @@ const LONGEST: usize = 1 << 18;
 pub struct Runs<'d> {
     device: &'d Device<'d>,
     pipelines: Pipelines<Pipeline<'d>>,
+    made: Made<'d>,
     /// Command buffers, and what tells the streams apart that they were recorded from; the latest used is the last.
     recorded: Vec<(Vec<u8>, Recorder<'d>)>,
 }
@@ -33,12 +35,14 @@ pub struct Runs<'d> {
 impl<'d> Runs<'d> {
     /// Begins with nothing.
     pub fn new(device: &'d Device<'d>) -> Self {
-        Self { device, pipelines: Pipelines::new(MOST_PIPELINES as usize), recorded: Vec::new() }
+        let pipelines = Pipelines::new(MOST_PIPELINES as usize);
+        Self { device, pipelines, made: Made::new(device), recorded: Vec::new() }
     }
 
     /// Forgets everything that may hold memory of the window.
     pub fn forget_memory(&mut self) {
         self.recorded.clear();
+        self.made.forget_memory();
     }
 
     /// Makes one of the pipelines that the last stream lacked, and has the device compile it. Returns whether others lack.
@@ -60,11 +64,11 @@ impl<'d> Runs<'d> {
         let mut needs = Needs::default();
         sets().for_each(|(_, bindings)| needs.add_set(bindings));
         let mut recorder = Recorder::new(self.device)?;
-        recorder.begin(needs)?;
+        recorder.begin(needs, &[])?;
         recorder.bind(&pipeline.made);
         for (number, bindings) in sets() {
             let count: u32 = bindings.iter().map(|binding| binding.count).sum();
-            let nothing: Vec<_> = (0..count).map(|_| None).collect();
+            let nothing: Vec<_> = (0..count).map(|_| Resource::Nothing).collect();
             let set = recorder.set(&pipeline.made, number, bindings, &nothing)?;
             recorder.bind_set(number, set);
         }
@@ -85,16 +89,11 @@ impl<'d> Runs<'d> {
         memory: &Memory,
         residency: Residency<'_>,
     ) -> Result<(), Wrong> {
-        let (device, pipelines) = (self.device, &mut self.pipelines);
-        let bounds = device.bounds();
-        let plan = Plan::new(stream, memory, bounds, |address| {
-            let make = |parts: &PipelineParts<'_>, spirv: &[u32], entry_point: &CStr| {
-                device.pipeline(parts, spirv, entry_point)
-            };
-            pipelines.find(address, memory, bounds, makes.then_some(make))
-        });
+        let (device, pipelines, made) = (self.device, &mut self.pipelines, &mut self.made);
+        let mut making = Making { device, pipelines, makes, made, imports, memory };
+        let plan = Plan::new(stream, memory, device.bounds(), &mut making);
         if let Err(Wrong { why: Why::Lacks, .. }) = &plan {
-            pipelines.note_lacking(stream.pipelines(), memory);
+            self.pipelines.note_lacking(stream.pipelines(), memory);
         }
         let plan = plan?;
         let is_whole = !stream.commands.iter().any(|(_, command)| is_of_processor(command));
@@ -148,7 +147,7 @@ impl<'d> Runs<'d> {
         if known.is_none() {
             // Until it is recorded anew, it is no stream's.
             bytes.clear();
-            piece.record(recorder, imports)?;
+            piece.record(recorder, imports, &mut self.made)?;
             *bytes = key;
         }
         recorder.run().map_err(failed)
@@ -156,7 +155,7 @@ impl<'d> Runs<'d> {
 
     /// Runs a piece, and keeps nothing of it.
     fn once(
-        &self,
+        &mut self,
         piece: &Piece<'_, '_, 'd>,
         imports: &mut Imports<'d>,
         memory: &Memory,
@@ -166,8 +165,8 @@ impl<'d> Runs<'d> {
         let failed = |error| Why::from(error).at(*first);
         let held = residency.hold(|| piece.touch(memory))?;
         let mut recorder = Recorder::new(self.device).map_err(failed)?;
-        let done =
-            piece.record(&mut recorder, imports).and_then(|()| recorder.run().map_err(failed));
+        let recorded = piece.record(&mut recorder, imports, &mut self.made);
+        let done = recorded.and_then(|()| recorder.run().map_err(failed));
         // Nothing holds memory any more when it may be taken back.
         drop(recorder);
         if held.is_some() {
@@ -188,6 +187,12 @@ impl<'d> Runs<'d> {
                 let bytes = caps.as_bytes().get(..length_of_caps(query) as usize);
                 Ok(memory.write(query.destination, bytes.unwrap_or_default())?)
             }
+            Command::QueryImage(query, _) => {
+                Ok(memory.write(query.destination, needs_of(query, self.device).as_bytes())?)
+            }
+            Command::QueryImageFormat(query, _) => {
+                Ok(memory.write(query.destination, format_of(query, self.device).as_bytes())?)
+            }
             _ => Ok(()),
         }
     }
@@ -195,5 +200,11 @@ impl<'d> Runs<'d> {
 
 /// Whether the processor executes a command, and not the device.
 fn is_of_processor(command: &Command<'_>) -> bool {
-    matches!(command, Command::Wait(..) | Command::QueryCaps(..))
+    matches!(
+        command,
+        Command::Wait(..)
+            | Command::QueryCaps(..)
+            | Command::QueryImage(..)
+            | Command::QueryImageFormat(..)
+    )
 }

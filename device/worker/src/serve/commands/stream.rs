@@ -2,13 +2,14 @@
 
 //! A stream, copied and decoded. What needs no more than the commands themselves is checked here.
 
+use super::images::{check_clear, check_copy, check_kind_in_question, check_question, check_rows};
 use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
 use crate::messages::commands::CommandsTask;
 use crate::serve::memory::Memory;
 use bellhop_protocol::vulkan::{
-    Barrier, Command, CommandCaps, Copy, Dispatch, Fill, MAX_STREAM, QueryCaps, Timestamp, Update,
-    Wait, commands,
+    Barrier, Command, CommandCaps, Copy, Dispatch, Fill, ImageFormat, ImageNeeds, MAX_STREAM,
+    QueryCaps, Timestamp, Update, Wait, commands,
 };
 
 /// Bytes of the three words of an indirect dispatch.
@@ -117,6 +118,34 @@ fn check(command: &Command<'_>, memory: &Memory) -> Result<(), Why> {
             none(query.header.argument)?;
             aligned(query.destination, 8)?;
             Ok(memory.check(query.destination, length_of_caps(query))?)
+        }
+        Command::CopyImage(copy, _) => {
+            none(copy.header.argument)?;
+            check_copy(copy, memory)
+        }
+        Command::CopyMemoryToImage(copy, _) => {
+            none(copy.header.argument)?;
+            check_rows(copy, memory)
+        }
+        Command::CopyImageToMemory(copy, _) => {
+            none(copy.header.argument)?;
+            check_rows(copy, memory)
+        }
+        Command::ClearImage(clear, _) => {
+            none(clear.header.argument)?;
+            check_clear(clear, memory)
+        }
+        Command::QueryImage(query, _) => {
+            none(query.header.argument)?;
+            aligned(query.destination, 8)?;
+            memory.check(query.destination, size_of::<ImageNeeds>() as u64)?;
+            Ok(check_question(&query.image)?)
+        }
+        Command::QueryImageFormat(query, _) => {
+            none(query.header.argument)?;
+            aligned(query.destination, 8)?;
+            memory.check(query.destination, size_of::<ImageFormat>() as u64)?;
+            Ok(check_kind_in_question(&query.image)?)
         }
     }
 }

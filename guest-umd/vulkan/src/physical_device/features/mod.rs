@@ -3,8 +3,11 @@
 //! Features: which of the host's a guest has.
 
 mod structures;
+#[cfg(test)]
+mod tests;
 
 use super::chain::HEAD;
+use super::format_table::has_images;
 use ash::vk;
 use bellhop_protocol::vulkan::CommandCaps;
 use std::mem::offset_of;
@@ -12,13 +15,15 @@ use structures::range;
 use zerocopy::IntoBytes;
 
 /// Number of features, with gaps.
-const COUNT: usize = FAULT + 2;
+const COUNT: usize = IMAGES + 1;
 /// Where the features of each structure begin.
 const SINCE_1_1: usize = 55;
 const SINCE_1_2: usize = SINCE_1_1 + 12;
 const SINCE_1_3: usize = SINCE_1_2 + 48;
 /// Those of `VK_EXT_device_fault`.
 const FAULT: usize = SINCE_1_3 + 16;
+/// Whether there are images, samplers and buffers of texels: no feature of Vulkan's, but one that extensions are for.
+pub const IMAGES: usize = FAULT + 2;
 
 /// All features, each of them 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +73,19 @@ pub(super) const VARIABLE_POINTERS: usize = index!(since_1_1 variable_pointers_s
 pub(super) const VULKAN_MEMORY_MODEL: usize = index!(since_1_2 vulkan_memory_model);
 pub(super) const ZERO_INITIALIZE: usize = index!(since_1_3 shader_zero_initialize_workgroup_memory);
 pub(super) const SCALAR_BLOCK_LAYOUT: usize = index!(since_1_2 scalar_block_layout);
+pub(super) const SAMPLER_MIRROR_CLAMP_TO_EDGE: usize =
+    index!(since_1_2 sampler_mirror_clamp_to_edge);
+pub(super) const SAMPLER_FILTER_MINMAX: usize = index!(since_1_2 sampler_filter_minmax);
+pub(super) const ROBUST_IMAGE_ACCESS: usize = index!(since_1_3 robust_image_access);
 pub(super) const SUBGROUP_SIZE_CONTROL: usize = index!(since_1_3 subgroup_size_control);
+/// What formats depend on.
+pub(super) const READ_WITHOUT_FORMAT: usize = index!(core shader_storage_image_read_without_format);
+pub(super) const WRITE_WITHOUT_FORMAT: usize =
+    index!(core shader_storage_image_write_without_format);
 
 const SHADER_FLOAT_16: usize = index!(since_1_2 shader_float16);
 
-/// What a guest has if the host has it. There is nothing of images, graphics or sparse memory.
+/// What a guest has if the host has it. There is nothing of graphics or sparse memory.
 const PASSED: [usize; 46] = indices! {
     core {
         robust_buffer_access
@@ -132,6 +145,44 @@ const PASSED: [usize; 46] = indices! {
     }
 };
 
+/// What a guest has if the host has it, and images. `descriptorIndexing`, which sums up what is here, also promises more descriptors
+/// than a pipeline may have.
+const OF_IMAGES: [usize; 27] = indices! {
+    core {
+        image_cube_array
+        sampler_anisotropy
+        texture_compression_etc2
+        texture_compression_astc_ldr
+        texture_compression_bc
+        shader_image_gather_extended
+        shader_storage_image_extended_formats
+        shader_storage_image_multisample
+        shader_storage_image_read_without_format
+        shader_storage_image_write_without_format
+        shader_sampled_image_array_dynamic_indexing
+        shader_storage_image_array_dynamic_indexing
+        shader_resource_min_lod
+    }
+    since_1_2 {
+        sampler_mirror_clamp_to_edge
+        shader_uniform_texel_buffer_array_dynamic_indexing
+        shader_storage_texel_buffer_array_dynamic_indexing
+        shader_sampled_image_array_non_uniform_indexing
+        shader_storage_image_array_non_uniform_indexing
+        shader_uniform_texel_buffer_array_non_uniform_indexing
+        shader_storage_texel_buffer_array_non_uniform_indexing
+        descriptor_binding_sampled_image_update_after_bind
+        descriptor_binding_storage_image_update_after_bind
+        descriptor_binding_uniform_texel_buffer_update_after_bind
+        descriptor_binding_storage_texel_buffer_update_after_bind
+        sampler_filter_minmax
+    }
+    since_1_3 {
+        robust_image_access
+        texture_compression_astc_hdr
+    }
+};
+
 /// What the driver does itself, whatever the host has.
 const OWN: [usize; 8] = indices! {
     since_1_2 { host_query_reset timeline_semaphore }
@@ -165,6 +216,11 @@ impl Features {
         for index in PASSED {
             offered.set(index, all.has(index));
         }
+        let images = has_images(host);
+        for index in OF_IMAGES {
+            offered.set(index, images && all.has(index));
+        }
+        offered.set(IMAGES, images);
         for index in OWN {
             offered.set(index, true);
         }
@@ -206,82 +262,5 @@ impl Features {
     pub fn have_all(&self, kind: vk::StructureType, asked: &[u32]) -> bool {
         let features = range(kind).and_then(|range| self.0.get(range)).unwrap_or_default();
         asked.iter().zip(features).all(|(asked, feature)| *asked == 0 || *feature != 0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use zerocopy::FromZeros;
-
-    fn host(everything: bool) -> CommandCaps {
-        let mut host = CommandCaps::new_zeroed();
-        if everything {
-            host.features.fill(1);
-            host.features_1_1.fill(1);
-            host.features_1_2.fill(1);
-            host.features_1_3.fill(1);
-        }
-        host
-    }
-
-    fn words(features: &Features, kind: vk::StructureType) -> Vec<u32> {
-        let bytes = features.fields(kind).unwrap();
-        bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
-    }
-
-    #[test]
-    fn of_a_host_with_everything_a_guest_has_what_needs_no_images() {
-        let offered = Features::offered(&host(true), true);
-        assert!(PASSED.iter().all(|index| offered.has(*index)));
-        for absent in [
-            index!(core geometry_shader),
-            index!(core sparse_binding),
-            index!(core shader_storage_image_read_without_format),
-            index!(since_1_1 protected_memory),
-            index!(since_1_1 multiview),
-            index!(since_1_2 descriptor_indexing),
-            index!(since_1_2 buffer_device_address_capture_replay),
-            index!(since_1_3 dynamic_rendering),
-        ] {
-            assert!(!offered.has(absent), "{absent}");
-        }
-        assert_eq!(offered.0.iter().sum::<u32>() as usize, PASSED.len() + 1);
-        assert!(!Features::offered(&host(true), false).has(BUFFER_DEVICE_ADDRESS));
-        let processor = CommandCaps { device_type: 4, ..host(true) };
-        assert!(!Features::offered(&processor, true).has(SHADER_FLOAT_16));
-    }
-
-    #[test]
-    fn of_a_host_with_nothing_a_guest_has_what_the_driver_does() {
-        let offered = Features::offered(&host(false), true);
-        assert_eq!(offered.0.iter().sum::<u32>() as usize, OWN.len() + 1);
-        assert!(offered.has(index!(since_1_3 synchronization2)));
-    }
-
-    #[test]
-    fn structures_of_extensions_say_the_same_as_those_of_versions() {
-        use vk::StructureType as Kind;
-        let offered = Features::offered(&host(true), true);
-        let says = |kind| words(&offered, kind);
-        assert_eq!(says(Kind::PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES), [1, 1, 1, 0]);
-        assert_eq!(says(Kind::PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES), [1; 3]);
-        assert_eq!(says(Kind::PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES), [1, 0, 0]);
-        assert_eq!(says(Kind::PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES), [1; 3]);
-        assert_eq!(says(Kind::PHYSICAL_DEVICE_FAULT_FEATURES_EXT), [1, 0]);
-        let indexing = says(Kind::PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES);
-        let size = size_of::<vk::PhysicalDeviceDescriptorIndexingFeatures<'_>>() - HEAD;
-        assert_eq!((indexing.len() * 4, indexing.last()), (size, Some(&1)));
-        assert_eq!(offered.fields(Kind::PHYSICAL_DEVICE_PROPERTIES_2), None);
-    }
-
-    #[test]
-    fn what_is_not_there_cannot_be_enabled() {
-        use vk::StructureType as Kind;
-        let offered = Features::offered(&host(true), true);
-        let kind = Kind::PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
-        assert!(offered.have_all(kind, &[1, 1, 0, 0]));
-        assert!(!offered.have_all(kind, &[1, 0, 0, 1]));
-        assert!(offered.have_all(Kind::DEVICE_CREATE_INFO, &[1]), "no structure of features");
     }
 }

@@ -108,37 +108,49 @@ impl Properties {
         put(bytes, at!(Since11 max_per_set_descriptors), &limits.resources());
         put(bytes, at!(Since11 max_memory_allocation_size), &MAX_ALLOCATION);
         let bytes = &mut self.since_1_2[..];
-        let [stage_uniform, stage_storage, uniform, uniform_dynamic, storage, storage_dynamic] =
-            limits.descriptors();
+        let (stage, set) = (limits.of_stage(), limits.of_set());
+        let [uniform_dynamic, storage_dynamic] = limits.dynamic();
         // The host is not told when sets are written, so that it has one limit of descriptors for all.
         for (at, most) in [
             (at!(Since12 max_update_after_bind_descriptors_in_all_pools), limits.resources()),
-            (at!(Since12 max_per_stage_descriptor_update_after_bind_samplers), 0),
+            (at!(Since12 max_per_stage_descriptor_update_after_bind_samplers), stage.samplers),
             (
                 at!(Since12 max_per_stage_descriptor_update_after_bind_uniform_buffers),
-                stage_uniform,
+                stage.uniform_buffers,
             ),
             (
                 at!(Since12 max_per_stage_descriptor_update_after_bind_storage_buffers),
-                stage_storage,
+                stage.storage_buffers,
             ),
-            (at!(Since12 max_per_stage_descriptor_update_after_bind_sampled_images), 0),
-            (at!(Since12 max_per_stage_descriptor_update_after_bind_storage_images), 0),
+            (
+                at!(Since12 max_per_stage_descriptor_update_after_bind_sampled_images),
+                stage.sampled_images,
+            ),
+            (
+                at!(Since12 max_per_stage_descriptor_update_after_bind_storage_images),
+                stage.storage_images,
+            ),
             (at!(Since12 max_per_stage_descriptor_update_after_bind_input_attachments), 0),
             (at!(Since12 max_per_stage_update_after_bind_resources), limits.resources()),
-            (at!(Since12 max_descriptor_set_update_after_bind_samplers), 0),
-            (at!(Since12 max_descriptor_set_update_after_bind_uniform_buffers), uniform),
+            (at!(Since12 max_descriptor_set_update_after_bind_samplers), set.samplers),
+            (
+                at!(Since12 max_descriptor_set_update_after_bind_uniform_buffers),
+                set.uniform_buffers,
+            ),
             (
                 at!(Since12 max_descriptor_set_update_after_bind_uniform_buffers_dynamic),
                 uniform_dynamic,
             ),
-            (at!(Since12 max_descriptor_set_update_after_bind_storage_buffers), storage),
+            (
+                at!(Since12 max_descriptor_set_update_after_bind_storage_buffers),
+                set.storage_buffers,
+            ),
             (
                 at!(Since12 max_descriptor_set_update_after_bind_storage_buffers_dynamic),
                 storage_dynamic,
             ),
-            (at!(Since12 max_descriptor_set_update_after_bind_sampled_images), 0),
-            (at!(Since12 max_descriptor_set_update_after_bind_storage_images), 0),
+            (at!(Since12 max_descriptor_set_update_after_bind_sampled_images), set.sampled_images),
+            (at!(Since12 max_descriptor_set_update_after_bind_storage_images), set.storage_images),
             (at!(Since12 max_descriptor_set_update_after_bind_input_attachments), 0),
             (at!(Since12 supported_depth_resolve_modes), 0),
             (at!(Since12 supported_stencil_resolve_modes), 0),

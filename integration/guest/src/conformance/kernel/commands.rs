@@ -88,7 +88,7 @@ fn put_pipeline(bench: &Bench, serial: u64, module: &Module) -> Result<(), Misma
 }
 
 fn put_set(bench: &Bench, address: u64, length: u64) -> Result<(), Mismatch> {
-    let descriptor = Descriptor { address, length, reserved: [0; 2] };
+    let descriptor = Descriptor { address, length, ..Descriptor::default() };
     Ok(bench.write(SET, descriptor.as_bytes())?)
 }
 
@@ -263,7 +263,7 @@ pub(super) fn faults(scene: &Scene) -> Result<(), Mismatch> {
     bench.expect_fault(FaultReason::WRITE_PAGE_FAULT, end)?;
     // What a descriptor covers.
     let mut bench = prepare(scene)?;
-    let descriptor = Descriptor { address: end, length: 256, reserved: [0; 2] };
+    let descriptor = Descriptor { address: end, length: 256, ..Descriptor::default() };
     bench.write(SET, descriptor.as_bytes())?;
     let stream = Stream::default().count(&bench, 1);
     bench.append(&stream)?;

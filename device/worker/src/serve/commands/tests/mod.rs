@@ -2,21 +2,24 @@
 
 //! Decoding and reading, without Vulkan: the window is memory of the test.
 
+mod images;
+
 use super::pipelines::{Known, Pipelines};
-use super::plan::Plan;
+use super::plan::{Maker, Plan};
 use super::stream::Stream;
 use super::waiting::wait_until;
 use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
 use crate::messages::commands::{CommandsResult, CommandsTask, CommandsTaskKind};
 use crate::serve::memory::Memory;
-use crate::vulkan::{Bounds, OfBuffers, VulkanError};
+use crate::vulkan::{Bounds, Formats, OfBuffers, OfSamplers, VulkanError};
 use bellhop_protocol::vulkan::{
-    Barrier, Binding, Copy, Descriptor, DescriptorKind, Dispatch, Encoded, Fill, PipelineHead,
-    PipelineParts, QueryCaps, Timestamp, Update, Wait,
+    Barrier, Binding, Copy, Descriptor, DescriptorKind, Dispatch, Encoded, Fill, Image,
+    PipelineHead, PipelineParts, QueryCaps, Timestamp, Update, Wait,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
+use std::rc::Rc;
 use zerocopy::{FromZeros, IntoBytes};
 
 const WORDS: usize = 4096;
@@ -31,6 +34,16 @@ const BOUNDS: Bounds = Bounds {
     sets: 4,
     uniform: OfBuffers { alignment: 16, longest: 1024 },
     storage: OfBuffers { alignment: 8, longest: 4096 },
+    texel_alignment: 16,
+    most_texels: 64,
+    samplers: OfSamplers {
+        most_anisotropy: None,
+        most_lod_bias: 4.0,
+        mirror_once: false,
+        reduce: false,
+    },
+    formats: Formats::none(),
+    cube_arrays: false,
     timestamp_bits: 0,
     subgroup_sizes: Some(8..=16),
     null_descriptors: false,
@@ -83,22 +96,45 @@ impl Fake {
     }
 
     fn put_set(&self, index: u64, address: u64, length: u64) {
-        let descriptor = Descriptor { address, length, reserved: [0; 2] };
+        let descriptor = Descriptor { address, length, ..Descriptor::default() };
         self.put(SET + index * 32, descriptor.as_bytes());
     }
 
-    fn plan(&self, stream: &[u8]) -> Result<Plan<()>, Wrong> {
-        let mut pipelines = Pipelines::new(9);
-        let stream = Stream::read(stream, &self.memory)?;
-        Plan::new(&stream, &self.memory, &BOUNDS, |address| {
-            pipelines.find(address, &self.memory, &BOUNDS, Some(of_nothing))
-        })
+    fn plan(&self, stream: &[u8]) -> Result<Plan<(), Image>, Wrong> {
+        self.plan_for(&BOUNDS, stream)
+    }
+
+    /// Plans a stream on a device with these bounds.
+    fn plan_for(&self, bounds: &Bounds, stream: &[u8]) -> Result<Plan<(), Image>, Wrong> {
+        let (memory, pipelines) = (&self.memory, Pipelines::new(9));
+        let stream = Stream::read(stream, memory)?;
+        Plan::new(&stream, memory, bounds, &mut Making { memory, bounds, pipelines })
     }
 
     /// A dispatch of the pipeline, with as many offsets.
     fn dispatch(&self, offsets: u32) -> Dispatch {
         let (pipeline, groups) = (self.start + PIPELINE, [1; 3]);
         Dispatch { pipeline, groups, dynamic_offsets: offsets, ..Dispatch::new_zeroed() }
+    }
+}
+
+/// What makes pipelines and images without Vulkan.
+struct Making<'a> {
+    memory: &'a Memory,
+    bounds: &'a Bounds,
+    pipelines: Pipelines<()>,
+}
+
+impl Maker for Making<'_> {
+    type Pipeline = ();
+    type Image = Image;
+
+    fn pipeline(&mut self, address: u64) -> Result<Rc<Known<()>>, Why> {
+        self.pipelines.find(address, self.memory, self.bounds, Some(of_nothing))
+    }
+
+    fn image(&mut self, of: &Image) -> Result<Rc<Image>, Why> {
+        Ok(Rc::new(*of))
     }
 }
 
@@ -195,7 +231,7 @@ fn a_command_that_can_do_nothing_right_is_malformed_where_it_begins() {
     for command in [copy(start, end - 64, 64), copy(start, start, 0), fill(end, 0)] {
         bytes.extend(command);
     }
-    bytes.extend(query(end - 2336, u64::MAX));
+    bytes.extend(query(end - 4560, u64::MAX));
     assert_eq!(Stream::read(&bytes, &fake.memory).unwrap().commands.len(), 4);
 }
 
@@ -234,12 +270,16 @@ fn descriptors_are_read_where_bindings_say_with_offsets_added() {
     let first = [[data + 128, 8], [0, 0], [data + 32, 64]];
     let third = [[data + 128, 8], [0, 0], [data + 48, 64]];
     let nothing = [[0, 0]];
-    assert_eq!(plan.buffers, [&first[..], &nothing, &third].concat());
+    let buffers = |descriptors: &[Descriptor]| -> Vec<_> {
+        descriptors.iter().map(|it| [it.address, it.length]).collect()
+    };
+    assert_eq!(buffers(plan.descriptors.all()), [&first[..], &nothing, &third].concat());
     let of: Vec<_> = plan.dispatches.iter().map(|dispatch| dispatch.sets.clone()).collect();
     assert_eq!(of, [[0, 1], [0, 1], [2, 1]]);
     let numbers: Vec<_> = plan.sets.iter().map(|set| set.number).collect();
     assert_eq!(numbers, [0, 2, 0]);
-    assert_eq!(plan.buffers_of(&plan.sets[2]), third);
+    let of: Vec<_> = plan.descriptors_of(&plan.sets[2]).map(|(_, it)| *it).collect();
+    assert_eq!(buffers(&of), third);
     let mut keys = [Vec::new(), Vec::new()];
     plan.tell(&mut keys[0]);
     fake.put_set(0, data, 60);
@@ -286,8 +326,11 @@ fn what_a_pipeline_or_the_device_does_not_take_is_malformed() {
         assert_malformed(plan_with(good, 0, &[]), what);
     }
     fake.put_set(0, data, 64);
-    fake.put(SET + 16, &[1]);
-    assert_malformed(plan_with(good, 0, &[]), "reserved");
+    for field in [16, 24] {
+        fake.put(SET + field, &[1]);
+        assert_malformed(plan_with(good, 0, &[]), "not its kind's");
+        fake.put(SET + field, &[0]);
+    }
     let timestamp = Timestamp { destination: data, ..Timestamp::new_zeroed() };
     let bytes = [one(Barrier::new_zeroed(), 0, &[]), one(timestamp, 0, &[])].concat();
     assert_malformed(fake.plan(&bytes), "a timestamp");
@@ -357,8 +400,8 @@ fn the_pipeline_that_was_used_longest_ago_makes_room_for_another() {
 }
 
 /// What finds pipelines and makes none.
-const NEVER: Option<Maker> = None;
-type Maker = fn(&PipelineParts<'_>, &[u32], &CStr) -> Result<u64, VulkanError>;
+const NEVER: Option<Make> = None;
+type Make = fn(&PipelineParts<'_>, &[u32], &CStr) -> Result<u64, VulkanError>;
 
 #[test]
 fn pipelines_that_lack_are_copied_and_made_later_and_those_that_fail_are_left_out() {

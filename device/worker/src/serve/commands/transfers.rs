@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Commands that move bytes and texels: their memory, and how they are recorded.
+
+use super::images::{Images, Rows};
+use super::wrong::Why;
+use crate::serve::imports::Imports;
+use crate::vulkan::{Image, Recorder};
+use bellhop_protocol::vulkan::{self as protocol, Command, Copy, Fill};
+use std::rc::Rc;
+
+/// The longest range that is copied or filled at once. Devices do not make buffers of any length.
+const LONGEST: u64 = 1 << 30;
+/// Bytes of a timestamp.
+const TIMESTAMP: u64 = 8;
+
+/// Calls `touch` with each range of memory that a command other than a dispatch has the device reach.
+///
+/// # Errors
+/// Those of `touch`, and what is wrong with a copy.
+pub fn touch(
+    command: &Command<'_>,
+    touch: impl Fn(u64, u64) -> Result<(), Why>,
+) -> Result<(), Why> {
+    let touch_image = |image: &protocol::Image| touch(image.address, image.size);
+    let touch_rows = |rows: &Rows<'_>| touch(rows.address, rows.length()?);
+    match command {
+        Command::Copy(copy, _) => {
+            touch(copy.source, copy.length)?;
+            touch(copy.destination, copy.length)
+        }
+        Command::Fill(fill, _) => touch(fill.destination, fill.length),
+        Command::Update(update, data) => touch(update.destination, data.len() as u64),
+        Command::Timestamp(timestamp, _) => touch(timestamp.destination, TIMESTAMP),
+        Command::CopyImage(copy, _) => {
+            touch_image(&copy.source)?;
+            touch_image(&copy.destination)
+        }
+        Command::CopyMemoryToImage(copy, _) => {
+            touch_rows(&copy.into())?;
+            touch_image(&copy.image)
+        }
+        Command::CopyImageToMemory(copy, _) => {
+            touch_image(&copy.image)?;
+            touch_rows(&copy.into())
+        }
+        Command::ClearImage(clear, _) => touch_image(&clear.image),
+        Command::Barrier(..)
+        | Command::Dispatch(..)
+        | Command::Wait(..)
+        | Command::QueryCaps(..)
+        | Command::QueryImage(..)
+        | Command::QueryImageFormat(..) => Ok(()),
+    }
+}
+
+/// Records a command other than a dispatch. Does nothing for those of the processor.
+///
+/// # Errors
+/// When Vulkan refuses it.
+pub fn record<'d>(
+    command: &Command<'_>,
+    recorder: &mut Recorder<'d>,
+    imports: &mut Imports<'d>,
+    images: &Images<Image<'d>>,
+) -> Result<(), Why> {
+    let image = |of: &protocol::Image| -> Result<&Rc<Image<'d>>, Why> {
+        images.get(of).ok_or_else(|| "an image that was not made".into())
+    };
+    match command {
+        Command::Barrier(..) => recorder.barrier(),
+        Command::Copy(Copy { source, destination, length, .. }, _) => {
+            for (at, length) in pieces(*length) {
+                let from = imports.range(source + at, length)?;
+                recorder.copy(&from, &imports.range(destination + at, length)?)?;
+            }
+        }
+        Command::Fill(Fill { header, destination, length }, _) => {
+            for (at, length) in pieces(*length) {
+                recorder.fill(&imports.range(destination + at, length)?, header.argument)?;
+            }
+        }
+        Command::Update(update, data) => {
+            if !data.is_empty() {
+                let range = imports.range(update.destination, data.len() as u64)?;
+                recorder.update(&range, data)?;
+            }
+        }
+        Command::Timestamp(timestamp, _) => {
+            recorder.timestamp(&imports.range(timestamp.destination, TIMESTAMP)?)?;
+        }
+        Command::CopyImage(copy, _) => {
+            recorder.copy_image(copy, image(&copy.source)?, image(&copy.destination)?);
+        }
+        Command::CopyMemoryToImage(copy, _) => {
+            let rows = Rows::from(copy);
+            let from = imports.range(rows.address, rows.length()?)?;
+            recorder.copy_to_image(&from, image(rows.image)?, &rows.region)?;
+        }
+        Command::CopyImageToMemory(copy, _) => {
+            let rows = Rows::from(copy);
+            let to = imports.range(rows.address, rows.length()?)?;
+            recorder.copy_from_image(image(rows.image)?, &to, &rows.region)?;
+        }
+        Command::ClearImage(clear, _) => {
+            recorder.clear_image(image(&clear.image)?, clear.color, &clear.range);
+        }
+        // The processor does these, between two command buffers.
+        Command::Wait(..)
+        | Command::QueryCaps(..)
+        | Command::QueryImage(..)
+        | Command::QueryImageFormat(..)
+        | Command::Dispatch(..) => {}
+    }
+    Ok(())
+}
+
+/// Parts of a length: where each begins, and its length.
+fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
+    let starts = (0..length).step_by(LONGEST as usize);
+    starts.map(move |at| (at, LONGEST.min(length - at)))
+}

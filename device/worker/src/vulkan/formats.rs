@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
+
+//! What a device can do with texels of each format.
+
+use super::PhysicalDevice;
+use ash::vk;
+use bellhop_protocol::vulkan::{FORMATS, Texel, Tiling};
+
+/// What commands and dispatches can use. The others are about drawing.
+const USED: vk::FormatFeatureFlags = vk::FormatFeatureFlags::from_raw(
+    vk::FormatFeatureFlags::SAMPLED_IMAGE.as_raw()
+        | vk::FormatFeatureFlags::STORAGE_IMAGE.as_raw()
+        | vk::FormatFeatureFlags::STORAGE_IMAGE_ATOMIC.as_raw()
+        | vk::FormatFeatureFlags::UNIFORM_TEXEL_BUFFER.as_raw()
+        | vk::FormatFeatureFlags::STORAGE_TEXEL_BUFFER.as_raw()
+        | vk::FormatFeatureFlags::STORAGE_TEXEL_BUFFER_ATOMIC.as_raw()
+        | vk::FormatFeatureFlags::SAMPLED_IMAGE_FILTER_LINEAR.as_raw()
+        | vk::FormatFeatureFlags::TRANSFER_SRC.as_raw()
+        | vk::FormatFeatureFlags::TRANSFER_DST.as_raw()
+        | vk::FormatFeatureFlags::SAMPLED_IMAGE_FILTER_MINMAX.as_raw(),
+);
+
+/// Where texels are, in the order of [`Formats::all`].
+const LINEAR: usize = 0;
+const OPTIMAL: usize = 1;
+const BUFFER: usize = 2;
+
+/// What a device can do with texels of each format: nothing, if it makes no images of a process's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Formats(Option<Box<[[u32; 3]; FORMATS]>>);
+
+impl Formats {
+    /// Those of a device with these features: of linear images, of optimal images, and of buffers.
+    pub fn new(features: Box<[[u32; 3]; FORMATS]>) -> Self {
+        Self(Some(features))
+    }
+
+    /// Those of a device that makes no images.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    /// Whether the device makes images and buffers of texels.
+    pub const fn are_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The features of all formats.
+    pub fn all(&self) -> [[u32; 3]; FORMATS] {
+        self.0.as_deref().copied().unwrap_or([[0; 3]; FORMATS])
+    }
+
+    /// What can be done with images of a format.
+    pub fn of_images(&self, format: u32, tiling: Tiling) -> vk::FormatFeatureFlags {
+        self.at(format, if tiling == Tiling::LINEAR { LINEAR } else { OPTIMAL })
+    }
+
+    /// What can be done with buffers of texels.
+    pub fn of_buffers(&self, format: u32) -> vk::FormatFeatureFlags {
+        self.at(format, BUFFER)
+    }
+
+    fn at(&self, format: u32, column: usize) -> vk::FormatFeatureFlags {
+        let features = self.0.as_ref().and_then(|all| all.get(format as usize)?.get(column));
+        vk::FormatFeatureFlags::from_raw(features.copied().unwrap_or_default())
+    }
+}
+
+impl PhysicalDevice<'_> {
+    /// Returns what the device can do with texels.
+    ///
+    /// Only a program for the processor makes images of a process's memory: each stream makes them anew over what an earlier
+    /// one has left there. Such a device has one layout, which follows from the description, and discards nothing.
+    pub(super) fn formats(&self, kind: vk::PhysicalDeviceType) -> Formats {
+        if kind != vk::PhysicalDeviceType::CPU {
+            return Formats::none();
+        }
+        let mut features = Box::new([[0; 3]; FORMATS]);
+        for (format, features) in (0..).zip(features.iter_mut()) {
+            if Texel::of(format).is_some() {
+                let format = vk::Format::from_raw(format as i32);
+                let raw = &self.instance.raw;
+                // SAFETY: the handle belongs to this instance.
+                let all = unsafe { raw.get_physical_device_format_properties(self.handle, format) };
+                *features =
+                    [all.linear_tiling_features, all.optimal_tiling_features, all.buffer_features]
+                        .map(|of| (of & USED).as_raw());
+            }
+        }
+        Formats::new(features)
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a device says of buffers as texels ("Required Format Support", "Required Limits").
+
+use crate::case::{Case, case};
+use crate::lab::{Lab, Outcome, require};
+use ash::vk::{Format as F, FormatFeatureFlags as Feature};
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "texels.offered.fetched",
+        "formats that every device reads from buffers are offered",
+        |lab| {
+            let both = [STORED, FETCHED].concat();
+            all_can(lab, &both, Feature::UNIFORM_TEXEL_BUFFER)
+        },
+    ),
+    case(
+        "texels.offered.stored",
+        "formats that every device stores in buffers are offered",
+        |lab| all_can(lab, STORED, Feature::STORAGE_TEXEL_BUFFER),
+    ),
+    case("texels.offered.atomic", "words with and without signs have atomic operations", |lab| {
+        all_can(lab, &[F::R32_UINT, F::R32_SINT], Feature::STORAGE_TEXEL_BUFFER_ATOMIC)
+    }),
+    case("texels.offered.alignment", "offsets of views are aligned to powers of two", alignment),
+];
+
+const FETCHED: &[F] = &[
+    F::R8_UNORM,
+    F::R8_UINT,
+    F::R8_SINT,
+    F::R8G8_UNORM,
+    F::R16_UINT,
+    F::R16_SINT,
+    F::R16_SFLOAT,
+    F::R16G16_SFLOAT,
+    F::B10G11R11_UFLOAT_PACK32,
+];
+
+const STORED: &[F] = &[
+    F::R8G8B8A8_UNORM,
+    F::R8G8B8A8_SNORM,
+    F::R8G8B8A8_UINT,
+    F::R8G8B8A8_SINT,
+    F::R16G16B16A16_UINT,
+    F::R16G16B16A16_SINT,
+    F::R16G16B16A16_SFLOAT,
+    F::R32_UINT,
+    F::R32_SINT,
+    F::R32_SFLOAT,
+    F::R32G32_UINT,
+    F::R32G32_SFLOAT,
+    F::R32G32B32A32_UINT,
+    F::R32G32B32A32_SINT,
+    F::R32G32B32A32_SFLOAT,
+];
+
+fn all_can(lab: &Lab, formats: &[F], feature: Feature) -> Outcome {
+    for format in formats {
+        let can = lab.format(*format).buffer_features;
+        require!(can.contains(feature), "format {} can {:#x}", format.as_raw(), can.as_raw());
+    }
+    Ok(())
+}
+
+fn alignment(lab: &Lab) -> Outcome {
+    let said = lab.description();
+    let limit = said.properties.limits.min_texel_buffer_offset_alignment;
+    require!(limit.is_power_of_two() && limit <= 256, "aligned to {limit}");
+    for (name, aligned) in [
+        ("uniform", said.since_1_3.uniform_texel_buffer_offset_alignment_bytes),
+        ("storage", said.since_1_3.storage_texel_buffer_offset_alignment_bytes),
+    ] {
+        require!(aligned.is_power_of_two() && aligned <= 256, "{name} ones aligned to {aligned}");
+    }
+    Ok(())
+}
