@@ -129,8 +129,12 @@ fn find(config: &Config, worker: &Worker) -> Vec<Kernels> {
                 .to_owned());
         }
         let worker = worker.find()?;
-        let wanted = adapter.vulkan_device.as_str();
-        let report = reports.entry(wanted.to_owned()).or_insert_with(|| search(&worker, wanted));
+        let name = adapter.vulkan_device.as_str();
+        let name = (!name.is_empty()).then(|| name.to_owned());
+        let wanted = (name, adapter.kernels == KernelSupport::Gpu);
+        let report = reports
+            .entry(wanted)
+            .or_insert_with_key(|(name, gpus)| search(&worker, name.as_deref(), *gpus));
         let report = report.as_ref().map_err(Clone::clone)?;
         let (device, pointers) = report.chosen().ok_or_else(|| report.why_missing())?;
         let kernels_per_guest = config.guest.kernels.get();
@@ -189,9 +193,8 @@ fn find_video(config: &Config, worker: &Worker) -> Vec<Video> {
     config.adapters().map(of_adapter).collect()
 }
 
-fn search(worker: &WorkerProgram, device: &str) -> Result<Report, String> {
-    let name = (!device.is_empty()).then_some(device);
-    let search = Search { name, first: true, patience: PATIENCE };
+fn search(worker: &WorkerProgram, name: Option<&str>, gpus: bool) -> Result<Report, String> {
+    let search = Search { name, gpus, first: true, patience: PATIENCE };
     probe(|| Ok(worker.command()), search)
         .map_err(|error| format!("{}: {error:#}", worker.program.display()))
 }

@@ -14,6 +14,7 @@
 
 #[expect(clippy::disallowed_methods, reason = "a command that measures")]
 pub mod bench;
+mod caches;
 #[expect(clippy::disallowed_methods, reason = "the process of a worker, which serves one guest")]
 pub mod cli;
 pub mod messages;

@@ -2,7 +2,8 @@
 
 //! Tests Vulkan devices in workers: a driver that crashes or hangs costs one worker and is reported.
 
-use crate::report::{Description, Device, Report, Verdict};
+use crate::caches;
+use crate::report::{Description, Device, Kind, Report, Verdict};
 use crate::self_test::Progress;
 use crate::waiting::is_readable;
 use anyhow::Context;
@@ -33,6 +34,8 @@ pub(crate) enum Listed {
 pub struct Search<'a> {
     /// Only devices with this in their names; case does not matter.
     pub name: Option<&'a str>,
+    /// Whether a real GPU may be among them.
+    pub gpus: bool,
     /// Whether to test no device after one that is usable.
     pub first: bool,
     /// How long each worker may take.
@@ -46,7 +49,7 @@ pub struct Search<'a> {
 /// When no worker can be started. A worker that fails is no error: the report tells why.
 pub fn probe(
     start: impl Fn() -> anyhow::Result<Command>,
-    Search { name, first, patience }: Search<'_>,
+    Search { name, gpus, first, patience }: Search<'_>,
 ) -> anyhow::Result<Report> {
     let mut list = start()?;
     let ended = Ended::of(list.arg("list"), patience)?;
@@ -62,9 +65,15 @@ pub fn probe(
     };
     let mut tried = Vec::new();
     for (index, description) in (0..).zip(&devices).filter(|(_, device)| wanted(device)) {
-        let mut test = start()?;
-        let ended = Ended::of(test.arg("test").arg(index.to_string()), patience)?;
-        let verdict = ended.verdict(description);
+        let verdict = if gpus || description.kind == Kind::Cpu {
+            let mut test = start()?;
+            Ended::of(test.arg("test").arg(index.to_string()), patience)?.verdict(description)
+        } else {
+            Verdict::Refused(format!(
+                "{} is a real GPU, which adapter.kernels = \"gpu\" allows",
+                description.name
+            ))
+        };
         let is_usable = matches!(verdict, Verdict::Usable { .. });
         tried.push(Device { index, description: description.clone(), verdict });
         if first && is_usable {
@@ -106,8 +115,7 @@ impl Ended {
             rustix::fs::memfd_create("said", rustix::fs::MemfdFlags::CLOEXEC)
                 .context("cannot create a file in memory")?,
         );
-        // Otherwise Mesa caches compiled kernels in the user's home.
-        command.env("MESA_SHADER_CACHE_DISABLE", "true");
+        caches::forbid(command);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(said.try_clone().context("cannot share a file")?);
         let mut child = command.spawn().context("cannot start a worker")?;
@@ -200,7 +208,7 @@ mod tests {
             command.args(["-c", script, "worker"]);
             Ok(command)
         };
-        probe(start, Search { name, first: false, patience: PATIENCE }).unwrap()
+        probe(start, Search { name, gpus: true, first: false, patience: PATIENCE }).unwrap()
     }
 
     const DEVICE: &str = r#"{"name":"N","kind":"cpu","api":"1.3.0","driver":"D 1","limits":{
@@ -277,9 +285,29 @@ mod tests {
             command.args(["-c", &script, "worker"]);
             Ok(command)
         };
-        let report = probe(start, Search { name: None, first: true, patience: PATIENCE }).unwrap();
+        let report =
+            probe(start, Search { name: None, gpus: true, first: true, patience: PATIENCE })
+                .unwrap();
         assert_eq!(report.devices.len(), 2);
         assert_eq!(report.chosen().unwrap().0.index, 1);
+    }
+
+    #[test]
+    fn a_real_gpu_is_tested_only_if_it_may_be_used() {
+        let device = DEVICE.replace('\n', "").replace("cpu", "discrete-gpu");
+        let script = format!(
+            "if [ $1 = list ]; then echo '{{\"devices\":[{device}]}}'; exit; fi; \
+             echo '{{\"found\":{{\"usable\":{{\"pointers\":false}}}}}}'"
+        );
+        let start = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", &script, "worker"]);
+            Ok(command)
+        };
+        let search = |gpus| Search { name: None, gpus, first: true, patience: PATIENCE };
+        assert!(probe(start, search(true)).unwrap().chosen().is_some());
+        let report = probe(start, search(false)).unwrap();
+        assert!(refusal(&report).contains("adapter.kernels = \"gpu\""), "{report}");
     }
 
     #[test]

@@ -99,7 +99,8 @@ section! {
         /// Memory for the page tables of all guests. 1 MiB maps about 500 MiB.
         page_table_memory: Mib<1, 4096> = at(64);
         /// Whether guests may run kernels of their own. With `auto` they may if one of the host's Vulkan devices
-        /// passes a test when the daemon starts; the log tells which, or why none.
+        /// that run on processors passes a test when the daemon starts; the log tells which, or why none. With `gpu`
+        /// it may also be a real GPU, whose driver in the host's kernel workers then reach.
         kernels: KernelSupport;
         /// Text in the name of the Vulkan device that runs kernels; empty for the first that passes the test.
         vulkan_device: String;
@@ -292,9 +293,11 @@ pub enum Rotation {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSupport {
-    /// If the host has a Vulkan that computes correctly.
+    /// If the host has a Vulkan that computes correctly, on processors.
     #[default]
     Auto,
+    /// Also on a real GPU: what runs kernels then reaches the GPU's driver in the host's kernel.
+    Gpu,
     /// No.
     Off,
 }

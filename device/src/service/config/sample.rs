@@ -129,7 +129,7 @@ impl Sample for LinkPower {
 
 impl Sample for KernelSupport {
     fn sample(random: &mut TestRng) -> Self {
-        if random.random() { Self::Auto } else { Self::Off }
+        [Self::Auto, Self::Gpu, Self::Off][random.random_range(0..3)]
     }
 }
 

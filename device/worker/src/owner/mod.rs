@@ -12,6 +12,7 @@ mod said;
 pub use crate::messages::{KernelDispatch, Role};
 pub use process::Process;
 
+use crate::caches;
 use crate::messages::{self, MAX_EVENT, Malformed, Missing, Start};
 use crate::socket::{pair, receive_until, send};
 use crate::vulkan::THREADS;
@@ -186,8 +187,8 @@ impl Worker {
         let (socket, theirs) = pair()?;
         let (for_memory, theirs_for_memory) = pair()?;
         let said = Said::new()?;
-        // Otherwise Mesa caches compiled kernels in the user's home.
-        command.arg("serve").env("MESA_SHADER_CACHE_DISABLE", "true");
+        caches::forbid(&mut command);
+        command.arg("serve");
         if threads > 0 {
             // The threads with which Mesa's lavapipe runs kernels. The worker confines all to as many processors.
             // For one, no thread but the one that submits: another would have to be woken for each dispatch.

@@ -31,7 +31,7 @@ use executor::Abilities;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::RecvFlags;
 use rustix::stdio::stdin;
-use sandbox::Limits;
+use sandbox::{Confined, Limits};
 use shared::Shared;
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering;
@@ -102,7 +102,12 @@ impl Worker {
         faults::watch(start, start + length).context("cannot watch for faults")?;
         // By now the role has loaded its libraries and started its threads. What nothing is mapped at counts for no limit.
         window.clear()?;
-        sandbox::enter(role.into(), &Limits::with_window(memory))?;
+        let confined = match role {
+            Role::Kernels if abilities.resident => Confined::Gpu,
+            Role::Kernels => Confined::Kernels,
+            Role::Video => Confined::Video,
+        };
+        sandbox::enter(confined, &Limits::with_window(memory))?;
         Ok((Self { window, abilities, shared }, go))
     }
 

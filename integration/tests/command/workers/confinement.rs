@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn nothing_can_be_reached_from_inside_the_sandbox() {
-    for confined in ["kernels", "video", "keys"] {
+    for confined in ["kernels", "gpu", "video", "keys"] {
         let mut command = bellhop();
         command.args(["worker", "--", "try-sandbox", confined]);
         let output = command.output().unwrap();

@@ -33,12 +33,13 @@ enum Argument {
 
 use Argument::{Has, Is, IsItself};
 
-const ALL: &[Confined] = &[Confined::Kernels, Confined::Video, Confined::Keys];
-const KERNELS: &[Confined] = &[Confined::Kernels];
+const ALL: &[Confined] = &[Confined::Kernels, Confined::Gpu, Confined::Video, Confined::Keys];
+const KERNELS: &[Confined] = &[Confined::Kernels, Confined::Gpu];
+const GPU: &[Confined] = &[Confined::Gpu];
 const VIDEO: &[Confined] = &[Confined::Video];
 const KEYS: &[Confined] = &[Confined::Keys];
 /// Those that have a guest's memory.
-const GUESTS: &[Confined] = &[Confined::Kernels, Confined::Video];
+const GUESTS: &[Confined] = &[Confined::Kernels, Confined::Gpu, Confined::Video];
 
 /// Memory that may be loaded and stored, and no code.
 const DATA: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -55,6 +56,9 @@ const fn protection(most: i32) -> Argument {
 const OWN_MEMORY: Argument = Has { index: 3, bits: OWN, and_may: AS_WELL };
 /// A file that the process has. An address is given for the window alone, which nothing else is in.
 const FILES: Argument = Has { index: 3, bits: libc::MAP_SHARED, and_may: libc::MAP_FIXED };
+
+/// A request of NVIDIA's driver: its type, the second byte, is `F`. Direction, length and number may be any.
+const OF_NVIDIA: Argument = Has { index: 1, bits: 0x4600, and_may: !0xFF00 };
 
 const fn futex(operation: i32) -> [Argument; 1] {
     [Has {
@@ -100,6 +104,14 @@ const CALLS: &[Call] = &[
             &futex(libc::FUTEX_WAKE_BITSET),
         ],
     ),
+    only(
+        "openat",
+        libc::SYS_openat,
+        GPU,
+        &[&[Has { index: 2, bits: libc::O_RDWR, and_may: libc::O_CLOEXEC }]],
+    ),
+    only("ioctl", libc::SYS_ioctl, GPU, &[&[OF_NVIDIA]]),
+    only("fcntl", libc::SYS_fcntl, GPU, &[&[Is(1, libc::F_GETFD)]]),
     any("poll", libc::SYS_poll, GUESTS),
     any("sched_yield", libc::SYS_sched_yield, GUESTS),
     any("sched_getaffinity", libc::SYS_sched_getaffinity, GUESTS),

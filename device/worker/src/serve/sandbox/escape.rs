@@ -5,8 +5,9 @@
 
 use super::{Confined, FILE, Limits, REACH, close_others, enter};
 use crate::messages::PAGE;
+use anyhow::ensure;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{MemfdFlags, SeekFrom, ftruncate, memfd_create, seek};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SeekFrom, ftruncate, memfd_create, openat, seek};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use rustix::stdio::dup2_stdout;
@@ -15,6 +16,8 @@ use std::ptr::null_mut;
 use std::thread;
 
 const PATH: &CStr = c"/etc/passwd";
+const DEVICE: &CStr = c"/dev/zero";
+const OTHER_DEVICE: &CStr = c"/dev/null";
 const PROGRAM: &CStr = c"/bin/true";
 /// Bytes of the file in memory that stands for a guest's.
 const GUESTS: u64 = 16 << 20;
@@ -43,7 +46,14 @@ pub fn try_to_leave(confined: Confined) -> anyhow::Result<Vec<&'static str>> {
     // SAFETY: it has no arguments.
     let parent = c_long::from(unsafe { libc::getppid() });
     let reach = if confined == Confined::Keys { 0 } else { REACH };
+    // As if it were a GPU.
+    let _device = openat(CWD, DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     enter(confined, &Limits { memory: MEMORY, reach, file: FILE })?;
+    if confined == Confined::Gpu {
+        let flags = (libc::O_RDWR | libc::O_CLOEXEC).into();
+        let again = ("", libc::SYS_openat, &[libc::AT_FDCWD.into(), at(DEVICE), flags][..]);
+        ensure!(is_open(&again), "the sandbox refuses a device that the driver has");
+    }
     let mut left = past_the_filter(confined, &file, mapped.addr() as c_long, parent);
     left.extend(past_the_limits(confined, &file));
     Ok(left)
@@ -64,6 +74,8 @@ fn past_the_filter(
         ("open a file", libc::SYS_openat, &[libc::AT_FDCWD.into(), at(PATH)]),
         ("open a file in another way", libc::SYS_openat2, &[libc::AT_FDCWD.into(), at(PATH)]),
         ("open itself", libc::SYS_openat, &[libc::AT_FDCWD.into(), at(c"/proc/self/mem"), 2]),
+        ("open a device", libc::SYS_openat, &[libc::AT_FDCWD.into(), at(OTHER_DEVICE), 2]),
+        ("make a file", libc::SYS_openat, &[libc::AT_FDCWD.into(), at(c"/nowhere"), 0o102, 0o600]),
         ("look at a file", libc::SYS_newfstatat, &[libc::AT_FDCWD.into(), at(PATH)]),
         ("list files", libc::SYS_getdents64, &[]),
         ("remove a file", libc::SYS_unlinkat, &[libc::AT_FDCWD.into(), at(c"/nowhere")]),
@@ -73,6 +85,7 @@ fn past_the_filter(
         ("shorten a file", libc::SYS_ftruncate, &[0]),
         ("make a hole in a file", libc::SYS_fallocate, &[0, 3, 0, 4096]),
         ("control a device", libc::SYS_ioctl, &[]),
+        ("type into a terminal", libc::SYS_ioctl, &[0, libc::TIOCSTI as c_long, mapped]),
         ("open a socket", libc::SYS_socket, &[libc::AF_INET.into(), libc::SOCK_STREAM.into()]),
         (
             "open a local socket",
@@ -194,7 +207,7 @@ fn past_the_filter(
             left.push(what);
         }
     }
-    if confined != Confined::Kernels {
+    if matches!(confined, Confined::Video | Confined::Keys) {
         let code = c_long::from(libc::PROT_READ | libc::PROT_EXEC);
         let make = [0, page, code, private.into(), -1];
         for way in [
@@ -299,8 +312,9 @@ fn at(text: &'static CStr) -> c_long {
     text.as_ptr() as c_long
 }
 
-/// Whether the filter refused a call.
+/// Whether the sandbox refused a call: the filter, or Landlock.
 fn is_refused(result: c_long) -> bool {
-    result == -1
-        && std::io::Error::last_os_error().raw_os_error() == Some(Errno::PERM.raw_os_error())
+    let error = std::io::Error::last_os_error().raw_os_error();
+    let refused = [Errno::PERM, Errno::ACCESS].map(|error| Some(error.raw_os_error()));
+    result == -1 && refused.contains(&error)
 }
