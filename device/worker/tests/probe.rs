@@ -13,7 +13,8 @@ fn a_machine_without_a_loader_is_told_which_packages_have_it() {
         command.args(["--loader", "libvulkan-that-is-not-here.so"]);
         Ok(command)
     };
-    let report = probe(start, Search { name: None, first: false, patience: PATIENCE }).unwrap();
+    let report =
+        probe(start, Search { name: None, gpus: true, first: false, patience: PATIENCE }).unwrap();
     assert!(report.device.is_none() && report.devices.is_empty());
     let why = report.missing.unwrap();
     assert!(why.contains("no Vulkan loader (libvulkan-that-is-not-here.so: "), "{why}");

@@ -31,7 +31,10 @@ pub(super) fn run(setting: &Setting, _: &[Suite], measured: &mut Measured) -> an
     let options = setting.options(&[]);
     let adapter = Adapter::open_with(setting.guest(0)?, options.placement)?;
     // The first usable device, as the daemon chooses.
-    let report = probe(|| worker(setting), Search { name: None, gpus: false, first: true, patience: PATIENCE })?;
+    let report = probe(
+        || worker(setting),
+        Search { name: None, gpus: false, first: true, patience: PATIENCE },
+    )?;
     let device = report.chosen().map(|(device, _)| device.index);
     let mut native = || {
         let device = device.context("there is no usable Vulkan device")?;

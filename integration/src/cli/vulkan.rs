@@ -107,7 +107,8 @@ impl VulkanArguments {
             Ok(command)
         };
         let name = self.vulkan_device.as_deref();
-        let mut report = probe(start, Search { name, gpus: true, first: false, patience: PATIENCE })?;
+        let mut report =
+            probe(start, Search { name, gpus: true, first: false, patience: PATIENCE })?;
         if let Some(advice) = whose.advice() {
             report.missing = report.missing.map(|why| format!("{why}; {advice}"));
         }

@@ -14,6 +14,15 @@ pub struct Memory {
     window: Range<u64>,
 }
 
+/// What a page is mapped for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To be read.
+    Load,
+    /// To be written.
+    Store,
+}
+
 /// A range that is not in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{length:#x} bytes at {address:#x} are not in the window")]
@@ -82,17 +91,22 @@ impl Memory {
         Ok(word.load(Ordering::Acquire))
     }
 
-    /// Loads a byte of each page of a range, so that all of it is mapped. The thread waits for each that is not.
+    /// Accesses a byte of each page of a range, so that all of it is mapped, and changes none. The thread waits for each that is
+    /// not.
     ///
     /// # Errors
     /// When the range is not in the window.
-    pub fn touch(&self, address: u64, length: u64) -> Result<(), Outside> {
+    pub fn touch(&self, address: u64, length: u64, access: Access) -> Result<(), Outside> {
         self.check(address, length)?;
         let pages = (address - address % PAGE..address + length).step_by(PAGE as usize);
         for page in pages {
             // SAFETY: as in `read`. The window's first address is that of a page.
             let byte = unsafe { &*with_exposed_provenance::<AtomicU8>(page as usize) };
-            byte.load(Ordering::Relaxed);
+            match access {
+                Access::Load => byte.load(Ordering::Relaxed),
+                // A store in the guest's eyes and the page tables', which keeps what any processor has stored.
+                Access::Store => byte.fetch_or(0, Ordering::Relaxed),
+            };
         }
         Ok(())
     }

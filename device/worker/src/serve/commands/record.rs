@@ -8,7 +8,7 @@ use super::stream::{INDIRECT, Placed};
 use super::transfers;
 use super::wrong::{Why, Wrong};
 use crate::serve::imports::Imports;
-use crate::serve::memory::Memory;
+use crate::serve::memory::{Access, Memory};
 use crate::vulkan::{DescriptorSet, Groups, Image, Needs, Pipeline, Recorder, Resource};
 use bellhop_protocol::vulkan::{Command, Descriptor, DescriptorKind, Dispatch, MAX_SETS};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl<'d> Piece<'_, '_, 'd> {
     pub fn touch(&self, memory: &Memory) -> Result<(), Wrong> {
         let mut dispatches = self.dispatches.iter();
         for (offset, command) in self.commands {
-            let touch = |address, length| Ok(memory.touch(address, length)?);
+            let touch = |address, length, access| Ok(memory.touch(address, length, access)?);
             let touched = match command {
                 Command::Dispatch(dispatch, _) => {
                     let planned = dispatches.next();
@@ -59,16 +59,17 @@ impl<'d> Piece<'_, '_, 'd> {
         &self,
         dispatch: &Dispatch,
         planned: Option<&Planned<Pipeline<'d>>>,
-        touch: impl Fn(u64, u64) -> Result<(), Why>,
+        touch: impl Fn(u64, u64, Access) -> Result<(), Why>,
     ) -> Result<(), Why> {
         if dispatch.indirect != 0 {
-            touch(dispatch.indirect, INDIRECT)?;
+            touch(dispatch.indirect, INDIRECT, Access::Load)?;
         }
         let sets = planned.into_iter().flat_map(|dispatch| self.plan.sets_of(dispatch));
         for (binding, descriptor) in sets.flat_map(|(_, set)| self.plan.descriptors_of(set)) {
             if let Some([address, length]) = self.plan.descriptors.memory(descriptor, binding.kind)
             {
-                touch(address, length)?;
+                // Memory that may only be read may be a storage buffer that nothing writes.
+                touch(address, length, Access::Load)?;
             }
         }
         Ok(())

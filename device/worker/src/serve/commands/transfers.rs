@@ -5,6 +5,7 @@
 use super::images::{Images, Rows};
 use super::wrong::Why;
 use crate::serve::imports::Imports;
+use crate::serve::memory::Access;
 use crate::vulkan::{Image, Recorder};
 use bellhop_protocol::vulkan::{self as protocol, Command, Copy, Fill};
 use std::rc::Rc;
@@ -20,31 +21,32 @@ const TIMESTAMP: u64 = 8;
 /// Those of `touch`, and what is wrong with a copy.
 pub fn touch(
     command: &Command<'_>,
-    touch: impl Fn(u64, u64) -> Result<(), Why>,
+    touch: impl Fn(u64, u64, Access) -> Result<(), Why>,
 ) -> Result<(), Why> {
-    let touch_image = |image: &protocol::Image| touch(image.address, image.size);
-    let touch_rows = |rows: &Rows<'_>| touch(rows.address, rows.length()?);
+    let (load, store) = (Access::Load, Access::Store);
+    let touch_image = |image: &protocol::Image, access| touch(image.address, image.size, access);
+    let touch_rows = |rows: &Rows<'_>, access| touch(rows.address, rows.length()?, access);
     match command {
         Command::Copy(copy, _) => {
-            touch(copy.source, copy.length)?;
-            touch(copy.destination, copy.length)
+            touch(copy.source, copy.length, load)?;
+            touch(copy.destination, copy.length, store)
         }
-        Command::Fill(fill, _) => touch(fill.destination, fill.length),
-        Command::Update(update, data) => touch(update.destination, data.len() as u64),
-        Command::Timestamp(timestamp, _) => touch(timestamp.destination, TIMESTAMP),
+        Command::Fill(fill, _) => touch(fill.destination, fill.length, store),
+        Command::Update(update, data) => touch(update.destination, data.len() as u64, store),
+        Command::Timestamp(timestamp, _) => touch(timestamp.destination, TIMESTAMP, store),
         Command::CopyImage(copy, _) => {
-            touch_image(&copy.source)?;
-            touch_image(&copy.destination)
+            touch_image(&copy.source, load)?;
+            touch_image(&copy.destination, store)
         }
         Command::CopyMemoryToImage(copy, _) => {
-            touch_rows(&copy.into())?;
-            touch_image(&copy.image)
+            touch_rows(&copy.into(), load)?;
+            touch_image(&copy.image, store)
         }
         Command::CopyImageToMemory(copy, _) => {
-            touch_image(&copy.image)?;
-            touch_rows(&copy.into())
+            touch_image(&copy.image, load)?;
+            touch_rows(&copy.into(), store)
         }
-        Command::ClearImage(clear, _) => touch_image(&clear.image),
+        Command::ClearImage(clear, _) => touch_image(&clear.image, store),
         Command::Barrier(..)
         | Command::Dispatch(..)
         | Command::Wait(..)
