@@ -19,7 +19,7 @@
 //! | physical device | the adapter, opened once in a process ([`physical_device`]) |
 //! | queue | a context and a queue for user-mode submission ([`queue`]) |
 //! | memory, buffer, image | an allocation that never moves; a part of it ([`memory`], [`buffer`], `image`) |
-//! | view, sampler | a description in memory that the worker reads (`image::view`, `sampler`) |
+//! | view, sampler | a description in memory that the worker reads ([`image`]) |
 //! | command buffer | commands of [`bellhop_protocol::vulkan`] ([`command`]) |
 //! | descriptor set, pipeline | descriptions in memory that the worker reads ([`descriptor`], [`pipeline`]) |
 //! | fence | a queue and a value of its progress fence ([`fence`]) |
@@ -33,7 +33,6 @@
 
 mod attached;
 pub mod buffer;
-mod buffer_view;
 pub mod command;
 mod creation;
 mod debug;
@@ -58,6 +57,5 @@ pub mod private_data;
 pub mod query;
 pub mod queue;
 mod raw;
-mod sampler;
 pub mod semaphore;
 mod unsupported;

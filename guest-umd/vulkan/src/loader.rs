@@ -10,8 +10,8 @@
 
 use crate::entry::entry_points;
 use crate::{
-    buffer, buffer_view, command, creation, descriptor, device, event, fence, image, instance,
-    memory, physical_device, pipeline, private_data, query, queue, sampler, semaphore, unsupported,
+    buffer, command, creation, descriptor, device, event, fence, image, instance, memory,
+    physical_device, pipeline, private_data, query, queue, semaphore, unsupported,
 };
 use ash::vk;
 use std::ffi::{CStr, c_char};
@@ -46,9 +46,7 @@ fn of_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| semaphore::lookup_external(name))
         .or_else(|| memory::lookup(name))
         .or_else(|| buffer::lookup(name))
-        .or_else(|| buffer_view::lookup(name))
         .or_else(|| image::lookup(name))
-        .or_else(|| sampler::lookup(name))
         .or_else(|| descriptor::lookup(name))
         .or_else(|| pipeline::lookup(name))
         .or_else(|| event::lookup(name))

@@ -4,7 +4,7 @@
 //! What descriptors are in memory. A null handle gives one of nothing.
 
 use crate::buffer::Buffer;
-use crate::buffer_view::BufferView;
+use crate::buffer::BufferView;
 use crate::handle;
 use crate::numbered::Numbered;
 use ash::vk::{self, Handle as _};

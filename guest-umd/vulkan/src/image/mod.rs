@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Images: parts of memory in which the host puts texels, as their descriptions say; and views of them.
+//! Images: parts of memory in which the host puts texels, as their descriptions say; views of them, and samplers.
 
 mod create;
 mod description;
 mod layout;
 mod memory;
 mod object;
+mod sampler;
 mod view;
 
 pub(crate) use description::{layers, range};
@@ -20,4 +21,5 @@ pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| memory::lookup(name))
         .or_else(|| layout::lookup(name))
         .or_else(|| view::lookup(name))
+        .or_else(|| sampler::lookup(name))
 }

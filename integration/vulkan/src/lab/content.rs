@@ -24,12 +24,12 @@ impl Gpu<'_> {
     /// An image in `GENERAL` whose levels hold these bytes. Levels that are not named hold anything.
     pub(crate) fn image_of(&self, form: Form, levels: &[Vec<u8>]) -> Outcome<Image> {
         let image = self.image(form)?;
-        self.store(image, levels)?;
+        self.put_levels(image, levels)?;
         Ok(image)
     }
 
     /// Stores bytes in the levels of a new image, which is in `GENERAL` then.
-    pub(crate) fn store(&self, image: Image, levels: &[Vec<u8>]) -> Outcome {
+    pub(crate) fn put_levels(&self, image: Image, levels: &[Vec<u8>]) -> Outcome {
         let buffers: Outcome<Vec<_>> =
             levels.iter().map(|bytes| self.buffer_of_bytes(bytes)).collect();
         let buffers = buffers?;
@@ -43,7 +43,7 @@ impl Gpu<'_> {
     }
 
     /// The bytes of a level of an image that is in `GENERAL`.
-    pub(crate) fn load(&self, image: Image, level: u32) -> Outcome<Vec<u8>> {
+    pub(crate) fn level_bytes(&self, image: Image, level: u32) -> Outcome<Vec<u8>> {
         let length = image.form.bytes(level);
         let buffer = self.buffer(length.div_ceil(4))?;
         self.run(|commands| {
@@ -55,8 +55,8 @@ impl Gpu<'_> {
     }
 
     /// The words of a level of an image that is in `GENERAL`.
-    pub(crate) fn load_words(&self, image: Image, level: u32) -> Outcome<Vec<u32>> {
-        let bytes = self.load(image, level)?;
+    pub(crate) fn level_words(&self, image: Image, level: u32) -> Outcome<Vec<u32>> {
+        let bytes = self.level_bytes(image, level)?;
         Ok(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
     }
 }

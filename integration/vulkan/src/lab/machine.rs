@@ -3,7 +3,7 @@
 
 //! The loader, an instance, and its first device.
 
-use super::messages::Messages;
+use super::messages::{Message, Messages};
 use super::{Failure, Outcome};
 use ash::ext::debug_utils;
 use ash::vk;
@@ -91,6 +91,11 @@ impl Lab {
         let driver = name(since_1_2.driver_name_as_c_str());
         let version = name(since_1_2.driver_info_as_c_str());
         format!("{device}, driver {driver} {version}")
+    }
+
+    /// What drivers have told about this so far.
+    pub(crate) fn heard(&self, id: &str) -> Vec<Message> {
+        self.messages.as_ref().map(|messages| messages.heard(id)).unwrap_or_default()
     }
 
     /// Whether the driver is Bellhop's, with which a program may do what loses its device.

@@ -3,8 +3,7 @@
 
 //! What drivers tell a program: `VK_EXT_debug_utils`.
 
-use super::image::Image;
-use super::{Failure, Gpu, Lab, Outcome};
+use super::Outcome;
 use ash::ext::debug_utils;
 use ash::vk;
 use std::ffi::{CStr, c_char, c_void};
@@ -76,44 +75,17 @@ impl Messages {
         let raw = unsafe { functions.create_debug_utils_messenger(&information, None) }?;
         Ok(Self { raw, functions, heard })
     }
+
+    /// What was heard about this so far.
+    pub(super) fn heard(&self, id: &str) -> Vec<Message> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.iter().filter(|message| message.id == id).cloned().collect()
+    }
 }
 
 impl Drop for Messages {
     fn drop(&mut self) {
         // SAFETY: the instance is there, and nobody calls a function of it now.
         unsafe { self.functions.destroy_debug_utils_messenger(self.raw, None) };
-    }
-}
-
-impl Lab {
-    /// What was heard about this so far.
-    pub(crate) fn heard(&self, id: &str) -> Vec<Message> {
-        let Some(messages) = &self.messages else { return Vec::new() };
-        let heard = messages.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.iter().filter(|message| message.id == id).cloned().collect()
-    }
-}
-
-impl Gpu<'_> {
-    /// Names the device.
-    pub(crate) fn name(&self, name: &CStr) -> Outcome {
-        self.name_object(self.raw.handle(), name)
-    }
-
-    /// Names an object of the device's.
-    pub(crate) fn name_object(&self, object: impl vk::Handle, name: &CStr) -> Outcome {
-        if self.lab.messages.is_none() {
-            return Err(Failure::not_offered("VK_EXT_debug_utils"));
-        }
-        let functions = debug_utils::Device::new(&self.lab.instance, &self.raw);
-        let information =
-            vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(name);
-        // SAFETY: the device is open, and its instance has the extension. The structure lives until the call returns.
-        Ok(unsafe { functions.set_debug_utils_object_name(&information) }?)
-    }
-
-    /// Names an image.
-    pub(crate) fn name_image(&self, image: Image, name: &CStr) -> Outcome {
-        self.name_object(image.raw, name)
     }
 }

@@ -6,7 +6,6 @@
 //! copied, and name something as long as their `Gpu` is there. A behaviour gives a `Gpu` its own handles alone.
 
 mod bound;
-mod code;
 mod content;
 mod failure;
 mod form;
@@ -17,6 +16,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod messages;
+mod names;
 mod offer;
 mod recorder;
 mod shader;
@@ -26,12 +26,11 @@ mod texels;
 mod view;
 
 pub(crate) use bound::{Bundle, sampled, shown};
-pub(crate) use code::{Code, Kind, srgb};
 pub(crate) use content::bytes_of;
 pub use failure::Failure;
 pub(crate) use failure::{Outcome, require, same};
 pub(crate) use form::{Form, layers, range};
-pub(crate) use format::{Block, block};
+pub(crate) use format::{Block, Code, Kind, block, srgb};
 pub(crate) use gpu::{Gpu, PATIENCE, Queue};
 pub(crate) use image::Image;
 pub(crate) use kernel::{Kernel, Module, Slot, module, part, whole};

@@ -6,7 +6,7 @@ use super::super::layout::Asked;
 use super::super::template::Template;
 use super::*;
 use crate::buffer::Buffer;
-use crate::buffer_view::BufferView;
+use crate::buffer::BufferView;
 use crate::command::test_heap;
 use crate::numbered::Numbered;
 

@@ -43,13 +43,13 @@ fn images(lab: &Lab) -> Outcome {
     let [one, other] = of_one_memory(&gpu, [FORM; 2])?;
     let model = Model::new(FORM, 1);
     let general = vk::ImageLayout::GENERAL;
-    gpu.store(one, &model.levels)?;
+    gpu.put_levels(one, &model.levels)?;
     // The other keeps what is there: it is in the layout that the first has.
     gpu.run(|commands| {
         commands.change(other, [general, general]);
     })?;
-    same!(gpu.load(other, 0)?, model.levels[0]);
-    same!(gpu.load(other, 1)?, model.levels[1]);
+    same!(gpu.level_bytes(other, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(other, 1)?, model.levels[1]);
     Ok(())
 }
 
@@ -63,8 +63,8 @@ fn in_turns(lab: &Lab) -> Outcome {
     let images = of_one_memory(&gpu, forms)?;
     for (number, image) in (1..).zip([images, images].concat()) {
         let model = Model::new(image.form, 10 * number);
-        gpu.store(image, &model.levels)?;
-        same!(gpu.load(image, 0)?, model.levels[0]);
+        gpu.put_levels(image, &model.levels)?;
+        same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ fn buffer(lab: &Lab) -> Outcome {
     gpu.bind_image(image, memory, 0)?;
     let buffer = gpu.bind((raw, needs.size / 4 * 4), memory, 0, &[])?;
     let model = Model::new(form, 1);
-    gpu.store(image, &model.levels)?;
+    gpu.put_levels(image, &model.levels)?;
     let place = gpu.place(image, 0, 0);
     let seen = gpu.buffer(13 * 9)?;
     let rows: Vec<_> =

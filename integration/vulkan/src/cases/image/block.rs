@@ -50,7 +50,7 @@ fn copied(lab: &Lab) -> Outcome {
         commands.to_image(&buffer, image, &regions).barrier();
     })?;
     regions.iter().for_each(|region| model.put(region, &bytes));
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 
@@ -74,6 +74,6 @@ fn to_texels(lab: &Lab) -> Outcome {
         commands.copy_image(from, to, &[region]).barrier();
     })?;
     model.copy(&source, &region);
-    same!(gpu.load(to, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(to, 0)?, model.levels[0]);
     Ok(())
 }

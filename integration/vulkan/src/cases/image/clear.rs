@@ -89,7 +89,7 @@ fn cleared(lab: &Lab, format: vk::Format, colour: vk::ClearColorValue) -> Outcom
     gpu.run(|commands| {
         commands.ready(&[image]).clear(image, colour, &[image.form.range()]).barrier();
     })?;
-    gpu.load(image, 0)
+    gpu.level_bytes(image, 0)
 }
 
 fn coloured(lab: &Lab, format: vk::Format, colour: vk::ClearColorValue, texel: &[u8]) -> Outcome {
@@ -117,7 +117,7 @@ fn parts(lab: &Lab, form: Form, ranges: &[([u32; 2], [u32; 2])]) -> Outcome {
         }
     }
     for (level, expected) in (0..).zip(&model.levels) {
-        same!(gpu.load(image, level)?, *expected);
+        same!(gpu.level_bytes(image, level)?, *expected);
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn in_order(lab: &Lab) -> Outcome {
             commands.clear(image, whole([number; 4]), &[image.form.range()]).barrier();
         }
     })?;
-    same!(gpu.load_words(image, 0)?, [49; 64]);
+    same!(gpu.level_words(image, 0)?, [49; 64]);
     Ok(())
 }
 

@@ -86,10 +86,10 @@ fn copied(lab: &Lab, [from, to]: [Form; 2], regions: &[vk::ImageCopy], is_newer:
     })?;
     regions.iter().for_each(|region| model.copy(&source, region));
     for (level, expected) in (0..).zip(&model.levels) {
-        same!(gpu.load(to, level)?, *expected);
+        same!(gpu.level_bytes(to, level)?, *expected);
     }
     for (level, expected) in (0..).zip(&source.levels) {
-        same!(gpu.load(from, level)?, *expected);
+        same!(gpu.level_bytes(from, level)?, *expected);
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn within(lab: &Lab) -> Outcome {
     })?;
     let before = model.clone();
     regions.iter().for_each(|region| model.copy(&before, region));
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 
@@ -127,6 +127,6 @@ fn chain(lab: &Lab) -> Outcome {
         let before = model.clone();
         model.copy(&before, &column(x));
     }
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }

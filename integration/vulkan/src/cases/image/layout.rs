@@ -62,8 +62,8 @@ fn through_all(lab: &Lab) -> Outcome {
             commands.change(image, [step[0], step[1]]);
         }
     })?;
-    same!(gpu.load(image, 0)?, model.levels[0]);
-    same!(gpu.load(image, 1)?, model.levels[1]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 1)?, model.levels[1]);
     Ok(())
 }
 
@@ -76,7 +76,7 @@ fn newer_form(lab: &Lab) -> Outcome {
         commands.change_2(image, [L::TRANSFER_SRC_OPTIMAL, L::READ_ONLY_OPTIMAL]);
         commands.change_2(image, [L::READ_ONLY_OPTIMAL, L::GENERAL]);
     })?;
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 
@@ -108,8 +108,8 @@ fn discarded(lab: &Lab) -> Outcome {
     for number in 1..5 {
         let model = Model::new(FORM, number);
         // Each begins with a change from `UNDEFINED`.
-        gpu.store(image, &model.levels)?;
-        same!(gpu.load(image, 0)?, model.levels[0]);
+        gpu.put_levels(image, &model.levels)?;
+        same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     }
     Ok(())
 }
@@ -124,9 +124,9 @@ fn discarded_level(lab: &Lab) -> Outcome {
         commands.change_part(image, level, [L::UNDEFINED, L::GENERAL]);
         commands.clear(image, one, &[level]).barrier();
     })?;
-    same!(gpu.load(image, 0)?, model.levels[0]);
-    same!(gpu.load_words(image, 1)?, [9; 64]);
-    same!(gpu.load(image, 2)?, model.levels[2]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
+    same!(gpu.level_words(image, 1)?, [9; 64]);
+    same!(gpu.level_bytes(image, 2)?, model.levels[2]);
     Ok(())
 }
 
@@ -150,8 +150,8 @@ fn of_each_level(lab: &Lab) -> Outcome {
     })?;
     let mut expected = model.clone();
     expected.copy(&model, &copy);
-    same!(gpu.load(image, 1)?, expected.levels[1]);
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 1)?, expected.levels[1]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 
@@ -166,7 +166,7 @@ fn behind_event(lab: &Lab) -> Outcome {
         commands.set_event(event);
         commands.wait_and_change(event, image, [L::TRANSFER_DST_OPTIMAL, L::GENERAL]);
     })?;
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 
@@ -181,7 +181,7 @@ fn in_secondary(lab: &Lab) -> Outcome {
     gpu.run(|commands| {
         commands.execute(&[secondary]);
     })?;
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 

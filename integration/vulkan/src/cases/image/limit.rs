@@ -84,7 +84,7 @@ fn most_layers(lab: &Lab) -> Outcome {
     let words = |factor: u32| (0..2 * 256).map(|word| word * factor).collect::<Vec<u32>>();
     let form = Form::flat(vk::Format::R32_UINT, 2, 1).layers(256);
     let image = gpu.image_of(form, &[crate::lab::bytes_of(&words(7))])?;
-    same!(gpu.load_words(image, 0)?, words(7));
+    same!(gpu.level_words(image, 0)?, words(7));
     Ok(())
 }
 
@@ -95,7 +95,7 @@ fn most_levels(lab: &Lab) -> Outcome {
     let image = gpu.image_of(form, &model.levels)?;
     same!(form.bytes(6), 4);
     for (level, expected) in (0..).zip(&model.levels) {
-        same!(gpu.load(image, level)?, *expected);
+        same!(gpu.level_bytes(image, level)?, *expected);
     }
     Ok(())
 }

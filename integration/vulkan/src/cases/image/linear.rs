@@ -54,7 +54,7 @@ fn seen(lab: &Lab) -> Outcome {
     let (image, needs) = gpu.bare_image(FORM)?;
     let memory = gpu.bind_alone(image, needs, VISIBLE)?;
     let model = Model::new(FORM, 1);
-    gpu.store(image, &model.levels)?;
+    gpu.put_levels(image, &model.levels)?;
     let place = gpu.place(image, 0, 0);
     let words = gpu.map(memory, needs.size)?;
     for (row, expected) in (0..).zip(model.levels[0].chunks(21 * 4)) {
@@ -85,7 +85,7 @@ fn stored(lab: &Lab) -> Outcome {
         commands.change(image, [vk::ImageLayout::PREINITIALIZED, vk::ImageLayout::GENERAL]);
     })?;
     let expected = (0..13).flat_map(|y| (0..21).map(move |x| texel(x, y)));
-    same!(gpu.load_words(image, 0)?, expected.collect::<Vec<_>>());
+    same!(gpu.level_words(image, 0)?, expected.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -114,9 +114,9 @@ fn parts(lab: &Lab) -> Outcome {
     require!(places.iter().all(|place| place.1 <= needs.size), "beyond {} bytes", needs.size);
     gpu.bind_alone(image, needs, vk::MemoryPropertyFlags::empty())?;
     let model = Model::new(form, 1);
-    gpu.store(image, &model.levels)?;
+    gpu.put_levels(image, &model.levels)?;
     for (level, expected) in (0..).zip(&model.levels) {
-        same!(gpu.load(image, level)?, *expected);
+        same!(gpu.level_bytes(image, level)?, *expected);
     }
     Ok(())
 }
@@ -135,6 +135,6 @@ fn to_optimal(lab: &Lab) -> Outcome {
         commands.ready(&[between, to]).copy_image(from, between, &[whole]).barrier();
         commands.copy_image(between, to, &[whole]).barrier();
     })?;
-    same!(gpu.load(to, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(to, 0)?, model.levels[0]);
     Ok(())
 }

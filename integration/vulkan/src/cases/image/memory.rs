@@ -119,11 +119,11 @@ fn keep_apart(gpu: &Gpu<'_>, images: &[Image]) -> Outcome {
     let models: Vec<_> =
         (1..).zip(images).map(|(number, image)| Model::new(image.form, 10 * number)).collect();
     for (image, model) in images.iter().zip(&models) {
-        gpu.store(*image, &model.levels)?;
+        gpu.put_levels(*image, &model.levels)?;
     }
     for (image, model) in images.iter().zip(&models) {
         for (level, expected) in (0..).zip(&model.levels) {
-            same!(gpu.load(*image, level)?, *expected);
+            same!(gpu.level_bytes(*image, level)?, *expected);
         }
     }
     Ok(())

@@ -38,8 +38,8 @@ fn named(lab: &Lab) -> Outcome {
     gpu.name_object(view, c"a view of it")?;
     gpu.name_object(memory, c"its memory")?;
     let model = Model::new(FORM, 1);
-    gpu.store(image, &model.levels)?;
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    gpu.put_levels(image, &model.levels)?;
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     // A name may be taken away.
     gpu.name_image(image, c"")
 }
@@ -56,7 +56,7 @@ fn views_destroyed(lab: &Lab) -> Outcome {
             })
         })?;
     }
-    same!(gpu.load(image, 0)?, model.levels[0]);
+    same!(gpu.level_bytes(image, 0)?, model.levels[0]);
     Ok(())
 }
 

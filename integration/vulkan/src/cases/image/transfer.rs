@@ -132,7 +132,7 @@ fn copied_in(lab: &Lab, (form, regions): (Form, Regions), is_newer: bool) -> Out
     })?;
     regions.iter().for_each(|region| model.put(region, &bytes));
     for (level, expected) in (0..).zip(&model.levels) {
-        same!(gpu.load(image, level)?, *expected);
+        same!(gpu.level_bytes(image, level)?, *expected);
     }
     Ok(())
 }

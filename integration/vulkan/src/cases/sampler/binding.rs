@@ -164,7 +164,7 @@ fn two(lab: &Lab) -> Outcome {
     };
     look()?;
     near(&colours(&scene.result.read()), &[[0.0; 4]; 2], EXACT)?;
-    gpu.store(image, &levels())?;
+    gpu.put_levels(image, &levels())?;
     look()?;
     scene.is_right()
 }

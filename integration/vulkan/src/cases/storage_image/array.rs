@@ -36,7 +36,7 @@ fn chosen(lab: &Lab) -> Outcome {
         }
     })?;
     for (image, expected) in images.into_iter().zip([311, 305, 207, 300]) {
-        same!(gpu.load_words(image, 0)?, [expected; 16]);
+        same!(gpu.level_words(image, 0)?, [expected; 16]);
     }
     Ok(())
 }

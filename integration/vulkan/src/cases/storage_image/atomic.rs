@@ -60,7 +60,7 @@ fn contested(
         shader.dispatch(commands, [COUNT / 16, 1, 1]);
     })?;
     let used = images[if operation < 8 { 0 } else { 1 }];
-    let mut texels = gpu.load_words(used, 0)?;
+    let mut texels = gpu.level_words(used, 0)?;
     let after = texels.remove(1 + 4 * 2);
     require!(is_right(after), "{after:#x} is there afterwards");
     same!(texels, [before; 15]);

@@ -80,7 +80,7 @@ fn bytes_of_stored(lab: &Lab, code: &Code, words: &[u32]) -> Outcome<Vec<u8>> {
         commands.ready(&[image]);
         shader.dispatch(commands, [2, 2, 1]);
     })?;
-    gpu.load(image, 0)
+    gpu.level_bytes(image, 0)
 }
 
 fn stored(lab: &Lab, code: Code) -> Outcome {

@@ -46,7 +46,7 @@ fn stores(lab: &Lab) -> Outcome {
                 _ => crate::lab::bytes_of(&parts),
             })
             .collect();
-        same!(gpu.load(image, 0)?, expected);
+        same!(gpu.level_bytes(image, 0)?, expected);
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ fn steps(
     let back = Shader::wgsl(&gpu, STEP, &unused, &[other, one])?;
     act(&gpu, [&forth, &back])?;
     let expected = (0..count).fold(start, |texels, _| stepped(&texels));
-    same!(gpu.load_words(images[count % 2], 0)?, expected);
+    same!(gpu.level_words(images[count % 2], 0)?, expected);
     Ok(())
 }
 

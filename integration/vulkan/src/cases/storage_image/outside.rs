@@ -34,7 +34,7 @@ fn look(lab: &Lab, access: &str, body: &str) -> Outcome<[Vec<u32>; 2]> {
     );
     let seen = gpu.buffer_of(&[77; 24])?;
     Shader::wgsl(&gpu, &source, &seen, &[gpu.view(middle)?])?.run(&gpu, [1, 1, 1])?;
-    Ok([seen.read(), gpu.load_words(image, 0)?])
+    Ok([seen.read(), gpu.level_words(image, 0)?])
 }
 
 fn stores(lab: &Lab) -> Outcome {

@@ -70,7 +70,7 @@ fn numbered(
     let [width, height, depth] = expected;
     let all = (0..depth).flat_map(|z| (0..height).map(move |y| (y, z)));
     let all = all.flat_map(|(y, z)| (0..width).map(move |x| x + 1000 * y + 1_000_000 * z));
-    same!(gpu.load_words(image, 0)?, all.collect::<Vec<_>>());
+    same!(gpu.level_words(image, 0)?, all.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -83,8 +83,8 @@ fn glsl(lab: &Lab) -> Outcome {
     Shader::new(&gpu, module!("image_shapes"), (&buffer, &views), 0)?.run(&gpu, [1, 1, 1])?;
     same!(buffer.read(), [10, 4, 3, 3]);
     let of_rows = (0..4).flat_map(|layer| (0..10).map(move |x| 0x0101_0101 + x + 100 * layer));
-    same!(gpu.load_words(rows, 0)?, of_rows.collect::<Vec<_>>());
+    same!(gpu.level_words(rows, 0)?, of_rows.collect::<Vec<_>>());
     let of_face = |z: u32| (0..9).map(move |at| 0x0202_0202 + at % 3 + 100 * (at / 3) + 10000 * z);
-    same!(gpu.load_words(cube, 0)?, (0..6).flat_map(of_face).collect::<Vec<_>>());
+    same!(gpu.level_words(cube, 0)?, (0..6).flat_map(of_face).collect::<Vec<_>>());
     Ok(())
 }

@@ -61,7 +61,7 @@ fn one_part(lab: &Lab, form: Form, level: u32, layer: u32) -> Outcome {
         *place = word;
     }
     for (level, expected) in (0..).zip(&levels) {
-        same!(gpu.load_words(image, level)?, *expected);
+        same!(gpu.level_words(image, level)?, *expected);
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ fn as_bytes(lab: &Lab, form: Form, look: impl Fn(Look) -> Look) -> Outcome<Vec<u
         commands.ready(&[image]);
         shader.dispatch(commands, [16, 8, 1]);
     })?;
-    gpu.load(image, 0)
+    gpu.level_bytes(image, 0)
 }
 
 fn other_format(lab: &Lab) -> Outcome {

@@ -3,7 +3,7 @@
 
 //! Views of buffers as texels. What there is to say of one has room in its descriptor.
 
-use crate::buffer::Buffer;
+use super::object::Buffer;
 use crate::device::Device;
 use crate::handle;
 use ash::vk::{self, Handle as _};

@@ -3,7 +3,7 @@
 //! How formats store what shaders see ("Conversion from Normalized Fixed-Point to Floating-Point", "16-Bit Floating-Point
 //! Numbers").
 
-use super::format::block;
+use super::block::block;
 use ash::vk;
 
 /// How a component is stored.

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The formats that behaviours use: how large texels are, and how they store what shaders see.
+
+mod block;
+mod code;
+
+pub(crate) use block::{Block, block};
+pub(crate) use code::{Code, Kind, srgb};
