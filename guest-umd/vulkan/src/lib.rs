@@ -19,7 +19,7 @@
 //! | physical device | the adapter, opened once in a process ([`physical_device`]) |
 //! | queue | a context and a queue for user-mode submission ([`queue`]) |
 //! | memory, buffer, image | an allocation that never moves; a part of it ([`memory`], [`buffer`], `image`) |
-//! | view, sampler | a description in memory that the worker reads ([`image`]) |
+//! | view, sampler | a description in memory that the worker reads (`image`) |
 //! | command buffer | commands of [`bellhop_protocol::vulkan`] ([`command`]) |
 //! | descriptor set, pipeline | descriptions in memory that the worker reads ([`descriptor`], [`pipeline`]) |
 //! | fence | a queue and a value of its progress fence ([`fence`]) |

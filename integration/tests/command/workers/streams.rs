@@ -106,7 +106,7 @@ impl Streams {
 
     /// The set of the uniform buffer, and that of the array, whose second buffer is missing.
     fn put_sets(&self, uniform: u64, buffers: [u64; 2]) {
-        let descriptor = |address, length| Descriptor { address, length, reserved: [0; 2] };
+        let descriptor = |address, length| Descriptor { address, length, ..Descriptor::default() };
         self.write(SET, [descriptor(0, 0), descriptor(uniform, 16)].as_bytes());
         let [first, third] = buffers;
         let set = [descriptor(first, 1024), descriptor(0, 0), descriptor(third, 1024)];
