@@ -103,10 +103,15 @@ impl Memory {
             // SAFETY: as in `read`. The window's first address is that of a page.
             let byte = unsafe { &*with_exposed_provenance::<AtomicU8>(page as usize) };
             match access {
-                Access::Load => byte.load(Ordering::Relaxed),
-                // A store in the guest's eyes and the page tables', which keeps what any processor has stored.
-                Access::Store => byte.fetch_or(0, Ordering::Relaxed),
-            };
+                Access::Load => {
+                    byte.load(Ordering::Relaxed);
+                }
+                // A store of what is there, whatever other processors store meanwhile. Compilers make a load of one that adds
+                // nothing, and leave it out.
+                Access::Store => {
+                    let _ = byte.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+                }
+            }
         }
         Ok(())
     }
@@ -125,6 +130,43 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use rustix::io::pwrite;
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    use std::ptr::null_mut;
+
+    /// What pages of a file's private copy show that were touched before the file changed. A store makes a copy.
+    fn after_touching(access: Access) -> [u8; 2] {
+        let (length, start) = (2 * PAGE as usize, [7; 1]);
+        let file = memfd_create("pages", MemfdFlags::empty()).unwrap();
+        ftruncate(&file, 2 * PAGE).unwrap();
+        for page in [0, PAGE] {
+            pwrite(&file, &start, page).unwrap();
+        }
+        let (data, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping where nothing is, which only what follows accesses.
+        let first = unsafe { mmap(null_mut(), length, data, private, &file, 0) }.unwrap();
+        let address = first.expose_provenance() as u64;
+        let memory = Memory::new(address..address + 2 * PAGE);
+        memory.touch(address + PAGE - 1, 2, access).unwrap();
+        for page in [0, PAGE] {
+            pwrite(&file, &[9], page).unwrap();
+        }
+        let shown = [0, PAGE].map(|page| {
+            let mut byte = [0];
+            memory.read(address + page, &mut byte).unwrap();
+            byte[0]
+        });
+        // SAFETY: the mapping of above, which nobody uses any more.
+        unsafe { munmap(first, length) }.unwrap();
+        shown
+    }
+
+    #[test]
+    fn touching_to_store_is_a_store_of_what_is_there() {
+        assert_eq!(after_touching(Access::Store), [7, 7]);
+        assert_eq!(after_touching(Access::Load), [9, 9]);
+    }
 
     #[test]
     fn nothing_outside_of_the_window_is_copied() {
