@@ -94,11 +94,14 @@ mod tests {
 
     #[test]
     fn memory_that_is_written_is_a_processs_own() {
-        let before = Memory::of(std::process::id()).unwrap();
-        let bytes = std::hint::black_box(vec![1u8; 64 << 20]);
-        let grown = Memory::of(std::process::id()).unwrap().since(before, 2);
-        // Other tests of this process have memory too.
-        assert!(grown > f64::from(16 << 20), "{grown} for {} bytes", bytes.len());
+        let grown = || {
+            let before = Memory::of(std::process::id()).unwrap();
+            let _bytes = std::hint::black_box(vec![1u8; 64 << 20]);
+            Memory::of(std::process::id()).unwrap().since(before, 2)
+        };
+        // Other tests of this process have memory too, and may give it back meanwhile.
+        let most = (0..10).map(|_| grown()).fold(0.0, f64::max);
+        assert!(most > f64::from(16 << 20), "{most} for 64 MiB, of two processes");
         assert!(Memory::of(u32::MAX).is_err());
         assert_eq!(kib("Name: x\nVmRSS:\t   12 kB\n", "VmRSS:"), Some(12 << 10));
         assert_eq!(kib("Pss: none", "Pss:"), None);

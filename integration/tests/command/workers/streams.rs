@@ -327,7 +327,7 @@ fn a_wait_holds_what_is_behind_it_until_a_processor_stores_the_word() {
 fn what_the_vulkan_can_do_is_stored_in_its_turn() {
     let Some(mut streams) = Streams::new() else { return };
     let query = |length| QueryCaps { destination: DATA, length, ..QueryCaps::new_zeroed() };
-    streams.fill(DATA, 4096, 9).put(query(u64::MAX), 0, &[]).execute();
+    streams.fill(DATA, 8192, 9).put(query(u64::MAX), 0, &[]).execute();
     let words = streams.words(DATA, size_of::<CommandCaps>() / 4 + 1);
     let (caps, rest) = CommandCaps::read_from_prefix(words.as_bytes()).unwrap();
     assert_eq!(rest, 9_u32.as_bytes());
