@@ -29,7 +29,7 @@ pub struct Validation {
 
 impl Validation {
     /// Sets the layer in a folder of unpacked packages up: all checks, that of synchronization among them, and each error as often as
-    /// it happens.
+    /// it happens. It remembers no shaders: otherwise it has nothing to say of one that another program may use and this one may not.
     ///
     /// # Errors
     /// When the folder has no layer, or nothing can be written.
@@ -46,6 +46,7 @@ impl Validation {
             "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n\
              khronos_validation.report_flags = error\n\
              khronos_validation.enable_message_limit = false\n\
+             khronos_validation.disables = VK_VALIDATION_FEATURE_DISABLE_SHADER_VALIDATION_CACHE_EXT\n\
              khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT\n\
              khronos_validation.log_filename = {}\n",
             made.log().display()
