@@ -30,7 +30,7 @@ pub(crate) use content::bytes_of;
 pub use failure::Failure;
 pub(crate) use failure::{Outcome, require, same};
 pub(crate) use form::{Form, layers, range};
-pub(crate) use format::{Block, Code, Kind, block, srgb};
+pub(crate) use format::{Block, Code, Kind, STORED, block, srgb};
 pub(crate) use gpu::{Gpu, PATIENCE, Queue};
 pub(crate) use image::Image;
 pub(crate) use kernel::{Kernel, Module, Slot, module, part, whole};

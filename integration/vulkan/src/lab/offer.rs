@@ -4,7 +4,7 @@
 //! Which formats and images a device offers.
 
 use super::form::Form;
-use super::{Failure, Lab, Outcome};
+use super::{Failure, Lab, Outcome, require};
 use ash::vk;
 
 impl Lab {
@@ -27,6 +27,20 @@ impl Lab {
         }
         let first = both.format_properties;
         (first, wide)
+    }
+
+    /// Requires that formats can do this: optimal images of them, or what else `of` says.
+    pub(crate) fn all_can(
+        &self,
+        formats: &[vk::Format],
+        feature: vk::FormatFeatureFlags,
+        of: impl Fn(&vk::FormatProperties) -> vk::FormatFeatureFlags,
+    ) -> Outcome {
+        for format in formats {
+            let can = of(&self.format(*format));
+            require!(can.contains(feature), "format {} can {:#x}", format.as_raw(), can.as_raw());
+        }
+        Ok(())
     }
 
     /// Says so unless optimal images of a format, or the buffers' views, can do this.

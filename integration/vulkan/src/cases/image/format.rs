@@ -3,7 +3,7 @@
 //! What formats can do ("Required Format Support"), and which images a device has ("Additional Image Capabilities").
 
 use crate::case::{Case, case};
-use crate::lab::{Form, Lab, Outcome, require, same};
+use crate::lab::{Form, Lab, Outcome, STORED, require, same};
 use ash::vk;
 use ash::vk::{Format as F, FormatFeatureFlags as Feature, ImageUsageFlags as Usage};
 
@@ -107,32 +107,8 @@ const SAMPLED: &[F] = &[
     F::R32G32B32A32_SFLOAT,
 ];
 
-/// Shaders store them on every device.
-const STORED: &[F] = &[
-    F::R8G8B8A8_UNORM,
-    F::R8G8B8A8_SNORM,
-    F::R8G8B8A8_UINT,
-    F::R8G8B8A8_SINT,
-    F::R16G16B16A16_UINT,
-    F::R16G16B16A16_SINT,
-    F::R16G16B16A16_SFLOAT,
-    F::R32_UINT,
-    F::R32_SINT,
-    F::R32_SFLOAT,
-    F::R32G32_UINT,
-    F::R32G32_SINT,
-    F::R32G32_SFLOAT,
-    F::R32G32B32A32_UINT,
-    F::R32G32B32A32_SINT,
-    F::R32G32B32A32_SFLOAT,
-];
-
 fn all_can(lab: &Lab, formats: &[F], feature: Feature) -> Outcome {
-    for format in formats {
-        let can = lab.format(*format).optimal_tiling_features;
-        require!(can.contains(feature), "format {} can {:#x}", format.as_raw(), can.as_raw());
-    }
-    Ok(())
+    lab.all_can(formats, feature, |can| can.optimal_tiling_features)
 }
 
 /// The formats of Vulkan 1.0.

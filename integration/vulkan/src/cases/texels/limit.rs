@@ -3,7 +3,7 @@
 //! What a device says of buffers as texels ("Required Format Support", "Required Limits").
 
 use crate::case::{Case, case};
-use crate::lab::{Lab, Outcome, require};
+use crate::lab::{Lab, Outcome, STORED, require};
 use ash::vk::{Format as F, FormatFeatureFlags as Feature};
 
 pub(super) const CASES: &[Case] = &[
@@ -38,30 +38,8 @@ const FETCHED: &[F] = &[
     F::B10G11R11_UFLOAT_PACK32,
 ];
 
-const STORED: &[F] = &[
-    F::R8G8B8A8_UNORM,
-    F::R8G8B8A8_SNORM,
-    F::R8G8B8A8_UINT,
-    F::R8G8B8A8_SINT,
-    F::R16G16B16A16_UINT,
-    F::R16G16B16A16_SINT,
-    F::R16G16B16A16_SFLOAT,
-    F::R32_UINT,
-    F::R32_SINT,
-    F::R32_SFLOAT,
-    F::R32G32_UINT,
-    F::R32G32_SFLOAT,
-    F::R32G32B32A32_UINT,
-    F::R32G32B32A32_SINT,
-    F::R32G32B32A32_SFLOAT,
-];
-
 fn all_can(lab: &Lab, formats: &[F], feature: Feature) -> Outcome {
-    for format in formats {
-        let can = lab.format(*format).buffer_features;
-        require!(can.contains(feature), "format {} can {:#x}", format.as_raw(), can.as_raw());
-    }
-    Ok(())
+    lab.all_can(formats, feature, |can| can.buffer_features)
 }
 
 fn alignment(lab: &Lab) -> Outcome {

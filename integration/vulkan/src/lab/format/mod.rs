@@ -4,6 +4,8 @@
 
 mod block;
 mod code;
+mod stored;
 
 pub(crate) use block::{Block, block};
 pub(crate) use code::{Code, Kind, srgb};
+pub(crate) use stored::STORED;

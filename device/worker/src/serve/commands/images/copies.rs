@@ -73,38 +73,26 @@ pub struct Rows<'c> {
     usage: vk::ImageUsageFlags,
 }
 
-impl<'c> From<&'c CopyMemoryToImage> for Rows<'c> {
-    fn from(copy: &'c CopyMemoryToImage) -> Self {
-        let CopyMemoryToImage {
-            address,
-            ref image,
-            layers,
-            offset,
-            extent,
-            row_length,
-            height,
-            ..
-        } = *copy;
-        let region = Region { layers, offset, extent, row_length, height };
-        Self { address, image, region, usage: DESTINATION }
-    }
+/// Both commands have the same fields, and the image is for one of two things.
+macro_rules! rows_of {
+    ($($command:ty: $usage:expr,)*) => {
+        $(impl<'c> From<&'c $command> for Rows<'c> {
+            fn from(copy: &'c $command) -> Self {
+                let region = Region {
+                    layers: copy.layers,
+                    offset: copy.offset,
+                    extent: copy.extent,
+                    row_length: copy.row_length,
+                    height: copy.height,
+                };
+                Self { address: copy.address, image: &copy.image, region, usage: $usage }
+            }
+        })*
+    };
 }
-
-impl<'c> From<&'c CopyImageToMemory> for Rows<'c> {
-    fn from(copy: &'c CopyImageToMemory) -> Self {
-        let CopyImageToMemory {
-            address,
-            ref image,
-            layers,
-            offset,
-            extent,
-            row_length,
-            height,
-            ..
-        } = *copy;
-        let region = Region { layers, offset, extent, row_length, height };
-        Self { address, image, region, usage: SOURCE }
-    }
+rows_of! {
+    CopyMemoryToImage: DESTINATION,
+    CopyImageToMemory: SOURCE,
 }
 
 impl Rows<'_> {
