@@ -43,7 +43,7 @@ pub fn native(loader: &OsStr, device: usize) -> anyhow::Result<Figures> {
 
 /// A kernel and what it works on.
 struct Work<'d> {
-    kernel: Rc<Kernel<'d>>,
+    kernel: Kernel<'d>,
     bindings: Vec<Binding<'d>>,
     groups: u32,
 }
@@ -61,7 +61,7 @@ fn dispatch<'d>(
         push_constants: 0,
         constants: &[],
     })?;
-    Ok(Work { kernel: Rc::new(kernel), bindings: bindings.to_vec(), groups })
+    Ok(Work { kernel, bindings: bindings.to_vec(), groups })
 }
 
 fn whole<'a>(device: &'a Device<'a>, pages: &'a Pages) -> anyhow::Result<Binding<'a>> {

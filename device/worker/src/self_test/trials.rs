@@ -171,9 +171,9 @@ fn run<'d>(
     push_constants: &[u8],
     groups: [u32; 3],
 ) -> Result<(), VulkanError> {
-    let kernel = &Rc::new(kernel);
+    let kernel = &kernel;
     let dispatch = Dispatch { kernel, bindings, push_constants, groups, barrier: false };
-    Runner::new(device, 1)?.run(&[dispatch])
+    Runner::new(device, 1)?.run(&dispatch)
 }
 
 fn source(spirv: &[u32], bindings: u32, push_constants: u32) -> Source<'_> {

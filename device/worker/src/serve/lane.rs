@@ -5,16 +5,13 @@
 use super::commands::{Residency, Runs, Stream, Wrong};
 use super::imports::Imports;
 use super::memory::Memory;
+use super::recorded::Recorded;
 use crate::messages::{Batch, MAX_BATCH, Malformed};
 use crate::report::Limits;
 use crate::vulkan::{Binding, Device, Dispatch, Kernel, Runner, Source, VulkanError};
 use anyhow::{Context, ensure};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
-
-/// Command buffers that are kept as they were recorded, for batches that come again.
-const RECORDED: usize = 8;
 
 /// Why a batch did not run.
 pub struct Failed {
@@ -46,9 +43,9 @@ pub struct Lane<'d> {
     device: &'d Device<'d>,
     limits: Limits,
     imports: Imports<'d>,
-    kernels: HashMap<u32, Rc<Kernel<'d>>>,
-    /// Command buffers, and the batches that they were recorded from; the latest used is the last.
-    recorded: Vec<(Vec<u8>, Runner<'d>)>,
+    kernels: HashMap<u32, Kernel<'d>>,
+    /// The batches that it has recorded.
+    recorded: Recorded<Runner<'d>>,
     /// The storage buffers of one dispatch, kept for its room.
     bindings: Vec<Binding<'d>>,
     /// What it keeps of streams.
@@ -63,7 +60,7 @@ impl<'d> Lane<'d> {
             limits: limits.clone(),
             imports: Imports::new(device, window, limits),
             kernels: HashMap::new(),
-            recorded: Vec::new(),
+            recorded: Recorded::new(),
             bindings: Vec::new(),
             runs: Runs::new(device),
         }
@@ -75,7 +72,7 @@ impl<'d> Lane<'d> {
     /// When the driver refuses it.
     pub fn compile(&mut self, number: u32, source: &Source<'_>) -> Result<(), VulkanError> {
         let kernel = self.device.compile(source)?;
-        self.kernels.insert(number, Rc::new(kernel));
+        self.kernels.insert(number, kernel);
         Ok(())
     }
 
@@ -117,25 +114,11 @@ impl<'d> Lane<'d> {
     /// # Errors
     /// When a dispatch is invalid, which one: nothing ran. When Vulkan fails: parts may have run.
     pub fn execute(&mut self, batch: &Batch<'_>) -> Result<(), Why> {
-        let known = self.recorded.iter().position(|(bytes, _)| bytes == batch.bytes);
-        let at = match known {
-            Some(at) => at,
-            None if self.recorded.len() < RECORDED => {
-                let runner = Runner::new(self.device, MAX_BATCH as u32);
-                self.recorded.push((Vec::new(), runner.map_err(|error| failed(0, error))?));
-                self.recorded.len() - 1
-            }
-            None => 0,
-        };
-        // The latest used is the last.
-        self.recorded[at..].rotate_left(1);
-        let Some((bytes, runner)) = self.recorded.last_mut() else { unreachable!("one was found") };
-        if known.is_none() {
-            // Until it is recorded anew, it is no batch's.
-            bytes.clear();
+        let (device, kernels, limits) = (self.device, &self.kernels, &self.limits);
+        let (imports, bindings) = (&mut self.imports, &mut self.bindings);
+        let make = || Ok(Runner::new(device, MAX_BATCH as u32).map_err(|error| failed(0, error))?);
+        let runner = self.recorded.get(batch.bytes, make, |runner| {
             runner.begin().map_err(|error| failed(0, error))?;
-            let (kernels, limits) = (&self.kernels, &self.limits);
-            let (imports, bindings) = (&mut self.imports, &mut self.bindings);
             batch.each(|index, dispatch| {
                 let failed = |why| Why::Failed(Failed { index, why });
                 let groups = dispatch.groups;
@@ -160,9 +143,8 @@ impl<'d> Lane<'d> {
                 let dispatch = Dispatch { kernel, bindings, push_constants, groups, barrier };
                 runner.add(&dispatch).map_err(|error| failed(error.into()))
             })?;
-            runner.end().map_err(|error| failed(0, error))?;
-            bytes.extend_from_slice(batch.bytes);
-        }
+            Ok::<_, Why>(runner.end().map_err(|error| failed(0, error))?)
+        })?;
         Ok(runner.again().map_err(|error| failed(0, error))?)
     }
 }

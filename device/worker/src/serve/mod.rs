@@ -15,6 +15,7 @@ mod lane;
 mod memory;
 pub mod processors;
 mod progress;
+mod recorded;
 mod roles;
 pub mod sandbox;
 mod shared;

@@ -23,6 +23,13 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// So many sets, and so many storage buffers in them.
+    pub fn storage_buffers(sets: u32, buffers: u32) -> Self {
+        let mut needs = Self { sets, ..Self::default() };
+        needs.descriptors[vk::DescriptorType::STORAGE_BUFFER.as_raw() as usize] = buffers;
+        needs
+    }
+
     /// Counts a set with these bindings.
     pub fn add_set(&mut self, bindings: &[protocol::Binding]) {
         self.sets += 1;
@@ -124,17 +131,6 @@ impl Resource<'_> {
                 .image_view(view.as_ref().map_or(vk::ImageView::null(), |view| view.raw))
                 .sampler(sampler.as_ref().map_or(vk::Sampler::null(), |sampler| sampler.raw)),
             Self::Nothing | Self::Buffer(_) | Self::Texels(_) => info,
-        }
-    }
-}
-
-impl Device<'_> {
-    /// The flags of every binding: not all of its descriptors need be written, if the device can.
-    pub(super) fn binding_flags(&self) -> vk::DescriptorBindingFlags {
-        if self.bounds.partially_bound {
-            vk::DescriptorBindingFlags::PARTIALLY_BOUND
-        } else {
-            vk::DescriptorBindingFlags::empty()
         }
     }
 }

@@ -7,6 +7,7 @@ use super::{Bounds, Called, Pages, PhysicalDevice, VulkanError};
 use ash::ext::{external_memory_host, robustness2};
 use ash::vk;
 use std::ffi::c_void;
+use std::rc::Rc;
 
 /// The handle type of this process's memory.
 pub(super) const HOST: vk::ExternalMemoryHandleTypeFlags =
@@ -203,4 +204,15 @@ impl Drop for Imported<'_> {
             self.device.raw.free_memory(self.memory, None);
         }
     }
+}
+
+/// The part of imported memory that commands use.
+#[derive(Clone)]
+pub struct Binding<'d> {
+    /// The memory.
+    pub memory: Rc<Imported<'d>>,
+    /// Offset in bytes; of a storage buffer, a multiple of the device's descriptor alignment.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
 }

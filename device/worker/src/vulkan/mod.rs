@@ -22,7 +22,7 @@ mod view;
 
 pub use bounds::{Bounds, OfBuffers, OfSamplers};
 pub use descriptor_sets::{DescriptorSet, Needs, Resource};
-pub use device::{Device, Imported};
+pub use device::{Binding, Device, Imported};
 pub use formats::Formats;
 pub use image::Image;
 pub use image_transfers::Region;
@@ -31,7 +31,7 @@ pub use kernel::{Kernel, Source};
 pub use pages::Pages;
 pub use pipeline::Pipeline;
 pub use recorder::{Groups, Recorder};
-pub use runner::{Binding, Dispatch, Runner};
+pub use runner::{Dispatch, Runner};
 pub use sampler::Sampler;
 pub use view::{Texels, View};
 

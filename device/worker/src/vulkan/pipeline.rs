@@ -56,12 +56,14 @@ impl Pipeline<'_> {
         let of_set = |set: u32| parts.bindings.iter().filter(move |binding| binding.set == set);
         for set in 0..parts.head.sets {
             let bindings: Vec<_> = of_set(set).map(layout_binding).collect();
-            let flags = vec![self.device.binding_flags(); bindings.len()];
+            let flags = vec![vk::DescriptorBindingFlags::PARTIALLY_BOUND; bindings.len()];
             let mut flags =
                 vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&flags);
-            let layout = vk::DescriptorSetLayoutCreateInfo::default()
-                .bindings(&bindings)
-                .push_next(&mut flags);
+            let mut layout = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            // Not all of its descriptors need be written, if the device can.
+            if self.device.bounds.partially_bound {
+                layout = layout.push_next(&mut flags);
+            }
             // SAFETY: the structures live until the call returns.
             let layout = unsafe { raw.create_descriptor_set_layout(&layout, None) };
             self.set_layouts.push(layout.called("vkCreateDescriptorSetLayout")?);

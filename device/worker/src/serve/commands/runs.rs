@@ -14,13 +14,12 @@ use super::wrong::{Why, Wrong};
 use crate::messages::commands::MOST_PIPELINES;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
+use crate::serve::recorded::Recorded;
 use crate::vulkan::{Device, Groups, Needs, Pipeline, Recorder, Resource, VulkanError};
 use bellhop_protocol::vulkan::Command;
 use zerocopy::IntoBytes;
 
-/// Command buffers that are kept as they were recorded, for streams that come again.
-const RECORDED: usize = 8;
-/// Most bytes that tell such a stream apart.
+/// Most bytes that tell a stream apart that may come again.
 const LONGEST: usize = 1 << 18;
 
 /// What a device keeps of the streams that it has run.
@@ -28,15 +27,15 @@ pub struct Runs<'d> {
     device: &'d Device<'d>,
     pipelines: Pipelines<Pipeline<'d>>,
     made: Made<'d>,
-    /// Command buffers, and what tells the streams apart that they were recorded from; the latest used is the last.
-    recorded: Vec<(Vec<u8>, Recorder<'d>)>,
+    /// The streams that it has recorded.
+    recorded: Recorded<Recorder<'d>>,
 }
 
 impl<'d> Runs<'d> {
     /// Begins with nothing.
     pub fn new(device: &'d Device<'d>) -> Self {
         let pipelines = Pipelines::new(MOST_PIPELINES as usize);
-        Self { device, pipelines, made: Made::new(device), recorded: Vec::new() }
+        Self { device, pipelines, made: Made::new(device), recorded: Recorded::new() }
     }
 
     /// Forgets everything that may hold memory of the window.
@@ -103,7 +102,7 @@ impl<'d> Runs<'d> {
             if key.len() <= LONGEST {
                 let piece =
                     Piece { commands: &stream.commands, plan: &plan, dispatches: &plan.dispatches };
-                return self.again(key, &piece, imports);
+                return self.again(&key, &piece, imports);
             }
         }
         let (mut commands, mut dispatches) = (&stream.commands[..], &plan.dispatches[..]);
@@ -125,31 +124,18 @@ impl<'d> Runs<'d> {
     /// Runs the one piece of a stream that may come again, with what tells it apart.
     fn again(
         &mut self,
-        key: Vec<u8>,
+        key: &[u8],
         piece: &Piece<'_, '_, 'd>,
         imports: &mut Imports<'d>,
     ) -> Result<(), Wrong> {
         let Some((first, _)) = piece.commands.first() else { return Ok(()) };
         let failed = |error| Why::from(error).at(*first);
-        let known = self.recorded.iter().position(|(bytes, _)| *bytes == key);
-        let at = match known {
-            Some(at) => at,
-            None if self.recorded.len() < RECORDED => {
-                let recorder = Recorder::new(self.device).map_err(failed)?;
-                self.recorded.push((Vec::new(), recorder));
-                self.recorded.len() - 1
-            }
-            None => 0,
-        };
-        // The latest used is the last.
-        self.recorded[at..].rotate_left(1);
-        let Some((bytes, recorder)) = self.recorded.last_mut() else { return Ok(()) };
-        if known.is_none() {
-            // Until it is recorded anew, it is no stream's.
-            bytes.clear();
-            piece.record(recorder, imports, &mut self.made)?;
-            *bytes = key;
-        }
+        let (device, made) = (self.device, &mut self.made);
+        let recorder = self.recorded.get(
+            key,
+            || Recorder::new(device).map_err(failed),
+            |recorder| piece.record(recorder, imports, made),
+        )?;
         recorder.run().map_err(failed)
     }
 
