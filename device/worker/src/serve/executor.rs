@@ -4,8 +4,10 @@
 
 use super::commands::{Residency, Stream, Wrong};
 use super::lane::{Failed, Lane, Why};
+use super::lanes::Lanes;
 use super::memory::Memory;
 use super::shared::Shared;
+use super::work::Work;
 use crate::messages::commands::{CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind};
 use crate::messages::{
     Answer, Batch, Done, Load, Loaded, MAX_CONSTANTS, MAX_DESCRIPTORS, MAX_NAME,
@@ -67,12 +69,9 @@ pub fn run(
     if go.recv().is_err() {
         rest();
     }
-    let mut executor = Executor {
-        wide: Lane::new(&device, window.clone(), &limits),
-        narrow: narrow.as_ref().map(|device| Lane::new(device, window.clone(), &limits)),
-        limits,
-        stream: Vec::new(),
-    };
+    let lane = |device| Lane::new(device, window.clone(), &limits);
+    let lanes = Lanes::new(lane(&device), narrow.as_ref().map(lane));
+    let mut executor = Executor { lanes, limits: limits.clone(), stream: Vec::new() };
     let window = Memory::new(window);
     let residency = Residency::new(shared, abilities.resident);
     let mut buffer = vec![0; MAX_REQUEST];
@@ -84,7 +83,7 @@ pub fn run(
                 let _in_use = shared.in_use.lock().unwrap_or_else(PoisonError::into_inner);
                 executor.answer(&batch)?;
                 // The device may hold pages that it has imported.
-                executor.lanes().for_each(Lane::forget_memory);
+                executor.lanes.each().for_each(Lane::forget_memory);
             } else {
                 executor.answer(&batch)?;
             }
@@ -161,10 +160,7 @@ fn again<'i>(instance: &'i Instance, index: u32, first: &Description) -> Option<
 
 struct Executor<'d> {
     limits: Limits,
-    /// Runs work groups in as many threads as the worker may use.
-    wide: Lane<'d>,
-    /// The same device without threads of its own, which runs work groups one after the other.
-    narrow: Option<Lane<'d>>,
+    lanes: Lanes<'d>,
     /// A stream, kept for its room.
     stream: Vec<u8>,
 }
@@ -184,11 +180,7 @@ impl<'d> Executor<'d> {
     }
 
     fn unload(&mut self, number: u32) {
-        self.lanes().for_each(|lane| lane.unload(number));
-    }
-
-    fn lanes(&mut self) -> impl Iterator<Item = &mut Lane<'d>> {
-        [&mut self.wide].into_iter().chain(&mut self.narrow)
+        self.lanes.each().for_each(|lane| lane.unload(number));
     }
 
     fn compile(&mut self, load: &Load, spirv: OwnedFd) -> anyhow::Result<()> {
@@ -217,24 +209,17 @@ impl<'d> Executor<'d> {
             push_constants,
             constants: &load.constant[..constants as usize],
         };
-        Ok(self.lanes().try_for_each(|lane| lane.compile(load.kernel, &source))?)
-    }
-
-    /// Where to run a batch. Lavapipe executes dispatches one after the other, each in several threads, which have to
-    /// be woken. A work group runs in one thread in any case, so dispatches of one work group need none of that.
-    fn lane(&mut self, batch: &Batch<'_>) -> Result<&mut Lane<'d>, Malformed> {
-        let Some(narrow) = &mut self.narrow else { return Ok(&mut self.wide) };
-        let mut is_narrow = true;
-        batch.each(|_, dispatch| {
-            is_narrow &= dispatch.groups.iter().all(|groups| *groups <= 1);
-            Ok::<_, Malformed>(())
-        })?;
-        Ok(if is_narrow { narrow } else { &mut self.wide })
+        Ok(self.lanes.each().try_for_each(|lane| lane.compile(load.kernel, &source))?)
     }
 
     /// Runs a batch and tells the owner.
     fn answer(&mut self, batch: &Batch<'_>) -> anyhow::Result<()> {
-        let answer = self.lane(batch)?.execute(batch);
+        let mut work = Work::new();
+        batch.each(|_, dispatch| {
+            work.add(dispatch.kernel, Some(dispatch.groups));
+            Ok::<_, Malformed>(())
+        })?;
+        let answer = self.lanes.run(&work, |lane| lane.execute(batch));
         match answer {
             Ok(()) => Ok(send(stdin(), Done { count: batch.count }, None)?),
             Err(Why::Failed(Failed { index, why })) => {
@@ -254,7 +239,7 @@ impl<'d> Executor<'d> {
     ) -> Result<CommandsAnswer, Malformed> {
         if task.kind == CommandsTaskKind::MAKE {
             // A stream lacks pipelines of one lane.
-            let lacks = self.lanes().any(Lane::make_pipeline);
+            let lacks = self.lanes.each().any(Lane::make_pipeline);
             let result = if lacks { CommandsResult::LACKS } else { CommandsResult::DONE };
             return Ok(CommandsAnswer::new(result, 0, ""));
         }
@@ -262,9 +247,8 @@ impl<'d> Executor<'d> {
         let copied = Stream::copy(task, memory, &mut self.stream)?;
         let executed = copied.and_then(|()| {
             let stream = Stream::read(&self.stream, memory)?;
-            // As with batches: one work group needs no other thread.
-            let narrow = self.narrow.as_mut().filter(|_| stream.is_narrow());
-            narrow.unwrap_or(&mut self.wide).run_stream(&stream, makes, memory, residency)
+            let run = |lane: &mut Lane<'d>| lane.run_stream(&stream, makes, memory, residency);
+            self.lanes.run(&stream.work(), run)
         });
         Ok(executed
             .as_ref()

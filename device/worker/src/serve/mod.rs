@@ -12,6 +12,7 @@ mod executor;
 mod faults;
 mod imports;
 mod lane;
+mod lanes;
 mod memory;
 pub mod processors;
 mod progress;
@@ -21,6 +22,7 @@ pub mod sandbox;
 mod shared;
 mod tasks;
 mod window;
+mod work;
 
 use crate::messages::{
     MAX_REQUEST, Malformed, Map, NO_SLOT, Ready, Refused, Request, Role, SLOTS, Start, Text, Unmap,

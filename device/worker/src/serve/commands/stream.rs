@@ -7,6 +7,7 @@ use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
 use crate::messages::commands::CommandsTask;
 use crate::serve::memory::Memory;
+use crate::serve::work::Work;
 use bellhop_protocol::vulkan::{
     Barrier, Command, CommandCaps, Copy, Dispatch, Fill, ImageFormat, ImageNeeds, MAX_STREAM,
     QueryCaps, Timestamp, Update, Wait, commands,
@@ -67,14 +68,16 @@ impl<'s> Stream<'s> {
         })
     }
 
-    /// Whether every dispatch has one work group at most, so that more than one thread would be of no use.
-    pub fn is_narrow(&self) -> bool {
-        self.commands.iter().all(|(_, command)| match command {
-            Command::Dispatch(dispatch, _) => {
-                dispatch.indirect == 0 && dispatch.groups.iter().all(|groups| *groups <= 1)
+    /// What its dispatches are for the device.
+    pub fn work(&self) -> Work {
+        let mut work = Work::new();
+        for (_, command) in &self.commands {
+            if let Command::Dispatch(dispatch, _) = command {
+                let groups = (dispatch.indirect == 0).then_some(dispatch.groups);
+                work.add(dispatch.pipeline, groups);
             }
-            _ => true,
-        })
+        }
+        work
     }
 }
 

@@ -240,7 +240,7 @@ fn a_stream_is_narrow_if_no_dispatch_has_more_than_one_work_group() {
     let fake = Fake::new();
     let is_narrow = |dispatch: Dispatch| {
         let bytes = [one(fake.dispatch(0), 0, &[]), one(dispatch, 0, &[])].concat();
-        Stream::read(&bytes, &fake.memory).unwrap().is_narrow()
+        Stream::read(&bytes, &fake.memory).unwrap().work().is_narrow()
     };
     assert!(is_narrow(fake.dispatch(0)));
     assert!(is_narrow(Dispatch { groups: [1, 0, 1], ..fake.dispatch(0) }));
