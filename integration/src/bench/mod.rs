@@ -134,7 +134,7 @@ const fn video(
     Stage { suites: &[Suite::Video], part: Some(part), config, measure, processors, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 23] = [
+const STAGES: [Stage; 25] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -192,6 +192,24 @@ const STAGES: [Stage; 23] = [
         guests: vulkan::GUESTS,
         processors: Processors::All,
         measure: vulkan::dispatches,
+        ..ONE_GUEST
+    },
+    Stage {
+        suites: &[Suite::Vulkan],
+        part: Some("shares"),
+        config: vulkan::SHARES,
+        guests: vulkan::GUESTS,
+        processors: Processors::All,
+        measure: vulkan::shares,
+        ..ONE_GUEST
+    },
+    Stage {
+        suites: &[Suite::Vulkan],
+        part: Some("programs"),
+        config: vulkan::PROGRAMS,
+        guests: vulkan::GUESTS,
+        processors: Processors::All,
+        measure: vulkan::programs,
         ..ONE_GUEST
     },
     video("on one thread", video::ONE_THREAD, video::on_one_thread),

@@ -4,10 +4,13 @@
 
 use anyhow::{Context, ensure};
 use bellhop_guest::timing;
-use bellhop_vulkan_suite::{Load, bench};
+use bellhop_vulkan_suite::{Load, bench, keep_busy};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// The hidden command that prints figures.
 pub const FIGURES: &str = "vulkan-figures";
@@ -22,6 +25,8 @@ pub struct Figures {
     pub empty_ns: u64,
     /// A dispatch of one work group.
     pub dispatch_ns: u64,
+    /// A dispatch of several work groups.
+    pub groups_ns: u64,
     /// 64 dispatches that depend on each other, in one command buffer.
     pub batch_ns: u64,
 }
@@ -30,25 +35,33 @@ pub struct Figures {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Arguments {
     /// Submissions to time
+    #[arg(long, required_unless_present = "busy")]
+    samples: Option<u64>,
+    /// Time nothing, and have work for the device until standard input ends
     #[arg(long)]
-    samples: u64,
+    busy: bool,
 }
 
+/// What a busy program prints when its first work is done.
+const BUSY: &[u8] = b"busy\n";
+
 impl Arguments {
-    /// Prints the figures of this process's first Vulkan device.
+    /// Prints the figures of this process's first Vulkan device, or keeps it busy.
     ///
     /// # Errors
     /// When there is none, or it computes wrongly.
     pub fn run(self) -> anyhow::Result<()> {
         let lab = super::lab()?;
+        let Some(samples) = self.samples.filter(|_| !self.busy) else { return be_busy(&lab) };
         let mut figures = Figures::LONGEST;
-        bench(&lab, &[Load::Empty, Load::Dispatch, Load::Batch], |load, round| {
+        bench(&lab, &[Load::Empty, Load::Dispatch, Load::Groups, Load::Batch], |load, round| {
             let (figure, share) = match load {
                 Load::Empty => (&mut figures.empty_ns, 1),
                 Load::Dispatch => (&mut figures.dispatch_ns, DISPATCH_SHARE),
+                Load::Groups => (&mut figures.groups_ns, DISPATCH_SHARE),
                 Load::Batch => (&mut figures.batch_ns, BATCH_SHARE),
             };
-            *figure = timing::time(self.samples.div_ceil(share), round)?.p50.max(1);
+            *figure = timing::time(samples.div_ceil(share), round)?.p50.max(1);
             anyhow::Ok(())
         })?;
         let mut out = std::io::stdout().lock();
@@ -60,7 +73,7 @@ impl Arguments {
 impl Figures {
     /// What everything is less than.
     pub const LONGEST: Self =
-        Self { empty_ns: u64::MAX, dispatch_ns: u64::MAX, batch_ns: u64::MAX };
+        Self { empty_ns: u64::MAX, dispatch_ns: u64::MAX, groups_ns: u64::MAX, batch_ns: u64::MAX };
 
     /// The lesser of each.
     #[must_use]
@@ -68,6 +81,7 @@ impl Figures {
         Self {
             empty_ns: self.empty_ns.min(other.empty_ns),
             dispatch_ns: self.dispatch_ns.min(other.dispatch_ns),
+            groups_ns: self.groups_ns.min(other.groups_ns),
             batch_ns: self.batch_ns.min(other.batch_ns),
         }
     }
@@ -78,11 +92,83 @@ impl Figures {
     /// When the process fails.
     pub fn of(mut command: Command, samples: u64) -> anyhow::Result<Self> {
         command.args([FIGURES, "--samples", &samples.to_string()]);
-        // Otherwise Mesa caches compiled kernels in the user's home.
-        command.env("MESA_SHADER_CACHE_DISABLE", "true").stdin(Stdio::null());
-        let output = command.output().context("cannot start a program with Vulkan")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "a program with Vulkan ended ({}): {said}", output.status);
-        serde_json::from_slice(&output.stdout).context("a program with Vulkan printed no figures")
+        measured_by(command)
+    }
+}
+
+/// Runs a program, and reads the last line that it prints, which is JSON.
+///
+/// # Errors
+/// When the program fails, or prints something else.
+pub fn measured_by<T: DeserializeOwned>(mut command: Command) -> anyhow::Result<T> {
+    let output = without_caches(&mut command).stdin(Stdio::null()).output();
+    let output = output.context("cannot start a program with Vulkan")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "a program with Vulkan ended ({}): {said}", output.status);
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let last = lines.trim_end().lines().next_back().unwrap_or_default();
+    serde_json::from_str(last).context("the last line of a program with Vulkan has no figures")
+}
+
+/// Otherwise Mesa caches compiled kernels in the user's home.
+fn without_caches(command: &mut Command) -> &mut Command {
+    command.env("MESA_SHADER_CACHE_DISABLE", "true")
+}
+
+fn be_busy(lab: &bellhop_vulkan_suite::Lab) -> anyhow::Result<()> {
+    let is_over = AtomicBool::new(false);
+    let mut is_first = true;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // It ends, or cannot be read: nobody wants this any longer.
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            is_over.store(true, Ordering::Relaxed);
+        });
+        keep_busy(lab, || {
+            if std::mem::take(&mut is_first) {
+                std::io::stdout().write_all(BUSY)?;
+            }
+            anyhow::Ok(!is_over.load(Ordering::Relaxed))
+        })
+    })
+}
+
+/// A program that keeps its device busy. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Busy(Child);
+
+impl Busy {
+    /// Starts it, and waits until its first work is done. The command is as for [`Figures::of`].
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends.
+    pub fn start(mut command: Command) -> anyhow::Result<Self> {
+        without_caches(&mut command).args([FIGURES, "--busy"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut busy = Self(command.spawn().context("cannot start a program with Vulkan")?);
+        let output = busy.0.stdout.as_mut().context("its output is piped")?;
+        let mut said = [0; BUSY.len()];
+        output.read_exact(&mut said).context("a program with Vulkan ended")?;
+        ensure!(said == BUSY, "a program with Vulkan said something else");
+        Ok(busy)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When it has failed.
+    pub fn end(mut self) -> anyhow::Result<()> {
+        drop(self.0.stdin.take());
+        let status = self.0.wait().context("cannot wait for a program with Vulkan")?;
+        ensure!(status.success(), "a program with Vulkan ended ({status})");
+        Ok(())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

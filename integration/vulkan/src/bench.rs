@@ -7,6 +7,9 @@ use ash::vk;
 
 /// Dispatches of a batch.
 pub const BATCH: u32 = 64;
+/// Work groups of a dispatch of several, and invocations of each.
+const GROUPS: u32 = 16;
+const GROUP: u32 = 64;
 /// Factor and summand of each step.
 const STEP: [u32; 2] = [1_664_525, 1_013_904_223];
 
@@ -17,6 +20,8 @@ pub enum Load {
     Empty,
     /// A dispatch of one work group.
     Dispatch,
+    /// A dispatch of several work groups, which may run at once.
+    Groups,
     /// [`BATCH`] dispatches in one command buffer, each of what the one before stored.
     Batch,
 }
@@ -24,7 +29,7 @@ pub enum Load {
 impl Load {
     const fn steps(self) -> u32 {
         match self {
-            Self::Empty => 0,
+            Self::Empty | Self::Groups => 0,
             Self::Dispatch => 1,
             Self::Batch => BATCH,
         }
@@ -50,9 +55,17 @@ pub fn run<E: From<Failure>>(
     let state = gpu.buffer(1)?;
     state.write(&[0]);
     let set = gpu.set(&kernel, &[state])?;
+    let adding = gpu.simple(module!("add"), 3, 4)?;
+    let numbers: Vec<_> = (0..GROUPS * GROUP).collect();
+    let (number, sum) = (gpu.buffer_of(&numbers)?, gpu.buffer(numbers.len())?);
+    let summands = gpu.set(&adding, &[number, number, sum])?;
     let (mut value, mut steps) = (0, 0);
     for load in loads {
         let commands = gpu.record(queue, |commands| {
+            if *load == Load::Groups {
+                commands.bind(&adding).sets(&adding, &[summands]).push(&adding, &[GROUPS * GROUP]);
+                commands.dispatch(GROUPS, 1, 1).barrier();
+            }
             commands.bind(&kernel).sets(&kernel, &[set]).push(&kernel, &STEP);
             for _ in 0..load.steps() {
                 commands.dispatch(1, 1, 1).barrier();
@@ -60,7 +73,7 @@ pub fn run<E: From<Failure>>(
         })?;
         let commands: &[vk::CommandBuffer] = match load {
             Load::Empty => &[],
-            Load::Dispatch | Load::Batch => &[commands],
+            Load::Dispatch | Load::Groups | Load::Batch => &[commands],
         };
         time(*load, &mut || {
             value += 1;
@@ -73,6 +86,9 @@ pub fn run<E: From<Failure>>(
     let step = |state: u32, _| state.wrapping_mul(STEP[0]).wrapping_add(STEP[1]);
     let computed = || -> Outcome {
         same!(state.read(), [(0..steps).fold(0, step)]);
+        if loads.contains(&Load::Groups) {
+            same!(sum.read(), numbers.iter().map(|number| 2 * number).collect::<Vec<_>>());
+        }
         Ok(())
     };
     Ok(computed()?)

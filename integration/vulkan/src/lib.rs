@@ -12,6 +12,7 @@
 //! might be lost with it.
 
 mod bench;
+mod busy;
 mod case;
 mod cases;
 mod lab;
@@ -19,6 +20,7 @@ pub mod peers;
 mod report;
 
 pub use bench::{BATCH, Load, Round, run as bench};
+pub use busy::keep_busy;
 pub use case::Case;
 pub use cases::selected;
 pub use lab::{Failure, Lab};

@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 72] = {
+pub const HEADLINES: [Headline; 74] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -92,7 +92,9 @@ pub const HEADLINES: [Headline; 72] = {
         headline("kernel_shares_off_weights_fraction", AtMost(0.05), Suite::Kernel),
         headline("vulkan_submission_over_doorbell_rtt", AtMost(1.5), Suite::Vulkan),
         headline("vulkan_dispatch_over_native", AtMost(1.05), Suite::Vulkan),
+        headline("vulkan_dispatch_of_several_groups_over_native", AtMost(1.05), Suite::Vulkan),
         headline("vulkan_batch_over_native", AtMost(1.05), Suite::Vulkan),
+        headline("vulkan_shares_off_weights_fraction", AtMost(0.02), Suite::Vulkan),
         headline("video_decode_over_dav1d", AtLeast(0.7), Suite::Video),
         headline("video_decode_2_threads_over_dav1d", AtLeast(0.7), Suite::Video),
         headline("doorbell_rtt_1024_idle_over_1", AtMost(1.2), Suite::Doorbells),

@@ -49,6 +49,12 @@ pub struct BenchArguments {
     /// Measure scale with at most this many of each
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) most: Option<u64>,
+    /// Also measure this program of yours with `vulkan`, beside itself with the host's Vulkan; may be given several times
+    ///
+    /// Words with spaces between them: the program and its arguments. It prints a JSON object last, with a time in
+    /// nanoseconds for each name.
+    #[arg(long, value_name = "WORDS")]
+    pub(super) program: Vec<String>,
     /// Print figures and ratios as one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -68,7 +74,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) compare: Option<PathBuf>,
     /// Measure nothing, and show, write, draw or compare this earlier --json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "samples", "repetitions", "most"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["suites", "samples", "repetitions", "most", "program"])]
     pub(super) report: Option<PathBuf>,
 }
 
@@ -178,6 +184,7 @@ impl BenchArguments {
         if let Some(most) = self.most {
             line.extend(["--most".into(), most.to_string().into()]);
         }
+        line.extend(self.program.iter().flat_map(|words| ["--program".into(), words.into()]));
         line.extend(self.json.then(|| "--json".into()));
         for (option, file) in
             [("--csv", &self.csv), ("--svg", &self.svg), ("--compare", &self.compare)]
@@ -221,6 +228,12 @@ impl BenchArguments {
     #[must_use]
     pub fn most(&self) -> Option<usize> {
         self.most.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    /// The programs that are measured with Vulkan, each with its arguments behind spaces.
+    #[must_use]
+    pub fn programs(&self) -> &[String] {
+        &self.program
     }
 
     /// The forms in which to deliver the report.

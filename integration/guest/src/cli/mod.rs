@@ -302,6 +302,7 @@ mod tests {
             samples: 7,
             repetitions: 3,
             most: Some(4),
+            program: vec!["a b".into(), "c".into()],
             json: true,
             csv: Some("-c.csv".into()),
             svg: Some("-s.svg".into()),

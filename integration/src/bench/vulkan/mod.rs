@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Submissions and dispatches through the Vulkan driver, beside those of a program with `guest-umd`, and beside the host's Vulkan
-//! itself in one process.
+//! itself in one process; programs of other people's; and how two programs share an engine.
+
+mod guest;
+mod programs;
+mod shares;
+
+pub(super) use programs::{CONFIG as PROGRAMS, run as programs};
+pub(super) use shares::{CONFIG as SHARES, run as shares};
 
 use super::setting::Setting;
-use crate::hosted::{WORKER, this_executable};
-use crate::vulkan::driver;
 use crate::vulkan::figures::Figures;
-use crate::vulkan::program::name_gpu;
 use anyhow::Context;
-use bellhop_device::service::Worker;
 use bellhop_guest::bench::kernel::Neighbour;
 use bellhop_guest::bench::{Measured, Suite};
 use bellhop_guest::processors;
 use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::kernel::unpadded;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::Command;
-use tempfile::TempDir;
+use guest::{Guest, native};
 
 /// Guests: one with `guest-umd`, and one with the Vulkan driver.
 pub(super) const GUESTS: usize = 2;
+/// The one with the driver.
+const WITH_DRIVER: usize = 1;
 /// Times that each is measured in a repetition, in turn; the least median counts.
 const TURNS: u64 = 3;
 /// The ratios.
 const SUBMISSION: &str = "vulkan_submission_over_doorbell_rtt";
 const DISPATCH: &str = "vulkan_dispatch_over_native";
+const GROUPS: &str = "vulkan_dispatch_of_several_groups_over_native";
 const BATCH: &str = "vulkan_batch_over_native";
 
 /// Measures empty submissions, with a processor for the submitter and one for the daemon.
@@ -37,7 +40,7 @@ pub(super) fn submissions(
 ) -> anyhow::Result<()> {
     let Some(adapter) = adapter(setting, &[SUBMISSION], measured)? else { return Ok(()) };
     let mut beside = Neighbour::new(adapter)?;
-    let guest = Program::new(setting)?;
+    let guest = Guest::new(setting, WITH_DRIVER)?;
     if let Some((processor, _)) = processors::pair() {
         processors::pin(&[processor]).context("cannot pin this thread to one processor")?;
     }
@@ -47,7 +50,7 @@ pub(super) fn submissions(
         let (mut doorbell, mut vulkan) = (u64::MAX, u64::MAX);
         for _ in 0..TURNS {
             doorbell = doorbell.min(beside.round_trips(samples)?.p50.max(1));
-            vulkan = vulkan.min(Figures::of(guest.command()?, samples)?.empty_ns);
+            vulkan = vulkan.min(Figures::of(guest.command(&[])?, samples)?.empty_ns);
         }
         measured.figure("doorbell_beside_vulkan_rtt_ns_p50", doorbell as f64);
         measured.figure("vulkan_submission_ns_p50", vulkan as f64);
@@ -62,15 +65,19 @@ pub(super) fn dispatches(
     _: &[Suite],
     measured: &mut Measured,
 ) -> anyhow::Result<()> {
-    let Some(adapter) = adapter(setting, &[DISPATCH, BATCH], measured)? else { return Ok(()) };
+    let Some(adapter) = adapter(setting, &[DISPATCH, GROUPS, BATCH], measured)? else {
+        return Ok(());
+    };
     drop(adapter);
-    let guest = Program::new(setting)?;
+    let guest = Guest::new(setting, WITH_DRIVER)?;
     let options = setting.options(&[]);
     let samples = options.samples.div_ceil(options.repetitions * TURNS);
     for _ in 0..options.repetitions {
         let mut least = [Figures::LONGEST; 2];
         for _ in 0..TURNS {
-            for (least, program) in least.iter_mut().zip([guest.command()?, native(setting)?]) {
+            for (least, program) in
+                least.iter_mut().zip([guest.command(&[])?, native(setting, &[])?])
+            {
                 *least = least.least(Figures::of(program, samples)?);
             }
         }
@@ -83,6 +90,7 @@ pub(super) fn dispatches(
         };
         put("submission_beside_native", "vulkan_submission_over_native", |of| of.empty_ns);
         put("dispatch", DISPATCH, |of| of.dispatch_ns);
+        put("dispatch_of_several_groups", GROUPS, |of| of.groups_ns);
         put("batch_of_64", BATCH, |of| of.batch_ns);
     }
     Ok(())
@@ -104,37 +112,4 @@ fn adapter(
         measured.absent(*ratio, format!("there is no Vulkan: {missing}"));
     }
     Ok(None)
-}
-
-/// This executable as a program of the guest's, which finds the driver and the GPU by variables.
-struct Program<'s> {
-    setting: &'s Setting,
-    /// Where the manifest is.
-    _folder: TempDir,
-    manifest: PathBuf,
-}
-
-impl<'s> Program<'s> {
-    fn new(setting: &'s Setting) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("cannot make a folder for a driver's manifest")?;
-        let manifest = driver::write_manifest(&driver::find(None)?, folder.path())?;
-        Ok(Self { setting, _folder: folder, manifest })
-    }
-
-    fn command(&self) -> anyhow::Result<Command> {
-        let mut command = native(self.setting)?;
-        let socket = self.setting.sockets.get(1).context("there are fewer sockets than guests")?;
-        name_gpu(&mut command, &self.manifest, socket);
-        Ok(command)
-    }
-}
-
-/// This executable with the Vulkan that the daemon's workers have.
-fn native(setting: &Setting) -> anyhow::Result<Command> {
-    let arguments = WORKER.iter().map(OsString::from).collect::<Vec<_>>();
-    let words = setting.worker.strip_suffix(&*arguments).unwrap_or_default();
-    match Worker::of_words(words) {
-        Some(Worker::Program(program)) => Ok(program.command()),
-        _ => Ok(Command::new(this_executable()?)),
-    }
 }
