@@ -2,11 +2,12 @@
 
 //! `bellhop container`.
 
-use super::vulkan::{Whose, loader, sources};
+use super::vulkan::{Whose, loader, sources, validation};
 use crate::container::{self, Contents, Options, Payload, Program, Root};
 use crate::guest_binary;
 use crate::hosted::Outcome;
 use crate::vulkan::driver;
+use crate::vulkan::validation::Validation;
 use anyhow::{Context, ensure};
 use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::put_line;
@@ -29,6 +30,8 @@ Examples:
                                               a program of Debian's with Bellhop's Vulkan driver
   bellhop container --vulkan debian-13 --vulkan-driver --folder venv -- venv/bin/python compute.py
                                               a program of this machine's
+  bellhop container --vulkan debian-13 --vulkan-driver --validate --folder app -- app/program
+                                              what it does that Vulkan does not allow
   bellhop container --memory 64m              a limit on memory, which covers what the guest maps
   bellhop container --image-only              the image, for your own containers
   bellhop container --print-command           the podman command, with the options that this host needs")]
@@ -72,6 +75,11 @@ pub struct ContainerArguments {
     /// Give the program this folder, at the same path, to read from; may be given several times
     #[arg(long, value_name = "PATH", requires = "vulkan_driver")]
     folder: Vec<PathBuf>,
+    /// Have Khronos' validation layer look at what the program does, and at its synchronization
+    ///
+    /// It is fetched once and not installed. Its errors are printed at the end; with one, the exit status is at least 1.
+    #[arg(long, requires = "vulkan_driver", conflicts_with = "image")]
+    validate: bool,
     /// Build the image in your own storage, print its name, and exit
     #[arg(long, conflicts_with_all = ["memory", "socket_path", "config", "vulkan", "file", "task"])]
     image_only: bool,
@@ -144,7 +152,9 @@ impl ContainerArguments {
         // Images and packages that run programs with Vulkan have a loader.
         let contents = root.contents();
         let loader = if root == Root::ThisMachine { loader(self.vulkan)? } else { None };
-        let folders = self.folder.iter().map(|folder| {
+        let validation = self.validate.then(validation).transpose()?;
+        let of_layer = validation.iter().flat_map(Validation::folders);
+        let folders = self.folder.iter().map(PathBuf::as_path).chain(of_layer).map(|folder| {
             let path = std::path::absolute(folder);
             path.with_context(|| format!("cannot find {}", folder.display()))
         });
@@ -155,6 +165,7 @@ impl ContainerArguments {
             manifest: Program::write_manifest(of_manifest.path())?,
             loader,
             folders: folders.collect::<anyhow::Result<_>>()?,
+            variables: validation.iter().flat_map(Validation::variables).map(owned).collect(),
             words: absolute_program(self.task)?,
         };
         let options = Options {
@@ -166,8 +177,14 @@ impl ContainerArguments {
             files,
             output: None,
         };
-        Ok(container::run(options, contents)?.exit_code())
+        let outcome = container::run(options, contents)?;
+        let judged = validation.map_or(Ok(outcome), |validation| validation.judge(outcome))?;
+        Ok(judged.exit_code())
     }
+}
+
+fn owned((name, value): (&'static str, &Path)) -> (&'static str, OsString) {
+    (name, value.into())
 }
 
 /// The words of a command line whose program has its whole path, unless it is a name to search for.

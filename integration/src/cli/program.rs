@@ -2,11 +2,10 @@
 
 //! `bellhop vulkan`, and the suite of behaviours that it runs.
 
-use super::vulkan::{Whose, loader, sources};
+use super::vulkan::{Whose, loader, sources, validation};
 use crate::hosted::this_executable;
 use crate::vulkan::driver;
 use crate::vulkan::program::{Host, Program};
-use crate::vulkan::validation::{self, Validation};
 use anyhow::bail;
 use bellhop_processes::daemon::Options;
 use clap::Args;
@@ -76,7 +75,7 @@ impl ProgramArguments {
         let command = self.command()?;
         // Debian's program comes with the loader that it depends on.
         let loader = if self.package.is_some() { None } else { loader(self.vulkan)? };
-        let validation = if self.validate { Some(validation()?) } else { None };
+        let validation = self.validate.then(validation).transpose()?;
         let program = Program { command, driver, loader, validation };
         let outcome = match &self.socket_path {
             Some(socket) => program.run(Host::At(socket)),
@@ -107,12 +106,6 @@ impl ProgramArguments {
         command.args(arguments);
         Ok(command)
     }
-}
-
-/// The validation layer.
-fn validation() -> anyhow::Result<Validation> {
-    let package = validation::PACKAGE;
-    Validation::new(&bellhop_vm::fetch_library(package, package, &sources(None))?)
 }
 
 /// The arguments of the suite.

@@ -4,6 +4,7 @@
 
 use crate::hosted::{WORKER, this_executable};
 use crate::vulkan::driver;
+use crate::vulkan::validation::{self, Validation};
 use anyhow::ensure;
 use bellhop_vm::{Mesa, Sources, Vulkan};
 use bellhop_worker::probe::{PATIENCE, Search, probe};
@@ -88,6 +89,15 @@ pub(super) fn loader(whose: Whose) -> anyhow::Result<Option<PathBuf>> {
          fetched with --vulkan debian-13"
     );
     bellhop_vm::fetch_vulkan_loader(&sources(None)).map(Some)
+}
+
+/// The validation layer, which is fetched.
+///
+/// # Errors
+/// When it cannot be fetched or set up.
+pub(super) fn validation() -> anyhow::Result<Validation> {
+    let package = validation::PACKAGE;
+    Validation::new(&bellhop_vm::fetch_library(package, package, &sources(None))?)
 }
 
 impl VulkanArguments {

@@ -23,7 +23,7 @@ use bellhop_processes::process::{Signals, block_on};
 use engine::Engine;
 pub use guest::Payload;
 use guest::{Container, Guest};
-pub use program::{Program, Root};
+pub use program::{OF_THIS_MACHINE, Program, Root};
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;

@@ -8,7 +8,7 @@ use super::guest::mount;
 use crate::vulkan::driver;
 use crate::vulkan::program::DEBUG;
 use anyhow::Context;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const LINKS: [(&str, &str); 4] =
 /// The user nobody.
 const NOBODY: &str = "65534:65534";
 /// The folders of a machine that its programs need, beside those that the user names.
-const OF_THIS_MACHINE: [&str; 3] = ["/usr", "/etc/alternatives", "/etc/ssl"];
+pub const OF_THIS_MACHINE: [&str; 3] = ["/usr", "/etc/alternatives", "/etc/ssl"];
 /// Where the driver, its manifest and a Vulkan loader are in the container.
 const DRIVER: &str = "/bellhop/libvulkan_bellhop.so";
 const MANIFEST: &str = "/bellhop/vulkan_bellhop.json";
@@ -62,6 +62,8 @@ pub struct Program {
     pub loader: Option<PathBuf>,
     /// Folders of the host's that it finds at the same paths.
     pub folders: Vec<PathBuf>,
+    /// Variables that it has, beside those for the driver.
+    pub variables: Vec<(&'static str, OsString)>,
     /// The program and its arguments.
     pub words: Vec<OsString>,
 }
@@ -77,7 +79,7 @@ impl Program {
 
     /// The arguments of `podman run` from the program's files on.
     pub(super) fn arguments(&self) -> Vec<OsString> {
-        let Self { root, driver, manifest, loader, folders, words } = self;
+        let Self { root, driver, manifest, loader, folders, variables, words } = self;
         let mut arguments: Vec<OsString> = Vec::new();
         let mut add = |source: &Path, place: &Path| arguments.extend(mount(source, place));
         match root {
@@ -94,17 +96,21 @@ impl Program {
         if let Some(loader) = loader {
             add(loader, Path::new(LOADER));
         }
-        let mut variables = vec![
-            ("VK_DRIVER_FILES".to_owned(), MANIFEST),
-            ("VK_ICD_FILENAMES".to_owned(), MANIFEST),
-            (DEBUG.to_owned(), "1"),
-            // Nobody has a home.
-            ("HOME".to_owned(), "/tmp"),
-        ];
-        variables.extend(loader.as_ref().map(|_| ("LD_LIBRARY_PATH".to_owned(), LOADER)));
-        for (name, value) in variables {
-            arguments.extend(["--env".into(), format!("{name}={value}").into()]);
+        let mut set = |name: &str, value: &OsStr| {
+            let mut variable = OsString::from(name);
+            variable.push("=");
+            variable.push(value);
+            arguments.extend(["--env".into(), variable]);
+        };
+        set("VK_DRIVER_FILES", MANIFEST.as_ref());
+        set("VK_ICD_FILENAMES", MANIFEST.as_ref());
+        set(DEBUG, "1".as_ref());
+        // Nobody has a home.
+        set("HOME", "/tmp".as_ref());
+        if loader.is_some() {
+            set("LD_LIBRARY_PATH", LOADER.as_ref());
         }
+        variables.iter().for_each(|(name, value)| set(name, value));
         // Many programs want a place for files, and nothing else of theirs can be written.
         arguments.extend(["--tmpfs".into(), "/tmp:rw,size=256m,mode=1777".into()]);
         arguments.extend(["--user".into(), NOBODY.into()]);
@@ -148,6 +154,7 @@ mod tests {
             manifest: "/d/m.json".into(),
             loader: loader.map(Into::into),
             folders: vec!["/my/venv".into()],
+            variables: vec![("VK_LAYER_PATH", "/my/layer".into())],
             words: vec!["python3".into(), "-c".into()],
         };
         let words = program.arguments();
@@ -161,6 +168,7 @@ mod tests {
             "source=/d/driver.so,destination=/bellhop/libvulkan_bellhop.so,ro",
             "source=/my/venv,destination=/my/venv,ro",
             "--env VK_DRIVER_FILES=/bellhop/vulkan_bellhop.json",
+            "--env VK_LAYER_PATH=/my/layer",
             "--user 65534:65534",
         ] {
             assert!(line.contains(part), "{line} lacks {part}");

@@ -15,7 +15,7 @@ const MANIFEST: &str = "vulkan_bellhop.json";
 /// The version of Vulkan that the driver has.
 const VERSION: &str = "1.3.0";
 /// The Vulkan loader's library.
-const LOADER: &str = "libvulkan.so.1";
+pub const LOADER: &str = "libvulkan.so.1";
 /// Folders of libraries on Linux distributions for this processor.
 const FOLDERS: [&str; 7] = [
     "/usr/local/lib/x86_64-linux-gnu",

@@ -4,6 +4,7 @@
 
 pub mod driver;
 pub mod figures;
+mod log;
 pub mod peers;
 pub mod program;
 pub mod validation;

@@ -46,11 +46,10 @@ impl Program {
     pub fn run(mut self, host: Host<'_>) -> anyhow::Result<Outcome> {
         let validation = self.validation.take();
         if let Some(validation) = &validation {
-            validation.name_layer(&mut self.command);
+            self.command.envs(validation.variables());
         }
         let outcome = self.run_alone(host)?;
-        let errors = validation.map_or(Ok(0), |validation| validation.report())?;
-        Ok(if errors > 0 && outcome == Outcome::Succeeded { Outcome::Failed(1) } else { outcome })
+        validation.map_or(Ok(outcome), |validation| validation.judge(outcome))
     }
 
     fn run_alone(self, host: Host<'_>) -> anyhow::Result<Outcome> {

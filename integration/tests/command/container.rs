@@ -7,8 +7,9 @@
 use crate::support::kernels::{Doubling, worker};
 use crate::support::screens::see_every_behaviour;
 use crate::support::secrets;
+use crate::support::vulkan::{ALLOWED, IMPATIENT, LOST, all_passed, assert_told_what_is_wrong};
 use crate::support::vulkan_programs::{
-    COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, RIGHT, VKDISPATCH, libraries_of_kompute,
+    COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, VKDISPATCH, libraries_of_kompute,
 };
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
@@ -76,12 +77,14 @@ fn vulkan_containers() -> Option<fn() -> Command> {
 #[test]
 fn debian_s_vulkaninfo_lists_the_gpu_in_a_container_of_its_packages_alone() {
     let Some(container) = vulkan_containers() else { return };
-    let driver = ["--vulkan", "debian-13", "--vulkan-driver", "--package", "vulkan-tools", "--"];
-    let summary = run(container().args(driver).args(["vulkaninfo", "--summary"]));
+    let driver = ["--vulkan", "debian-13", "--vulkan-driver", "--package", "vulkan-tools"];
+    let summary = ["--validate", "--", "vulkaninfo", "--summary"];
+    let summary = run(container().args(driver).args(summary));
     assert!(summary.contains("PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU"), "{summary}");
     assert!(summary.contains("Bellhop"), "{summary}");
     // Nothing of this machine's: not even its programs.
-    let error = fail(container().args(driver).args(["podman", "--version"]).output().unwrap());
+    let error =
+        fail(container().args(driver).args(["--", "podman", "--version"]).output().unwrap());
     assert!(error.contains("cannot run the container"), "{error}");
 }
 
@@ -90,30 +93,47 @@ fn programs_that_know_nothing_of_bellhop_compute_in_containers_what_the_processo
     let Some(container) = vulkan_containers() else { return };
     let mut config = NamedTempFile::new().unwrap();
     config.write_all(PATIENT.as_bytes()).unwrap();
-    for program in [COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, VKDISPATCH] {
+    for program in [COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, VKDISPATCH] {
         let Some(python) = program.python() else { continue };
         let mut command = container();
-        command.args(["--vulkan", "debian-13", "--vulkan-driver", "--config"]).arg(config.path());
+        command.args(["--vulkan", "debian-13", "--vulkan-driver", "--validate"]);
+        command.arg("--config").arg(config.path());
         let libraries = libraries_of_kompute().unwrap();
         for folder in python.folders().iter().chain(&libraries) {
             command.arg("--folder").arg(folder);
         }
-        let said = run(command.arg("--").args([python.path(), program.path()]));
-        // Libraries may flush what they print after the program's last line.
-        assert!(said.lines().any(|line| line == RIGHT), "{program:?}: {said}");
+        command.arg("--").args([python.path(), program.path()]);
+        program.assert_right(&command.output().unwrap());
     }
 }
 
 #[test]
 fn every_behaviour_of_a_driver_is_seen_in_a_container() {
     let Some(container) = vulkan_containers() else { return };
-    let mut command = container();
     let bellhop = PathBuf::from(bellhop().get_program());
-    command.args(["--vulkan", "debian-13", "--vulkan-driver", "--folder"]);
-    command.arg(bellhop.parent().unwrap()).arg("--").arg(&bellhop).arg("vulkan-suite");
-    let areas = ["memory.", "transfer.", "dispatch.", "set.", "fence.", "semaphore.", "event."];
-    let said = run(command.args(areas));
-    assert!(said.ends_with(" passed, 0 failed, 0 not offered\n"), "{said}");
+    let seen = |configuration: &str, options: &[&str], areas: &[&str]| {
+        let mut config = NamedTempFile::new().unwrap();
+        config.write_all(configuration.as_bytes()).unwrap();
+        let mut command = container();
+        command.args(["--vulkan", "debian-13", "--vulkan-driver", "--config"]).arg(config.path());
+        command.args(options).arg("--folder").arg(bellhop.parent().unwrap());
+        all_passed(&run(command.arg("--").arg(&bellhop).arg("vulkan-suite").args(areas)));
+    };
+    seen(PATIENT, &["--validate"], &ALLOWED.concat());
+    seen(IMPATIENT, &[], LOST);
+}
+
+#[test]
+fn a_program_in_a_container_that_does_what_vulkan_does_not_allow_has_failed_and_is_told_why() {
+    let Some(container) = containers() else { return };
+    // A container has the system's programs, and not those that the user alone has.
+    let python = "/usr/bin/python3";
+    if !support::is_here(python, "no program with an error is validated in a container") {
+        return;
+    }
+    let mut command = container();
+    command.args(["--vulkan", "debian-13", "--vulkan-driver", "--validate", "--", python]);
+    assert_told_what_is_wrong(&mut command);
 }
 
 #[test]

@@ -31,3 +31,4 @@ mod submitting;
 mod support;
 mod video;
 mod vulkan;
+mod vulkan_required;

@@ -2,31 +2,22 @@
 
 //! Guests' programs that use Vulkan, with the driver for guests.
 
-use crate::support::vulkan::{assert_seen, assert_seen_of_a_bad_program, beside};
+use crate::support::vulkan::{
+    ALLOWED, DEVICE, DISPATCHES, IMAGES, IMPATIENT, LOST, MEMORY, OPERATIONS, ORDER, SHARING,
+    assert_seen, assert_seen_of_a_bad_program, assert_told_what_is_wrong, beside,
+};
 use crate::support::vulkan_programs::{
-    COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, RIGHT, VKDISPATCH,
+    COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, VKDISPATCH,
 };
 use crate::support::{Daemon, bellhop, brokers::Brokered, is_here, run, text};
-use std::collections::BTreeSet;
 use std::process::Stdio;
 
 /// Adds numbers, and compares.
 const ADDS: &str = "command.again";
 
-/// The areas of behaviours, each once.
-const DEVICE: &[&str] = &["device."];
-const MEMORY: &[&str] = &["memory.", "transfer."];
-const DISPATCHES: &[&str] = &["pipeline.", "dispatch.", "chain.", "set."];
-const IMAGES: &[&str] = &["image.", "storage-image.", "sampler.", "texels."];
-const OPERATIONS: &[&str] = &["shader.", "conversion.", "program."];
-const SHARING: &[&str] = &["atomic.", "workgroup.", "subgroup.", "builtin.", "layout.", "store."];
-const ORDER: &[&str] =
-    &["command.", "fence.", "semaphore.", "timeline.", "sharing.", "event.", "query."];
-const LOST: &[&str] = &["lost."];
-
 #[test]
 fn no_behaviour_is_left_out() {
-    let all = [DEVICE, MEMORY, DISPATCHES, IMAGES, OPERATIONS, SHARING, ORDER, LOST].concat();
+    let all = [ALLOWED.concat(), LOST.to_vec()].concat();
     let listed = run(bellhop().args(["vulkan-suite", "--list"]));
     let names = listed.lines().filter(|line| !line.starts_with(' '));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
@@ -79,8 +70,7 @@ fn submissions_are_ordered_by_what_vulkan_has_for_it() {
 
 #[test]
 fn a_program_loses_its_device_and_no_other() {
-    let configuration = "[adapter]\ntimeout = \"5s\"\nhang_limit = 0\n";
-    let Some(daemon) = Daemon::start_with_kernels(2, configuration) else { return };
+    let Some(daemon) = Daemon::start_with_kernels(2, IMPATIENT) else { return };
     // The neighbour computes all the time.
     let mut other = beside(&daemon, 1);
     let other = other.args(["--selftest", "--", "command.", "dispatch."]).stdout(Stdio::piped());
@@ -163,26 +153,13 @@ fn vulkaninfo_lists_the_device_and_what_it_offers() {
     assert!(everything.contains("timelineSemaphore") && everything.contains("memoryHeaps"));
 }
 
-/// The names of the errors that the validation layer found.
-fn validation_errors(found: &str) -> BTreeSet<&str> {
-    let (_, report) = found.split_once("the validation layer found ").expect(found);
-    let errors = report.split("Validation Error: [ ").skip(1);
-    errors.filter_map(|error| error.split(' ').next()).collect()
-}
-
 /// Runs a program with arguments.
 fn computes(program: Program, arguments: &[&str], configuration: &str) {
     let Some(python) = program.python() else { return };
     let Some(daemon) = Daemon::start_with_kernels(1, configuration) else { return };
     let mut command = beside(&daemon, 0);
     let words = command.args(["--validate", "--"]).args([python.path(), program.path()]);
-    let output = words.args(arguments).output().unwrap();
-    let (said, found) = (text(&output.stdout), text(&output.stderr));
-    assert!(said.lines().any(|line| line == RIGHT), "{said}{found}");
-    let errors = validation_errors(&found);
-    let is_own = |error: &&str| program.errors.iter().any(|own| error.starts_with(own));
-    assert!(errors.iter().all(is_own), "{found}");
-    assert_eq!(output.status.code(), Some(i32::from(!errors.is_empty())), "{found}");
+    program.assert_right(&words.args(arguments).output().unwrap());
 }
 
 #[test]
@@ -209,6 +186,11 @@ fn kompute_computes_what_the_processor_does() {
 }
 
 #[test]
+fn ggml_generates_the_words_that_the_processor_does() {
+    computes(GGML, &[], PATIENT);
+}
+
+#[test]
 fn vkdispatch_computes_what_the_processor_does() {
     computes(VKDISPATCH, &[], PATIENT);
 }
@@ -218,14 +200,6 @@ fn computeml_computes_what_the_processor_does() {
     computes(COMPUTEML, &[], PATIENT);
 }
 
-/// Makes an instance with flags that there are not.
-const WRONG: &str = "
-import ctypes
-vulkan = ctypes.CDLL('libvulkan.so.1')
-information = (ctypes.c_uint64 * 8)(1, 0, 0x80)
-vulkan.vkCreateInstance(information, None, ctypes.byref(ctypes.c_void_p()))
-";
-
 #[test]
 fn a_program_that_does_what_vulkan_does_not_allow_has_failed_and_is_told_why() {
     if !is_here("python3", "no program with an error is validated") {
@@ -233,11 +207,7 @@ fn a_program_that_does_what_vulkan_does_not_allow_has_failed_and_is_told_why() {
     }
     let daemon = Daemon::start(1);
     let mut command = beside(&daemon, 0);
-    let output = command.args(["--validate", "--", "python3", "-c", WRONG]).output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the validation layer found an error:"), "{said}");
-    assert!(said.contains("VUID-VkInstanceCreateInfo-flags-parameter"), "{said}");
+    assert_told_what_is_wrong(command.args(["--validate", "--", "python3"]));
 }
 
 #[test]

@@ -2,8 +2,26 @@
 
 //! Programs that use a guest's GPU through Vulkan.
 
-use super::{Daemon, bellhop, run};
+use super::{Daemon, bellhop, run, text};
 use std::process::Command;
+
+/// The areas of behaviours of a driver, each once.
+pub const DEVICE: &[&str] = &["device."];
+pub const MEMORY: &[&str] = &["memory.", "transfer."];
+pub const DISPATCHES: &[&str] = &["pipeline.", "dispatch.", "chain.", "set."];
+pub const IMAGES: &[&str] = &["image.", "storage-image.", "sampler.", "texels."];
+pub const OPERATIONS: &[&str] = &["shader.", "conversion.", "program."];
+pub const SHARING: &[&str] =
+    &["atomic.", "workgroup.", "subgroup.", "builtin.", "layout.", "store."];
+pub const ORDER: &[&str] =
+    &["command.", "fence.", "semaphore.", "timeline.", "sharing.", "event.", "query."];
+/// Those of a program that does what Vulkan does not allow.
+pub const LOST: &[&str] = &["lost."];
+/// All others.
+pub const ALLOWED: [&[&str]; 7] = [DEVICE, MEMORY, DISPATCHES, IMAGES, OPERATIONS, SHARING, ORDER];
+
+/// The configuration of a daemon that soon ends what hangs, however often.
+pub const IMPATIENT: &str = "[adapter]\ntimeout = \"5s\"\nhang_limit = 0\n";
 
 /// `bellhop vulkan` beside a daemon that runs, as its guest of this number, with a Vulkan loader on any machine.
 pub fn beside(daemon: &Daemon, number: usize) -> Command {
@@ -25,9 +43,28 @@ pub fn assert_seen_of_a_bad_program(daemon: &Daemon, areas: &[&str]) {
     all_passed(&run(beside(daemon, 0).args(["--selftest", "--"]).args(areas)));
 }
 
+/// Looks at what the suite printed: it tried something, and all was seen.
 #[track_caller]
-fn all_passed(said: &str) {
+pub fn all_passed(said: &str) {
     let last = said.lines().last().unwrap_or_default();
     assert!(last.ends_with(" passed, 0 failed, 0 not offered"), "{said}");
     assert!(!last.starts_with("0 "), "{said}");
+}
+
+/// Makes an instance with flags that there are not.
+const WRONG: &str = "
+import ctypes
+vulkan = ctypes.CDLL('libvulkan.so.1')
+information = (ctypes.c_uint64 * 8)(1, 0, 0x80)
+vulkan.vkCreateInstance(information, None, ctypes.byref(ctypes.c_void_p()))
+";
+
+/// Has a command that validates what its Python does run a program with an error, which must fail and be told why.
+#[track_caller]
+pub fn assert_told_what_is_wrong(command: &mut Command) {
+    let output = command.args(["-c", WRONG]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the validation layer found an error:"), "{said}");
+    assert!(said.contains("VUID-VkInstanceCreateInfo-flags-parameter"), "{said}");
 }

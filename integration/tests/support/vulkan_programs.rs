@@ -2,10 +2,11 @@
 
 //! Programs of others that compute with Vulkan through packages of PyPI.
 
-use super::{is_here, python};
+use super::{is_here, python, text};
 use bellhop_vm::{Sources, fetch_library};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// A program in `vulkan/programs` that uses Vulkan through a package.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,12 @@ const fn program(file: &'static str, packages: &'static str, imports: &'static s
 }
 
 pub const COMPUTEML: Program = program("computeml_program.py", "computeml==0.4.4", "computeml");
+/// Gives an instance settings for a validation layer, in a structure that is newer than the layer. Its package can be imported only
+/// where there is a Vulkan loader.
+pub const GGML: Program = Program {
+    errors: &["VUID-VkInstanceCreateInfo-pNext-pNext"],
+    ..program("ggml_program.py", "cyllama-vulkan==0.2.18 gguf==0.19.0 numpy==2.2.6", "gguf, numpy")
+};
 pub const HEPHAISTOS: Program =
     program("hephaistos_program.py", "hephaistos==0.10.1 numpy==2.2.6", "hephaistos, numpy");
 /// Does not reset queries, lacks a barrier between a copy and a dispatch, and records again what its pool does not let it. Asks for
@@ -51,8 +58,8 @@ pub const VKDISPATCH: Program = Program {
 pub const PATIENT: &str =
     "[adapter]\nkernel_compile_timeout = \"10m\"\n[guest]\nkernel_compile_burst = \"1h\"\n";
 
-/// What a program prints last if all was as the processor computes it.
-pub const RIGHT: &str = "every number is right";
+/// What a program prints if all was as the processor computes it. Libraries may flush what they print after it.
+const RIGHT: &str = "every number is right";
 
 /// The folder of programs.
 pub fn programs() -> PathBuf {
@@ -82,6 +89,26 @@ impl Program {
         }?;
         Some(Python { folder })
     }
+
+    /// Looks at what a command printed that ran it, and had the validation layer look on: all was right, and the errors that the layer
+    /// found are the program's own.
+    #[track_caller]
+    pub fn assert_right(&self, output: &Output) {
+        let (said, found) = (text(&output.stdout), text(&output.stderr));
+        assert!(said.lines().any(|line| line == RIGHT), "{self:?}: {said}{found}");
+        let errors = validation_errors(&found);
+        let is_own = |error: &&str| self.errors.iter().any(|own| error.starts_with(own));
+        assert!(errors.iter().all(is_own), "{self:?}: {found}");
+        let status = output.status.code();
+        assert_eq!(status, Some(i32::from(!errors.is_empty())), "{self:?}: {found}");
+    }
+}
+
+/// The names of the errors that the validation layer found.
+fn validation_errors(found: &str) -> BTreeSet<&str> {
+    let (_, report) = found.split_once("the validation layer found ").expect(found);
+    let errors = report.split("Validation Error: [ ").skip(1);
+    errors.filter_map(|error| error.split(' ').next()).collect()
 }
 
 /// A Python with packages.

@@ -24,6 +24,10 @@ pub(super) const DRIVER: &str = "Bellhop";
 /// The driver's version.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Operations of subgroups that Vulkan has of itself, of which this is the last. All others are those of extensions, and there is none
+/// of these.
+const SUBGROUP_OPERATIONS: u32 = (vk::SubgroupFeatureFlags::QUAD.as_raw() << 1) - 1;
+
 /// Properties that structures in a chain have, as bytes behind their head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
@@ -46,6 +50,11 @@ fn put<T: IntoBytes + Immutable + ?Sized>(bytes: &mut [u8], at: usize, value: &T
     if let Some(bytes) = bytes.get_mut(at..at + value.len()) {
         bytes.copy_from_slice(value);
     }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u32::from_ne_bytes(*word))
 }
 
 /// 16 bytes that differ when the text does.
@@ -102,6 +111,9 @@ impl Properties {
         let compute = vk::ShaderStageFlags::COMPUTE.as_raw();
         let bytes = &mut self.since_1_1[..];
         put(bytes, at!(Since11 subgroup_supported_stages), &compute);
+        let operations = word(bytes, at!(Since11 subgroup_supported_operations));
+        let operations = operations & SUBGROUP_OPERATIONS;
+        put(bytes, at!(Since11 subgroup_supported_operations), &operations);
         put(bytes, at!(Since11 max_multiview_view_count), &0u32);
         put(bytes, at!(Since11 max_multiview_instance_index), &0u32);
         put(bytes, at!(Since11 protected_no_fault), &vk::FALSE);
@@ -212,7 +224,7 @@ mod tests {
 
     #[test]
     fn structures_of_extensions_say_the_same_as_those_of_versions() {
-        assert_eq!(words(Kind::PHYSICAL_DEVICE_SUBGROUP_PROPERTIES), [!0, 0x20, !0, !0]);
+        assert_eq!(words(Kind::PHYSICAL_DEVICE_SUBGROUP_PROPERTIES), [!0, 0x20, 0xFF, !0]);
         assert_eq!(words(Kind::PHYSICAL_DEVICE_MULTIVIEW_PROPERTIES), [0, 0]);
         assert_eq!(words(Kind::PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES), [1 << 30, 0]);
         assert_eq!(words(Kind::PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_PROPERTIES), [!0, !0 >> 1]);
