@@ -2,6 +2,8 @@
 
 //! `bellhop vm`.
 
+mod program;
+
 use super::vulkan::Whose;
 use crate::guest_binary;
 use crate::hosted::INTERRUPTED;
@@ -13,8 +15,9 @@ use bellhop_vm::variant::{CLOUD_HYPERVISOR, VARIANTS, Variant, find};
 use bellhop_vm::{
     Accelerator, Options, Outcome, STOOD_STILL, Service, Sources, Task, User, Vmm, attachment,
 };
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{ArgGroup, Args};
+use program::ProgramArguments;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,12 +40,18 @@ Examples:
   bellhop vm --agent --portable --file agent.toml
                                                 the same with a lid and a session, and policies for them
   bellhop vm --broker -- selftest               the suite as one of the programs that share the GPU
+  bellhop vm --vulkan debian-13 --debian 13 --install vulkan-tools -- vulkaninfo --summary
+                                                a program of Debian's with Bellhop's Vulkan driver
+  bellhop vm --vulkan debian-13 --vulkan-driver --folder venv -- venv/bin/python compute.py
+                                                a program of this machine's
   bellhop vm --trace-mmio trace.log -- run      which accesses stopped the guest
   bellhop vm --vmm cloud-hypervisor -- run      the main job in another VMM
   bellhop vm --print-command                    QEMU's command line, for your own VM
   bellhop vm --print-libvirt                    the XML for your own libvirt domain
 
 Downloads are kept in $BELLHOP_CACHE, by default ~/.cache/bellhop.")]
+#[command(group = ArgGroup::new("others").args(["vulkan_driver", "install"]).multiple(true))]
+#[command(group = ArgGroup::new("shared").args(["broker", "vulkan_driver", "install"]).multiple(true))]
 pub struct VmArguments {
     /// The VMM that runs the VM
     #[arg(long, value_enum, default_value_t = Vmm::Qemu)]
@@ -73,9 +82,11 @@ pub struct VmArguments {
     /// Boot systemd, and by it the guest's broker: the command is a program of a user, which shares the GPU with others
     #[arg(long, conflicts_with = "interactive")]
     broker: bool,
-    /// Whose program the command is, with --broker
-    #[arg(long, value_enum, value_name = "WHO", default_value_t = User::User, requires = "broker")]
+    /// Whose program the command is, where the guest has a broker
+    #[arg(long, value_enum, value_name = "WHO", default_value_t = User::User, requires = "shared")]
     user: User,
+    #[command(flatten)]
+    program: ProgramArguments,
     /// End the VM if its task takes longer than this, or a shell this long after its input ends
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -128,7 +139,7 @@ pub struct VmArguments {
     /// Print the JSON that describes bellhopd to management tools (QEMU's vhost-user conventions), and exit
     #[arg(long, conflicts_with_all = ["print_libvirt", "interactive", "agent", "broker", "task"])]
     print_description: bool,
-    /// What bellhop-guest does in the VM
+    /// What bellhop-guest does in the VM, or the program with the Vulkan driver
     ///
     /// [default: probe]
     #[arg(last = true, value_name = "GUEST-COMMAND")]
@@ -169,16 +180,21 @@ impl VmArguments {
              without one, have the guest do a task: bellhop vm -- TASK"
         );
         let worker = self.vulkan.worker(self.mirror.clone())?;
-        let serves = self.agent && !self.broker && self.task.is_empty();
-        let task = match self.task {
-            task if !task.is_empty() || self.interactive || serves => task,
-            _ => vec!["probe".into()],
-        };
+        let sources = Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh };
+        let is_of_others = self.program.are_given();
+        let has_broker = self.broker || is_of_others;
+        let serves = self.agent && !has_broker && self.task.is_empty();
         ensure!(
-            !self.agent || self.broker || serves,
+            !self.agent || has_broker || serves,
             "the agent has the guest's device; for a program beside it, add --broker"
         );
-        let Carried { task, files, output } = Carried::new(&self.file, task)?;
+        // Of a program of others', what bellhop-guest understands means nothing.
+        let of_guest = match &self.task[..] {
+            _ if is_of_others || self.interactive || serves => Vec::new(),
+            [] => vec!["probe".into()],
+            task => task.to_owned(),
+        };
+        let Carried { task, files, output } = Carried::new(&self.file, of_guest)?;
         ensure!(
             !self.nested || (files.is_empty() && output.is_none()),
             "--nested carries no files into its guest, nor out of it"
@@ -189,16 +205,19 @@ impl VmArguments {
             nested: self.nested,
             variant,
             accelerator: self.accel,
-            sources: Sources { qemu: self.qemu, mirror: self.mirror, refresh: self.refresh },
             guest_program: guest_binary::find(self.guest_binary.as_deref())?,
             task: match (self.interactive, serves) {
                 (true, _) => Task::Shell,
                 (_, true) => Task::Serve,
+                _ if is_of_others => {
+                    Task::Program(self.program.program(&self.task, self.vulkan, &sources)?)
+                }
                 _ => Task::Run(task),
             },
+            sources,
             user: self.user,
             services: [
-                (self.broker, Service::Broker),
+                (has_broker, Service::Broker),
                 (self.agent, Service::Agent),
                 (self.portable, Service::Portable),
             ]
@@ -240,6 +259,7 @@ impl VmArguments {
             (self.interactive, "--interactive"),
             (self.agent, "--agent"),
             (self.broker, "--broker"),
+            (self.program.are_given(), "a program with the Vulkan driver"),
             (self.accel != Accelerator::Auto, "--accel"),
             (self.trace_mmio.is_some(), "--trace-mmio"),
             (self.qmp.is_some(), "--qmp"),

@@ -19,3 +19,4 @@ mod support;
 mod together;
 mod variants;
 mod video;
+mod vulkan;

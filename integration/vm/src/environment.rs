@@ -4,26 +4,28 @@
 
 use crate::accelerator::Note;
 use crate::guest::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
-use crate::guest::portable;
 use crate::guest::systemd::{self, Systemd};
+use crate::guest::{portable, program};
 use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
 use crate::packages::programs::{self, Packaged};
 use crate::packages::unpacked::LIBRARIES;
 use crate::qemu::Qemu;
 use crate::reference::{self, Dav1d};
-use crate::task::Service;
+use crate::share;
+use crate::task::{Service, Task};
 use crate::variant::KernelSeries;
 use crate::vulkan::{self, Vulkan};
 use anyhow::{Context, ensure};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The folder of a guest's kernel in the cache.
 pub const KERNEL: &str = "kernel";
 /// The package of kernels for VMs.
 const CLOUD: &str = "linux-image-cloud-amd64";
-/// The folder of the kernel of a guest that is a portable computer.
-const PORTABLE_KERNEL: &str = "kernel-generic";
+/// The package of kernels for any machine: that of clouds has no drivers for batteries, and shares no folders.
+const GENERAL: &str = "linux-image-amd64";
 /// The folder of a guest's shell in the cache.
 pub const BUSYBOX: &str = "busybox";
 /// The program's path in the shell's package.
@@ -64,7 +66,7 @@ pub struct Sources {
 }
 
 impl Environment {
-    /// Finds or fetches everything that a guest with these services needs.
+    /// Finds or fetches everything that a guest with these services and this task needs.
     ///
     /// # Errors
     /// When a part is neither here nor can be fetched.
@@ -72,12 +74,14 @@ impl Environment {
         sources: &Sources,
         series: KernelSeries,
         services: &[Service],
+        task: &Task,
     ) -> anyhow::Result<Self> {
         let stock = Stock::open(sources)?;
         let is_portable = services.contains(&Service::Portable);
+        let is_general = is_portable || matches!(task, Task::Program(_));
         Ok(Self {
             qemu: stock.qemu()?,
-            kernel: if is_portable { stock.portable_kernel() } else { stock.kernel(series) }?,
+            kernel: if is_general { stock.general_kernel(series) } else { stock.kernel(series) }?,
             busybox: stock.busybox()?,
             systemd: match services {
                 [] => None,
@@ -186,13 +190,17 @@ impl<'a> Stock<'a> {
         Ok(Systemd::unpacked(&piece))
     }
 
-    /// The kernel of a guest that is a portable computer.
+    /// The kernel of a guest that is a portable computer, or shares folders with this machine.
     ///
     /// # Errors
     /// When it is neither here nor can be fetched.
-    fn portable_kernel(&self) -> anyhow::Result<Kernel> {
-        let modules = [GUEST_MODULES, portable::MODULES].concat();
-        self.kernel_of(portable::KERNEL, PORTABLE_KERNEL, Release::Stable, &modules)
+    fn general_kernel(&self, series: KernelSeries) -> anyhow::Result<Kernel> {
+        let modules = [GUEST_MODULES, portable::MODULES, share::MODULES, program::MODULES].concat();
+        let (name, release) = match series {
+            KernelSeries::Stable => ("kernel-general", Release::Stable),
+            KernelSeries::Backports => ("kernel-general-backports", Release::Backports),
+        };
+        self.kernel_of(GENERAL, name, release, &modules)
     }
 
     /// A guest's service manager, with the services of a portable computer.
@@ -258,17 +266,24 @@ impl<'a> Stock<'a> {
         })
     }
 
-    /// The programs of a package.
+    /// The programs of packages, in one folder.
     ///
     /// # Errors
-    /// When it is neither here nor can be fetched.
-    pub fn packaged(&self, package: &str) -> anyhow::Result<Packaged> {
-        programs::check(package)?;
-        let name = format!("programs-{package}");
+    /// When they are neither here nor can be fetched.
+    pub fn packaged<'p>(
+        &self,
+        packages: impl IntoIterator<Item = &'p str>,
+    ) -> anyhow::Result<Packaged> {
+        // The order in which people name them makes no difference.
+        let packages: BTreeSet<_> = packages.into_iter().collect();
+        let packages: Vec<_> = packages.into_iter().collect();
+        packages.iter().try_for_each(|package| programs::check(package))?;
+        // No package has this in its name.
+        let name = format!("programs-{}", packages.join("_"));
         let piece = self.cache.piece(&name, self.sources.refresh, |folder| {
-            self.debian.unpack(Release::Stable, &[package], Closure::Runtime, folder)
+            self.debian.unpack(Release::Stable, &packages, Closure::Runtime, folder)
         })?;
-        Ok(Packaged::unpacked(package, &piece))
+        Ok(Packaged::unpacked(&packages.join(" and "), &piece))
     }
 
     /// The reference decoder of AV1.

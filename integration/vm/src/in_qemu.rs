@@ -24,8 +24,8 @@ use std::time::Duration;
 /// # Errors
 /// When it cannot be set up or started, or does not complete the task.
 pub fn run(options: &Options) -> anyhow::Result<Outcome> {
-    let environment =
-        Environment::prepare(&options.sources, options.variant.kernel, &options.services)?;
+    let Options { sources, variant, services, task, .. } = options;
+    let environment = Environment::prepare(sources, variant.kernel, services, task)?;
     let accelerator = options.accelerator.first(&environment.kvm_fails);
     match attempt(options, &environment, accelerator)? {
         Attempt::Ended(outcome) => Ok(outcome),
@@ -160,7 +160,7 @@ pub async fn attend<P: AsRef<Path>>(
     };
     let too_late = async {
         match machine.task {
-            Task::Run(_) => tokio::time::sleep(timeout).await,
+            Task::Run(_) | Task::Program(_) => tokio::time::sleep(timeout).await,
             Task::Serve => std::future::pending().await,
             Task::Shell => match keyboard.ended().await {
                 Ok(()) => tokio::time::sleep(timeout).await,

@@ -22,6 +22,7 @@ mod packages;
 mod progress;
 mod qemu;
 mod reference;
+mod share;
 mod task;
 mod trace;
 pub mod variant;
@@ -33,7 +34,7 @@ pub use environment::{Mesa, Sources};
 pub use options::{Options, Outcome, STOOD_STILL};
 pub use packages::programs::Packaged;
 pub use reference::Dav1d;
-pub use task::{Service, Task, User};
+pub use task::{Program, Service, Task, User};
 pub use vmm::Vmm;
 pub use vulkan::Vulkan;
 
@@ -71,7 +72,16 @@ pub fn fetch_library(
 /// # Errors
 /// When it is neither here nor can be fetched.
 pub fn fetch_program(package: &str, sources: &Sources) -> anyhow::Result<Packaged> {
-    environment::Stock::open(sources)?.packaged(package)
+    environment::Stock::open(sources)?.packaged([package])
+}
+
+/// Finds or fetches packages of Debian 13's with a Vulkan loader, for a program that uses Vulkan.
+///
+/// # Errors
+/// When they are neither here nor can be fetched.
+pub fn fetch_vulkan_programs(packages: &[String], sources: &Sources) -> anyhow::Result<Packaged> {
+    let packages = packages.iter().map(String::as_str).chain(vulkan::OF_PROGRAMS);
+    environment::Stock::open(sources)?.packaged(packages)
 }
 
 /// Finds or fetches the reference decoder of AV1.

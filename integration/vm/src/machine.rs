@@ -6,6 +6,7 @@ use crate::accelerator::Accelerator;
 use crate::attachment;
 use crate::monitor::Monitor;
 use crate::qemu::Qemu;
+use crate::share;
 use crate::task::Task;
 use crate::trace::EVENTS;
 use crate::variant::Variant;
@@ -97,6 +98,9 @@ impl<P: AsRef<Path>> Machine<'_, P> {
 
     fn arguments(&self) -> anyhow::Result<Vec<String>> {
         let mut arguments = attachment::arguments(self.variant, self.sockets)?;
+        if let Task::Program(program) = self.task {
+            arguments.extend(share::arguments(program.shared())?);
+        }
         let path = attachment::escape;
         let iommu = if self.variant.iommu { " intel_iommu=on" } else { "" };
         // Whatever the kernel's built-in default, it leaves plugged memory alone until told to use it.
@@ -121,6 +125,10 @@ impl<P: AsRef<Path>> Machine<'_, P> {
             add(&["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]);
         } else {
             add(self.accelerator.arguments());
+            if matches!(self.task, Task::Program(_)) {
+                // Others build for newer processors than the one that QEMU has if nothing is said.
+                add(&["-cpu", "max"]);
+            }
         }
         if let Some(resets) = self.resets {
             add(&["-d", "cpu_reset", "-D", text(resets)?]);
@@ -138,7 +146,7 @@ impl<P: AsRef<Path>> Machine<'_, P> {
         add(&["-kernel", kernel, "-initrd", initramfs, "-append", &kernel_command_line]);
         add(&["-chardev", &format!("file,id=kernel,path={kernel_log}")]);
         match self.task {
-            Task::Run(_) | Task::Serve => {
+            Task::Run(_) | Task::Program(_) | Task::Serve => {
                 for (name, fd) in [("output", OUTPUT_FD), ("errors", ERRORS_FD)] {
                     add(&["-add-fd", &format!("fd={fd},set={fd}")]);
                     add(&["-chardev", &format!("file,id={name},path=/dev/fdset/{fd},append=on")]);

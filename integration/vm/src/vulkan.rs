@@ -14,6 +14,8 @@ use std::process::Command;
 pub const PACKAGE: &str = "mesa-vulkan-drivers";
 /// Debian's package of the Vulkan loader.
 pub const LOADER: &str = "libvulkan1";
+/// Packages that a program of a guest's needs: the loader, and what Bellhop's driver needs.
+pub const OF_PROGRAMS: [&str; 2] = [LOADER, "libgcc-s1"];
 /// Lavapipe, the driver that runs on the processor.
 const DRIVER: &str = "libvulkan_lvp.so";
 /// The file in the packages' folder that names the driver to the loader.

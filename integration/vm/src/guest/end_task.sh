@@ -3,7 +3,7 @@
 # What systemd does after the task of a guest with services: says how it ended, and ends the VM.
 
 status=255
-[ "$EXIT_CODE" = exited ] && status=$EXIT_STATUS
+[ "$MONITOR_EXIT_CODE" = exited ] && status=$MONITOR_EXIT_STATUS
 # A port has sent what was written to it when it is closed.
 stty -F /dev/ttyS1 sane
 stty -F /dev/ttyS2 sane

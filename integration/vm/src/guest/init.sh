@@ -35,6 +35,11 @@ for device in /sys/bus/pci/devices/*; do
     fi
 done
 
+# The root of a program of others'.
+if [ -e /mounts.sh ]; then
+    sh /mounts.sh || poweroff -f
+fi
+
 if [ -e /usr/lib/systemd/systemd ]; then
     # A service has the GPU. What it says leaves as it is.
     stty -F /dev/ttyS1 raw

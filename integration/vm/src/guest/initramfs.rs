@@ -4,6 +4,7 @@
 
 use super::archive::{Entries, Entry, write};
 use super::kernel::Kernel;
+use super::program;
 use super::systemd::{self, Systemd};
 use crate::task::{Service, Task, User};
 use anyhow::Context;
@@ -62,12 +63,15 @@ impl Guest<'_> {
                 name.with_context(|| format!("a name in a VM is UTF-8, not {:?}", file.name))?;
             entries.insert(format!("{FILES}/{name}"), Entry::File(file.path.clone()));
         }
-        if let Task::Run(arguments) = self.task {
-            entries.insert("task".into(), command_line("bellhop-guest", arguments)?);
+        match self.task {
+            Task::Run(arguments) => {
+                entries.insert("task".into(), task("bellhop-guest", arguments)?);
+            }
+            Task::Program(program) => entries.extend(program::files(program, self.busybox)?),
+            Task::Shell | Task::Serve => {}
         }
         if let Some((systemd, services)) = self.systemd {
-            let has_task = matches!(self.task, Task::Run(_));
-            entries.extend(systemd.files(services, has_task.then_some(self.user))?);
+            entries.extend(systemd.files(services, self.task, self.user)?);
         }
         write(INIT, &entries, archive)
     }
@@ -106,7 +110,7 @@ fn insert_task(
     program: impl AsRef<OsStr>,
     arguments: &[OsString],
 ) -> anyhow::Result<()> {
-    entries.insert("task".into(), command_line(program, arguments)?);
+    entries.insert("task".into(), task(program, arguments)?);
     entries.insert(systemd::TASK.into(), Entry::Text(DO_TASK.into()));
     Ok(())
 }
@@ -121,10 +125,14 @@ pub fn modules(kernel: &Kernel, folder: &str) -> Entries {
     modules.collect()
 }
 
-/// A line of shell that runs a program. The kernel's own command line is too short.
-fn command_line(program: impl AsRef<OsStr>, arguments: &[OsString]) -> anyhow::Result<Entry> {
-    let words = std::iter::once(program.as_ref()).chain(arguments.iter().map(AsRef::as_ref));
-    let mut line = shlex::bytes::try_join(words.map(OsStrExt::as_bytes))
+/// A line of shell that runs a program with arguments.
+fn task(program: impl AsRef<OsStr>, arguments: &[OsString]) -> anyhow::Result<Entry> {
+    command_line(std::iter::once(program.as_ref()).chain(arguments.iter().map(AsRef::as_ref)))
+}
+
+/// A line of shell with these words. The kernel's own command line is too short.
+pub fn command_line<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> anyhow::Result<Entry> {
+    let mut line = shlex::bytes::try_join(words.into_iter().map(OsStrExt::as_bytes))
         .context("an argument for the guest has a zero byte in it")?;
     line.push(b'\n');
     Ok(Entry::Text(line))

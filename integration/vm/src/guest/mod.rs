@@ -8,4 +8,5 @@ pub mod initramfs;
 pub mod kernel;
 pub mod libraries;
 pub mod portable;
+pub mod program;
 pub mod systemd;

@@ -16,8 +16,6 @@ use acpi_tables::{Aml, sdt::Sdt};
 
 /// Debian's packages with all this.
 pub const PACKAGES: &[&str] = &["upower", "libpam-systemd", "udev"];
-/// The package of its kernel: that of clouds has no drivers for batteries.
-pub const KERNEL: &str = "linux-image-amd64";
 /// Modules for its lid, its plug and its battery.
 pub const MODULES: &[&str] = &["button", "evdev", "ac", "battery"];
 const PROGRAMS: [&str; 7] = [

@@ -4,9 +4,9 @@
 
 use super::archive::{Entries, Entry};
 use super::libraries::Loader;
-use super::portable;
+use super::{portable, program};
 use crate::packages::unpacked::Unpacked;
-use crate::task::{Service, User};
+use crate::task::{Service, Task, User};
 use anyhow::ensure;
 use bellhop_guest::cli::FOLDER;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,12 @@ pub const PASSWD: &str = "root:x:0:0::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin
     user:x:1000:1000::/tmp:/bin/sh\nother:x:1001:1001::/tmp:/bin/sh\n";
 pub const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nbellhop:x:999:user,other\n\
     user:x:1000:\nother:x:1001:\n";
-/// Says how a task ended, and ends the VM.
+/// The lines of the service of a task of the guest's own program.
+const OF_GUEST: &str = "Environment=PATH=/bin HOME=/tmp\nExecStart=/bin/sh /task\n";
+/// Says how a task ended, and ends the VM. Its service is another one, because a task may have a root of its own. systemd tells a
+/// service how the one before it ended only if one dependency leads to it: hence a service for each end.
 const END_TASK: &str = "end_task.sh";
+const END_SERVICE: &str = "end@.service";
 /// The folder of the agent's hooks in the unit.
 const HOOKS: &str = "etc/bellhop/hooks.d";
 /// The agent's configuration.
@@ -81,11 +85,11 @@ impl Systemd {
     }
 
     /// The files of a guest that starts it, and these services by it, as they are shipped. The agent's hooks are the files that
-    /// the guest carries. After them comes the task, if this user has one.
+    /// the guest carries. After them comes the task of a user, if there is one.
     ///
     /// # Errors
     /// When the package lacks a file, or its programs' libraries cannot be found.
-    pub fn files(&self, services: &[Service], task: Option<User>) -> anyhow::Result<Entries> {
+    pub fn files(&self, services: &[Service], task: &Task, user: User) -> anyhow::Result<Entries> {
         let mut files = self.with(&PROGRAMS, &TARGETS)?;
         files.extend([
             (PROGRAM.into(), Entry::Link("/bin/bellhop-guest".into())),
@@ -102,9 +106,18 @@ impl Systemd {
                 Service::Portable => portable::files(self)?,
             });
         }
-        if let Some(user) = task {
-            files.extend(wanted(TASK_SERVICE, task_of(user)));
-            files.insert(END_TASK.into(), Entry::Text(include_bytes!("end_task.sh").into()));
+        let lines = match task {
+            Task::Run(_) => Some(OF_GUEST),
+            Task::Program(_) => Some(program::SERVICE),
+            Task::Shell | Task::Serve => None,
+        };
+        if let Some(lines) = lines {
+            let end = format!("[Service]\nEnvironment=PATH=/bin\nExecStart=/bin/sh /{END_TASK}\n");
+            files.extend(wanted(TASK_SERVICE, task_of(user, lines)));
+            files.extend([
+                own(END_SERVICE.into(), Entry::Text(end.into())),
+                (END_TASK.into(), Entry::Text(include_bytes!("end_task.sh").into())),
+            ]);
         }
         Ok(files)
     }
@@ -201,8 +214,8 @@ impl Unit {
     }
 }
 
-/// The task of a user, as a service.
-fn task_of(user: User) -> String {
+/// The task of a user, as a service with these lines.
+fn task_of(user: User, lines: &str) -> String {
     let name = match user {
         User::User => "user",
         User::Root => "root",
@@ -210,9 +223,10 @@ fn task_of(user: User) -> String {
     format!(
         "[Unit]\nDescription=What this VM was started for\n\
          After=bellhop-broker.service bellhop-agent.service\n\
+         OnSuccess=end@success.service\nOnFailure=end@failure.service\n\
          [Service]\nType=oneshot\nUser={name}\nSupplementaryGroups=bellhop\n\
-         Environment=PATH=/bin HOME=/tmp\nStandardInput=null\nStandardOutput=file:/dev/ttyS1\n\
-         StandardError=file:/dev/ttyS2\nExecStart=/bin/sh /task\nExecStopPost=+/bin/sh /{END_TASK}\n"
+         StandardInput=null\nStandardOutput=file:/dev/ttyS1\nStandardError=file:/dev/ttyS2\n\
+         {lines}"
     )
 }
 
@@ -247,8 +261,9 @@ mod tests {
     #[test]
     fn a_package_without_a_service_manager_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let error =
-            Systemd::unpacked(root.path()).files(&[Service::Agent], None).unwrap_err().to_string();
+        let systemd = Systemd::unpacked(root.path());
+        let files = systemd.files(&[Service::Agent], &Task::Serve, User::User);
+        let error = files.unwrap_err().to_string();
         assert!(error.contains(PROGRAMS[0]) && error.contains("--refresh"), "{error}");
     }
 }

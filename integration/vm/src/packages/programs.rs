@@ -12,7 +12,7 @@ use std::process::Command;
 /// The folder of programs in packages.
 const PROGRAMS: &str = "usr/bin";
 
-/// A package with all that its programs need.
+/// Packages with all that their programs need.
 #[derive(Debug)]
 pub struct Packaged {
     name: String,
@@ -36,7 +36,7 @@ pub fn check(name: &str) -> anyhow::Result<()> {
 }
 
 impl Packaged {
-    /// Takes the package in a folder.
+    /// Takes the packages in a folder.
     #[must_use]
     pub fn unpacked(name: &str, root: &Path) -> Self {
         Self { name: name.to_owned(), packages: Unpacked::new(root) }
@@ -48,16 +48,24 @@ impl Packaged {
         self.packages.path("")
     }
 
-    /// Returns the command that starts a program of the package with the packages' libraries.
+    /// Returns the command that starts a program of the packages with their libraries.
     ///
     /// # Errors
-    /// When the package has no such program; says which it has.
+    /// When the packages have no such program; says which they have.
     pub fn command(&self, program: &OsStr) -> anyhow::Result<Command> {
+        Ok(self.packages.command(&self.program(program)?))
+    }
+
+    /// Returns the path of a program of the packages, which has only a name.
+    ///
+    /// # Errors
+    /// When the packages have no such program; says which they have.
+    pub fn program(&self, program: &OsStr) -> anyhow::Result<PathBuf> {
         let folder = self.packages.path(PROGRAMS);
         let is_name = Path::new(program).file_name() == Some(program);
         let path = folder.join(program);
         if is_name && path.is_file() {
-            return Ok(self.packages.command(&path));
+            return Ok(path);
         }
         let entries = fs::read_dir(&folder)
             .with_context(|| format!("Debian's {} has no programs", self.name))?;
