@@ -180,8 +180,31 @@ impl Recording {
             dynamic_offsets: program.dynamic_offsets,
             push_constants: program.push_constants,
         };
+        if !program.others.is_empty() {
+            return self.dispatch_apart(command);
+        }
         let parts = self.bound.parts(program);
         let outcome = self.stream.push(self.heap, program.sets, command, parts);
+        self.note(outcome);
+    }
+
+    /// Runs the pipeline that is bound, and is another one on each GPU.
+    #[cold]
+    fn dispatch_apart(&mut self, command: Dispatch) {
+        let Some(program) = &self.bound.program else { return };
+        let parts = self.bound.parts(program);
+        let devices = self.stream.devices();
+        let mut outcome = Ok(());
+        let addresses = [program.address].into_iter().chain(program.others.iter().copied());
+        for (device, pipeline) in (0..DeviceMask::BITS).zip(addresses) {
+            let device = devices & 1 << device;
+            if device != 0 && outcome.is_ok() {
+                self.stream.set_devices(device);
+                let command = Dispatch { pipeline, ..command };
+                outcome = self.stream.push(self.heap, program.sets, command, parts);
+            }
+        }
+        self.stream.set_devices(devices);
         self.note(outcome);
     }
 

@@ -77,6 +77,11 @@ impl Stream {
         }
     }
 
+    /// The GPUs that execute what comes next.
+    pub(super) const fn devices(&self) -> DeviceMask {
+        self.devices
+    }
+
     /// Has these GPUs execute what comes next, and no others.
     pub(super) fn set_devices(&mut self, devices: DeviceMask) {
         if devices != self.devices {

@@ -43,7 +43,8 @@ fn commands_of(recording: &Recording) -> Vec<Vec<String>> {
 fn program(cold: Option<&Arc<AtomicBool>>) -> Option<Program> {
     let cold = cold.map(Arc::clone);
     let (sets, dynamic_offsets, push_constants) = (1, 1, 8);
-    Some(Program { address: 64, sets, dynamic_offsets, push_constants, cold })
+    let others = Vec::new();
+    Some(Program { address: 64, others, sets, dynamic_offsets, push_constants, cold })
 }
 
 #[test]
@@ -182,6 +183,20 @@ fn a_secondary_command_buffer_is_for_the_gpus_of_both() {
     let both = [(0b11, false), (0b10, false), (0b11, true)];
     let one = [(0b10, false), (0b10, true)];
     assert_eq!(devices_of(&primary), [&both[..], &one].concat());
+}
+
+#[test]
+fn a_pipeline_that_is_another_one_on_each_gpu_is_dispatched_on_each() {
+    let mut recording = recording(true);
+    let others = vec![128];
+    recording.bound.program = program(None).map(|program| Program { others, ..program });
+    recording.dispatch(0, [0; 3], [1; 3]);
+    recording.set_devices(0b10);
+    recording.dispatch(0, [0; 3], [2; 3]);
+    assert_eq!(recording.end(), vk::Result::SUCCESS);
+    assert_eq!(devices_of(&recording), [(0b01, false), (0b10, false), (0b10, false)]);
+    let (one, other) = ("dispatch [1, 1, 1] 1 8", "dispatch [2, 2, 2] 1 8");
+    assert_eq!(commands_of(&recording).concat(), [one, one, other]);
 }
 
 #[test]
