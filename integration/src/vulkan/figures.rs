@@ -40,7 +40,7 @@ impl Arguments {
     /// # Errors
     /// When there is none, or it computes wrongly.
     pub fn run(self) -> anyhow::Result<()> {
-        let lab = super::lab()?;
+        let lab = super::lab(0)?;
         let mut figures = Figures::LONGEST;
         bench(&lab, &[Load::Empty, Load::Dispatch, Load::Batch], |load, round| {
             let (figure, share) = match load {

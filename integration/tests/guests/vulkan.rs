@@ -2,7 +2,7 @@
 
 //! Guests' programs that use Vulkan, with the driver for guests.
 
-use crate::support::vulkan::{assert_seen, assert_seen_of_a_bad_program, beside};
+use crate::support::vulkan::{assert_seen, assert_seen_of, assert_seen_of_a_bad_program, beside};
 use crate::support::vulkan_programs::{
     COMPUTEML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, RIGHT, VKDISPATCH,
 };
@@ -23,10 +23,16 @@ const SHARING: &[&str] = &["atomic.", "workgroup.", "subgroup.", "builtin.", "la
 const ORDER: &[&str] =
     &["command.", "fence.", "semaphore.", "timeline.", "sharing.", "event.", "query."];
 const LOST: &[&str] = &["lost."];
+const GROUP: &[&str] = &["group."];
+
+/// A chain of two GPUs, of which the second sleeps while nobody uses it.
+const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
+     [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
 
 #[test]
 fn no_behaviour_is_left_out() {
-    let all = [DEVICE, MEMORY, DISPATCHES, IMAGES, OPERATIONS, SHARING, ORDER, LOST].concat();
+    let all =
+        [DEVICE, MEMORY, DISPATCHES, IMAGES, OPERATIONS, SHARING, ORDER, LOST, GROUP].concat();
     let listed = run(bellhop().args(["vulkan-suite", "--list"]));
     let names = listed.lines().filter(|line| !line.starts_with(' '));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
@@ -88,6 +94,17 @@ fn a_program_loses_its_device_and_no_other() {
     assert_seen_of_a_bad_program(&daemon, LOST);
     let output = other.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn the_gpus_of_a_chain_are_one_device_or_several() {
+    let Some(daemon) = Daemon::start_with_kernels(1, CHAIN) else { return };
+    assert_seen(&daemon, GROUP);
+    // Each is as good as the only one.
+    for device in ["0", "1"] {
+        let areas = ["command.again", "dispatch.grid", "fence.", "semaphore.", "event.", "query."];
+        assert_seen_of(&daemon, device, &areas);
+    }
 }
 
 /// Wherever a program is in its commands when it is killed: the next one of its guest finds a device, and a neighbour notices

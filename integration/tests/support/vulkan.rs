@@ -19,6 +19,14 @@ pub fn assert_seen(daemon: &Daemon, areas: &[&str]) {
     all_passed(&run(beside(daemon, 0).args(["--validate", "--selftest", "--"]).args(areas)));
 }
 
+/// The same of the physical device of this number.
+#[track_caller]
+pub fn assert_seen_of(daemon: &Daemon, device: &str, areas: &[&str]) {
+    let mut command = beside(daemon, 0);
+    command.args(["--validate", "--selftest", "--", "--device", device]);
+    all_passed(&run(command.args(areas)));
+}
+
 /// The same of a program that does what Vulkan does not allow.
 #[track_caller]
 pub fn assert_seen_of_a_bad_program(daemon: &Daemon, areas: &[&str]) {
