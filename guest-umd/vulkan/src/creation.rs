@@ -3,7 +3,7 @@
 
 //! Creates devices with their queues, and destroys them.
 
-use crate::device::{Device, code};
+use crate::device::{Device, Gpus, code};
 use crate::pages::out_of;
 use crate::physical_device::features::Features;
 use crate::physical_device::queues::QUEUES;
@@ -58,6 +58,24 @@ unsafe fn count_queues(information: &vk::DeviceCreateInfo<'_>) -> Result<u32, vk
     Ok(count)
 }
 
+/// The GPUs that a program asks for, by device index: those of a group, or the physical device's own.
+///
+/// # Safety
+/// The structure is valid, as Vulkan demands it.
+unsafe fn gpus(physical: &PhysicalDevice, information: &vk::DeviceCreateInfo<'_>) -> Gpus {
+    // SAFETY: a valid structure's chain, pointers and handles are.
+    let devices = unsafe {
+        let group = raw::find::<vk::DeviceGroupDeviceCreateInfo<'_>>(information.p_next);
+        group.map_or(&[][..], |group| {
+            raw::slice(group.p_physical_devices, group.physical_device_count)
+        })
+    };
+    // SAFETY: as above.
+    let mut gpus = devices.iter().map(|device| unsafe { PhysicalDevice::get(*device) }.gpu.clone());
+    let first = gpus.next().unwrap_or_else(|| physical.gpu.clone());
+    Gpus::new(first, gpus.collect())
+}
+
 /// Ends a device with its queues.
 ///
 /// # Safety
@@ -87,7 +105,9 @@ unsafe extern "system" fn create(
         Ok(count) => count,
         Err(error) => return error,
     };
-    let made = match Device::new(&physical.opened, &physical.messengers) {
+    // SAFETY: as above.
+    let gpus = unsafe { gpus(physical, information) };
+    let made = match Device::new(&physical.opened, gpus, &physical.messengers) {
         Ok(made) => vk::Device::from_raw(handle::create_dispatchable(made)),
         Err(error) => return out_of(&error),
     };
@@ -98,7 +118,7 @@ unsafe extern "system" fn create(
     for _ in 0..count {
         match Queue::new(object) {
             Ok(queue) => {
-                fences.push(Arc::clone(queue.progress()));
+                fences.extend(queue.progress().map(Arc::clone));
                 queues.push(handle::create_dispatchable(queue));
             }
             Err(error) => {

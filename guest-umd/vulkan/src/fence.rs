@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Fences: each follows a value of a queue's progress fence.
+//! Fences: each follows values of a queue's progress fences, of which the queue has one on each GPU.
 
 use crate::device::wait::{Deadline, Left, Target, has_reached, wait};
 use crate::device::{Device, code};
@@ -18,8 +18,16 @@ enum State {
     #[default]
     Unsignaled,
     Signaled,
-    /// When a progress fence has this value.
-    Follows(Target),
+    /// When progress fences have these values: one, and the others of a device of several GPUs.
+    Follows(Target, Vec<Target>),
+}
+
+/// What a look at a fence finds.
+enum Look {
+    Signaled,
+    Unsignaled,
+    /// Values that progress fences do not have yet.
+    Follows(Target, Vec<Target>),
 }
 
 impl Fence {
@@ -27,23 +35,29 @@ impl Fence {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// Is signaled when a progress fence has a value.
-    pub(crate) fn follow(&self, progress: Arc<bellhop_guest_umd::Fence>, value: u64) {
-        self.set(State::Follows((progress, value)));
+    /// Is signaled when progress fences have these values.
+    pub(crate) fn follow(&self, one: Target, others: Vec<Target>) {
+        self.set(State::Follows(one, others));
     }
 
     /// Whether it is signaled; if not, what it follows.
-    fn look(&self) -> (bool, Option<Target>) {
+    fn look(&self) -> Look {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*state {
-            State::Unsignaled => (false, None),
-            State::Signaled => (true, None),
-            State::Follows((progress, value)) if has_reached(progress, *value) => {
-                *state = State::Signaled;
-                (true, None)
+        let State::Follows(one, others) = &mut *state else {
+            let is_signaled = matches!(*state, State::Signaled);
+            return if is_signaled { Look::Signaled } else { Look::Unsignaled };
+        };
+        others.retain(|(progress, value)| !has_reached(progress, *value));
+        if has_reached(&one.0, one.1) {
+            match others.pop() {
+                Some(other) => *one = other,
+                None => {
+                    *state = State::Signaled;
+                    return Look::Signaled;
+                }
             }
-            State::Follows(target) => (false, Some(target.clone())),
         }
+        Look::Follows(one.clone(), others.clone())
     }
 }
 
@@ -53,15 +67,17 @@ fn left(fences: &[&Fence], any: bool) -> Option<Left> {
     let (mut signaled, mut unsignaled) = (0, 0);
     for fence in fences {
         match fence.look() {
-            (true, _) => signaled += 1,
-            (false, None) => unsignaled += 1,
-            (false, Some((progress, value))) => {
-                // Of each queue the first value, or the last.
-                let same = targets.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &progress));
-                match same {
-                    Some((_, known)) if any => *known = value.min(*known),
-                    Some((_, known)) => *known = value.max(*known),
-                    None => targets.push((progress, value)),
+            Look::Signaled => signaled += 1,
+            Look::Unsignaled => unsignaled += 1,
+            Look::Follows(one, others) => {
+                for (progress, value) in others.into_iter().chain([one]) {
+                    // Of each queue the first value, or the last.
+                    let same = targets.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &progress));
+                    match same {
+                        Some((_, known)) if any => *known = value.min(*known),
+                        Some((_, known)) => *known = value.max(*known),
+                        None => targets.push((progress, value)),
+                    }
                 }
             }
         }
@@ -119,9 +135,9 @@ unsafe extern "system" fn status(device: vk::Device, fence: vk::Fence) -> vk::Re
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     let (device, fence) = unsafe { (Device::get(device), handle::get::<Fence>(fence.as_raw())) };
     match fence.look() {
-        (true, _) => vk::Result::SUCCESS,
-        (false, _) if device.is_lost() => vk::Result::ERROR_DEVICE_LOST,
-        (false, _) => vk::Result::NOT_READY,
+        Look::Signaled => vk::Result::SUCCESS,
+        _ if device.is_lost() => vk::Result::ERROR_DEVICE_LOST,
+        _ => vk::Result::NOT_READY,
     }
 }
 
@@ -140,8 +156,9 @@ unsafe extern "system" fn wait_for(
     let any = wait_all == vk::FALSE;
     let one = match fences {
         [fence] => match get(fence).look() {
-            (true, _) => return vk::Result::SUCCESS,
-            (false, target) => target,
+            Look::Signaled => return vk::Result::SUCCESS,
+            Look::Follows(one, others) if others.is_empty() => Some(one),
+            _ => None,
         },
         _ => None,
     };

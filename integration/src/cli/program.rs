@@ -116,6 +116,9 @@ pub(super) struct SuiteArguments {
     /// Name the behaviours, and try none
     #[arg(long)]
     list: bool,
+    /// The number of the physical device to try, in the order in which the loader lists them
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+    device: usize,
 }
 
 impl SuiteArguments {
@@ -129,7 +132,7 @@ impl SuiteArguments {
             bellhop_vulkan_suite::list(&self.words, &mut out)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let lab = crate::vulkan::lab()?;
+        let lab = crate::vulkan::lab(self.device)?;
         let tally = bellhop_vulkan_suite::run(&lab, &self.words, &mut out)?;
         Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

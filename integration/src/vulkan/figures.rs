@@ -51,7 +51,7 @@ impl Arguments {
     /// # Errors
     /// When there is none, or it computes wrongly.
     pub fn run(self) -> anyhow::Result<()> {
-        let lab = super::lab()?;
+        let lab = super::lab(0)?;
         let Some(samples) = self.samples.filter(|_| !self.busy) else { return be_busy(&lab) };
         let mut figures = Figures::LONGEST;
         bench(&lab, &[Load::Empty, Load::Dispatch, Load::Groups, Load::Batch], |load, round| {

@@ -16,8 +16,8 @@ use bellhop_vulkan_suite::{Failure, Lab};
 ///
 /// # Errors
 /// When there is none.
-pub fn lab() -> anyhow::Result<Lab> {
-    match Lab::open() {
+pub fn lab(device: usize) -> anyhow::Result<Lab> {
+    match Lab::open(device) {
         Ok(lab) => Ok(lab),
         Err(Failure::NotOffered(why) | Failure::Seen(why)) => {
             bail!("there is no Vulkan device: {why}")

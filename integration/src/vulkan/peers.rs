@@ -33,9 +33,9 @@ impl Arguments {
             #[expect(unsafe_code, reason = "descriptors are inherited by number")]
             // SAFETY: the first one passes these, and nothing here has opened any other.
             let shared = DESCRIPTORS.map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-            return Ok(peers::follow(&super::lab()?, shared)?);
+            return Ok(peers::follow(&super::lab(0)?, shared)?);
         }
-        let lab = super::lab()?;
+        let lab = super::lab(0)?;
         let mut second = None;
         let start = |shared: peers::Shared| {
             second = Some(start(shared).map_err(|error| Failure::Seen(format!("{error:#}")))?);

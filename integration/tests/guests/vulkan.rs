@@ -4,7 +4,7 @@
 
 use crate::support::vulkan::{
     ALLOWED, DEVICE, DISPATCHES, IMAGES, IMPATIENT, LOST, MEMORY, OPERATIONS, ORDER, SHARING,
-    assert_seen, assert_seen_of_a_bad_program, assert_told_what_is_wrong, beside,
+    assert_seen, assert_seen_of, assert_seen_of_a_bad_program, assert_told_what_is_wrong, beside,
 };
 use crate::support::vulkan_programs::{
     COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, VKDISPATCH,
@@ -15,9 +15,15 @@ use std::process::Stdio;
 /// Adds numbers, and compares.
 const ADDS: &str = "command.again";
 
+const GROUP: &[&str] = &["group."];
+
+/// A chain of two GPUs, of which the second sleeps while nobody uses it.
+const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
+     [link.pair]\nadapters = [\"\", \"second\"]\npower = \"when_needed\"\n";
+
 #[test]
 fn no_behaviour_is_left_out() {
-    let all = [ALLOWED.concat(), LOST.to_vec()].concat();
+    let all = [ALLOWED.concat(), LOST.to_vec(), GROUP.to_vec()].concat();
     let listed = run(bellhop().args(["vulkan-suite", "--list"]));
     let names = listed.lines().filter(|line| !line.starts_with(' '));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
@@ -78,6 +84,17 @@ fn a_program_loses_its_device_and_no_other() {
     assert_seen_of_a_bad_program(&daemon, LOST);
     let output = other.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn the_gpus_of_a_chain_are_one_device_or_several() {
+    let Some(daemon) = Daemon::start_with_kernels(1, CHAIN) else { return };
+    assert_seen(&daemon, GROUP);
+    // Each is as good as the only one.
+    for device in ["0", "1"] {
+        let areas = ["command.again", "dispatch.grid", "fence.", "semaphore.", "event.", "query."];
+        assert_seen_of(&daemon, device, &areas);
+    }
 }
 
 /// Wherever a program is in its commands when it is killed: the next one of its guest finds a device, and a neighbour notices

@@ -34,7 +34,15 @@ pub fn beside(daemon: &Daemon, number: usize) -> Command {
 /// may find nothing.
 #[track_caller]
 pub fn assert_seen(daemon: &Daemon, areas: &[&str]) {
-    all_passed(&run(beside(daemon, 0).args(["--validate", "--selftest", "--"]).args(areas)));
+    assert_seen_of(daemon, "0", areas);
+}
+
+/// The same of the physical device of this number.
+#[track_caller]
+pub fn assert_seen_of(daemon: &Daemon, device: &str, areas: &[&str]) {
+    let mut command = beside(daemon, 0);
+    command.args(["--validate", "--selftest", "--", "--device", device]);
+    all_passed(&run(command.args(areas)));
 }
 
 /// The same of a program that does what Vulkan does not allow.

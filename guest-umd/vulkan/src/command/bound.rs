@@ -11,6 +11,8 @@ use zerocopy::IntoBytes;
 /// What a dispatch needs to know of a pipeline.
 pub(super) struct Program {
     pub(super) address: u64,
+    /// Those for the GPUs of the other device indices, if it is another pipeline on each.
+    pub(super) others: Vec<u64>,
     pub(super) sets: u32,
     pub(super) dynamic_offsets: u32,
     pub(super) push_constants: u32,
@@ -22,7 +24,10 @@ impl Program {
     /// What a dispatch of a pipeline needs to know.
     pub(super) fn new(pipeline: &Pipeline, cold: Option<Arc<AtomicBool>>) -> Self {
         let (sets, dynamic_offsets, push_constants) = pipeline.uses();
-        Self { address: pipeline.address(), sets, dynamic_offsets, push_constants, cold }
+        let mut addresses = pipeline.addresses();
+        let address = addresses.next().unwrap_or_default();
+        let others = addresses.collect();
+        Self { address, others, sets, dynamic_offsets, push_constants, cold }
     }
 }
 
@@ -94,7 +99,8 @@ mod tests {
         bound.constants(4, &[1, 2, 3, 4]);
         bound.constants(254, &[9; 4]);
         let (sets, dynamic_offsets, push_constants) = (2, 2, 8);
-        let program = Program { address: 8, sets, dynamic_offsets, push_constants, cold: None };
+        let (others, cold) = (Vec::new(), None);
+        let program = Program { address: 8, others, sets, dynamic_offsets, push_constants, cold };
         let [sets, offsets, constants] = bound.parts(&program);
         assert_eq!(sets, [0u64, 0x40].as_bytes());
         assert_eq!(offsets, [0u32, 16].as_bytes());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#![expect(unsafe_code, reason = "a program synchronises its use of a command buffer")]
+#![expect(unsafe_code, reason = "a program passes handles, and synchronises its use of them")]
 
 //! Command buffers.
 
 use super::recording::Recording;
 use super::stream::Chunk;
-use crate::handle;
-use crate::heap::Heap;
+use crate::device::{Device, DeviceMask};
+use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use std::cell::UnsafeCell;
 
@@ -17,9 +17,10 @@ pub struct CommandBuffer {
 
 impl CommandBuffer {
     /// A command buffer without commands.
-    pub(super) fn new(heap: &'static Heap, level: vk::CommandBufferLevel) -> Self {
+    pub(super) fn new(device: &'static Device, level: vk::CommandBufferLevel) -> Self {
         let is_primary = level == vk::CommandBufferLevel::PRIMARY;
-        Self { recording: UnsafeCell::new(Recording::new(heap, is_primary)) }
+        let recording = Recording::new(&device.heap, is_primary, device.gpus.mask());
+        Self { recording: UnsafeCell::new(recording) }
     }
 
     /// What is recorded, in the order in which it is to be executed: each chunk by a packet of its own.
@@ -60,10 +61,17 @@ impl CommandBuffer {
 
 unsafe extern "system" fn begin(
     buffer: vk::CommandBuffer,
-    _information: *const vk::CommandBufferBeginInfo<'_>,
+    information: *const vk::CommandBufferBeginInfo<'_>,
 ) -> vk::Result {
-    // SAFETY: the call is the only one with this handle.
-    unsafe { CommandBuffer::record(buffer) }.reset(false);
+    type Group<'a> = vk::DeviceGroupCommandBufferBeginInfo<'a>;
+    // SAFETY: what a program passes is valid, as Vulkan demands it, and the call is the only one with this handle.
+    unsafe {
+        let recording = CommandBuffer::record(buffer);
+        recording.reset(false);
+        if let Some(group) = raw::find::<Group<'_>>((*information).p_next) {
+            recording.set_devices(group.device_mask as DeviceMask);
+        }
+    }
     vk::Result::SUCCESS
 }
 

@@ -2,13 +2,22 @@
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
 //! Barriers and events. The stream has one kind of barrier, which waits for everything, so that stages and accesses do not
-//! matter.
+//! matter. Of several GPUs each waits for itself, unless a barrier is for all of them.
 
 use super::buffer::CommandBuffer;
 use super::recording::Recording;
 use crate::event::{Event, SET, UNSET};
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
+
+/// Has what comes next wait, on each GPU or on all of them for each other.
+fn wait_for_all(recording: &mut Recording, flags: vk::DependencyFlags) {
+    if flags.contains(vk::DependencyFlags::DEVICE_GROUP) {
+        recording.meet();
+    } else {
+        recording.barrier();
+    }
+}
 
 /// Whether a dependency has anything wait.
 fn is_barrier(dependency: &vk::DependencyInfo<'_>) -> bool {
@@ -22,7 +31,7 @@ unsafe extern "system" fn barrier(
     buffer: vk::CommandBuffer,
     _source: vk::PipelineStageFlags,
     _destination: vk::PipelineStageFlags,
-    _flags: vk::DependencyFlags,
+    flags: vk::DependencyFlags,
     _memory_count: u32,
     _memory: *const vk::MemoryBarrier<'_>,
     _buffer_count: u32,
@@ -31,7 +40,7 @@ unsafe extern "system" fn barrier(
     _images: *const vk::ImageMemoryBarrier<'_>,
 ) {
     // SAFETY: the call is the only one with this handle.
-    unsafe { CommandBuffer::record(buffer) }.barrier();
+    wait_for_all(unsafe { CommandBuffer::record(buffer) }, flags);
 }
 
 unsafe extern "system" fn barrier_2(
@@ -40,8 +49,9 @@ unsafe extern "system" fn barrier_2(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        if is_barrier(&*dependency) {
-            CommandBuffer::record(buffer).barrier();
+        let dependency = &*dependency;
+        if is_barrier(dependency) {
+            wait_for_all(CommandBuffer::record(buffer), dependency.dependency_flags);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Secondary command buffers, device masks, and labels, which nobody reads.
 
 use super::buffer::CommandBuffer;
+use crate::device::DeviceMask;
 use crate::raw;
 use ash::vk;
 
@@ -21,8 +22,9 @@ unsafe extern "system" fn execute(
     }
 }
 
-unsafe extern "system" fn set_device_mask(_buffer: vk::CommandBuffer, _mask: u32) {
-    // A device has one GPU.
+unsafe extern "system" fn set_device_mask(buffer: vk::CommandBuffer, mask: u32) {
+    // SAFETY: the call is the only one with this handle.
+    unsafe { CommandBuffer::record(buffer) }.set_devices(mask as DeviceMask);
 }
 
 unsafe extern "system" fn label(

@@ -6,7 +6,6 @@
 use super::buffer::CommandBuffer;
 use super::recording::Recording;
 use crate::device::Device;
-use crate::heap::Heap;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use std::collections::BTreeSet;
@@ -14,13 +13,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// A pool: which command buffers are from it.
 struct Pool {
-    heap: &'static Heap,
+    device: &'static Device,
     buffers: Mutex<BTreeSet<u64>>,
 }
 
 impl Pool {
     fn allocate(&self, level: vk::CommandBufferLevel) -> u64 {
-        let buffer = handle::create_dispatchable(CommandBuffer::new(self.heap, level));
+        let buffer = handle::create_dispatchable(CommandBuffer::new(self.device, level));
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).insert(buffer);
         buffer
     }
@@ -65,7 +64,7 @@ unsafe extern "system" fn create(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it. The device outlives the pool.
     unsafe {
-        let made = Pool { heap: &Device::get(device).heap, buffers: Mutex::default() };
+        let made = Pool { device: Device::get(device), buffers: Mutex::default() };
         *pool = vk::CommandPool::from_raw(handle::create(made));
     }
     vk::Result::SUCCESS

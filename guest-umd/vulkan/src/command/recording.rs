@@ -6,6 +6,7 @@ use super::bound::{Bound, Program};
 use super::pushed::Pushed;
 use super::stream::{Chunk, HEADER, Stream};
 use crate::descriptor::SetLayout;
+use crate::device::DeviceMask;
 use crate::heap::Heap;
 use crate::pipeline::Pipeline;
 use ash::vk;
@@ -29,11 +30,11 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// No commands.
-    pub(super) fn new(heap: &'static Heap, is_primary: bool) -> Self {
+    /// No commands, for these GPUs.
+    pub(super) fn new(heap: &'static Heap, is_primary: bool, devices: DeviceMask) -> Self {
         Self {
             heap,
-            stream: Stream::new(is_primary),
+            stream: Stream::new(is_primary, devices),
             bound: Bound::new(),
             pushed: Pushed::default(),
             cold: Vec::new(),
@@ -108,6 +109,17 @@ impl Recording {
         self.note(outcome);
     }
 
+    /// Has what comes next wait for everything before it on all GPUs that execute it.
+    pub(super) fn meet(&mut self) {
+        let outcome = self.stream.meet(self.heap);
+        self.note(outcome);
+    }
+
+    /// Has these GPUs execute what comes next, and no others.
+    pub(super) fn set_devices(&mut self, devices: DeviceMask) {
+        self.stream.set_devices(devices);
+    }
+
     /// Copies bytes.
     pub(super) fn copy(&mut self, source: u64, destination: u64, length: u64) {
         if length > 0 {
@@ -168,8 +180,31 @@ impl Recording {
             dynamic_offsets: program.dynamic_offsets,
             push_constants: program.push_constants,
         };
+        if !program.others.is_empty() {
+            return self.dispatch_apart(command);
+        }
         let parts = self.bound.parts(program);
         let outcome = self.stream.push(self.heap, program.sets, command, parts);
+        self.note(outcome);
+    }
+
+    /// Runs the pipeline that is bound, and is another one on each GPU.
+    #[cold]
+    fn dispatch_apart(&mut self, command: Dispatch) {
+        let Some(program) = &self.bound.program else { return };
+        let parts = self.bound.parts(program);
+        let devices = self.stream.devices();
+        let mut outcome = Ok(());
+        let addresses = [program.address].into_iter().chain(program.others.iter().copied());
+        for (device, pipeline) in (0..DeviceMask::BITS).zip(addresses) {
+            let device = devices & 1 << device;
+            if device != 0 && outcome.is_ok() {
+                self.stream.set_devices(device);
+                let command = Dispatch { pipeline, ..command };
+                outcome = self.stream.push(self.heap, program.sets, command, parts);
+            }
+        }
+        self.stream.set_devices(devices);
         self.note(outcome);
     }
 
@@ -203,146 +238,4 @@ impl Recording {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::test_heap;
-    use super::*;
-    use bellhop_protocol::vulkan::{Command, MAX_UPDATE, commands};
-
-    fn recording(is_primary: bool) -> Recording {
-        Recording::new(test_heap::heap(), is_primary)
-    }
-
-    /// Runs a test over the commands of each chunk.
-    fn commands_of(recording: &Recording) -> Vec<Vec<String>> {
-        let name = |command: Command<'_>| match command {
-            Command::Barrier(..) => "barrier".to_owned(),
-            Command::Copy(copy, _) => {
-                format!("copy {} {} {}", copy.source, copy.destination, copy.length)
-            }
-            Command::Fill(fill, _) => {
-                format!("fill {} {} {}", fill.destination, fill.length, fill.header.argument)
-            }
-            Command::Update(update, bytes) => {
-                format!("update {} {}", update.destination, bytes.len())
-            }
-            Command::Dispatch(dispatch, data) => format!(
-                "dispatch {:?} {} {}",
-                dispatch.groups,
-                dispatch.sets(data).len(),
-                dispatch.constants(data).len()
-            ),
-            Command::Timestamp(time, _) => format!("time {}", time.destination),
-            Command::Wait(wait, _) => format!("wait {} {}", wait.address, wait.header.argument),
-            other => format!("{other:?}"),
-        };
-        let chunks = recording.chunks().iter().map(|chunk| {
-            let bytes = recording.stream.bytes(chunk).unwrap();
-            commands(&bytes).map(|command| name(command.unwrap().1)).collect()
-        });
-        chunks.collect()
-    }
-
-    fn program(cold: Option<&Arc<AtomicBool>>) -> Option<Program> {
-        let cold = cold.map(Arc::clone);
-        let (sets, dynamic_offsets, push_constants) = (1, 1, 8);
-        Some(Program { address: 64, sets, dynamic_offsets, push_constants, cold })
-    }
-
-    #[test]
-    fn barriers_without_a_command_between_are_one() {
-        let mut recording = recording(true);
-        recording.barrier();
-        recording.copy(8, 16, 4);
-        recording.barrier();
-        recording.barrier();
-        recording.fill(24, 0, 7);
-        recording.fill(24, 4, 7);
-        recording.wait(32, 1);
-        recording.barrier();
-        assert_eq!(recording.end(), vk::Result::SUCCESS);
-        let expected = ["copy 8 16 4", "barrier", "fill 24 4 7", "wait 32 1", "barrier"];
-        assert_eq!(commands_of(&recording), [expected]);
-        recording.reset(false);
-        assert_eq!((recording.end(), commands_of(&recording).len()), (vk::Result::SUCCESS, 0));
-    }
-
-    #[test]
-    fn a_long_update_is_several() {
-        let mut recording = recording(true);
-        recording.update(64, &vec![1; MAX_UPDATE as usize - 4]);
-        assert_eq!(recording.end(), vk::Result::SUCCESS);
-        let expected =
-            ["update 64 16384", "update 16448 16384", "update 32832 16384", "update 49216 16380"];
-        assert_eq!(commands_of(&recording).concat(), expected);
-    }
-
-    #[test]
-    fn a_dispatch_without_a_pipeline_fails_at_the_end() {
-        let mut recording = recording(true);
-        recording.dispatch(0, [0; 3], [1; 3]);
-        assert_eq!(recording.end(), vk::Result::ERROR_UNKNOWN);
-        recording.reset(true);
-        recording.bound.program = program(None);
-        recording.dispatch(0, [0; 3], [1, 2, 3]);
-        assert_eq!(recording.end(), vk::Result::SUCCESS);
-        assert_eq!(commands_of(&recording), [["dispatch [1, 2, 3] 1 8"]]);
-    }
-
-    #[test]
-    fn the_first_dispatch_of_a_cold_pipeline_begins_a_chunk() {
-        let mut recording = recording(true);
-        let warm = Arc::default();
-        recording.fill(64, 4, 0);
-        recording.bound.program = program(Some(&warm));
-        recording.dispatch(0, [0; 3], [1; 3]);
-        recording.dispatch(0, [0; 3], [2; 3]);
-        assert_eq!(recording.end(), vk::Result::SUCCESS);
-        let lengths: Vec<_> = commands_of(&recording).iter().map(Vec::len).collect();
-        assert_eq!(lengths, [1, 2]);
-        assert!(!warm.load(Ordering::Relaxed));
-        recording.submitted();
-        assert!(warm.load(Ordering::Relaxed));
-    }
-
-    #[test]
-    fn a_secondary_command_buffer_is_copied() {
-        let mut secondary = recording(false);
-        let warm = Arc::default();
-        secondary.barrier();
-        secondary.fill(64, 4, 1);
-        secondary.bound.program = program(Some(&warm));
-        secondary.dispatch(0, [0; 3], [1; 3]);
-        assert_eq!(secondary.end(), vk::Result::SUCCESS);
-        let mut primary = recording(true);
-        primary.fill(128, 4, 2);
-        primary.execute(&secondary);
-        primary.barrier();
-        primary.submitted();
-        primary.execute(&secondary);
-        assert_eq!(primary.end(), vk::Result::SUCCESS);
-        let (fill, dispatch) = ("fill 64 4 1", "dispatch [1, 1, 1] 1 8");
-        let first = vec!["fill 128 4 2"];
-        // A secondary one begins with whatever is before it not done.
-        let copied = vec!["barrier", fill];
-        let last = vec![dispatch, "barrier", "barrier", fill, dispatch];
-        assert_eq!(commands_of(&primary), [first, copied, last]);
-    }
-
-    #[test]
-    fn many_commands_fill_several_chunks_none_of_which_is_too_long() {
-        let mut recording = recording(true);
-        for turn in 0..2 {
-            recording.bound.program = program(None);
-            for index in 0..4000 {
-                recording.push_set(0, &Arc::default(), |_| ());
-                recording.dispatch(0, [0; 3], [index, 1, 1]);
-            }
-            assert_eq!(recording.end(), vk::Result::SUCCESS, "{turn}");
-            let all = commands_of(&recording).concat();
-            assert_eq!((all.len(), all[3999].as_str()), (4000, "dispatch [3999, 1, 1] 1 8"));
-            assert!(recording.chunks().iter().all(|chunk| chunk.length <= 64 << 10));
-            recording.trim();
-            recording.reset(turn == 0);
-        }
-    }
-}
+mod tests;

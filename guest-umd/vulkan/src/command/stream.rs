@@ -4,8 +4,10 @@
 //!
 //! Commands go into pieces of memory from the front, sets of descriptors that the commands use alone from the end. What is
 //! recorded in a piece without a break is a *chunk*, which one packet has the GPU execute. Chunks are executed one after the
-//! other, so that a chunk of a primary command buffer begins with everything before it done.
+//! other, so that a chunk of a primary command buffer begins with everything before it done. Where a device has several GPUs, each
+//! executes the chunks that are for it.
 
+use crate::device::DeviceMask;
 use crate::heap::{Heap, Piece, put};
 use ash::vk;
 use bellhop_protocol::packet::UNIT;
@@ -29,6 +31,10 @@ pub struct Chunk {
     pub gpu_va: u64,
     /// Bytes.
     pub length: u32,
+    /// The GPUs that execute it, a bit for each device index. It counts where a device has several.
+    pub devices: DeviceMask,
+    /// Whether these GPUs wait for each other before it.
+    pub meets: bool,
 }
 
 /// A stream.
@@ -45,11 +51,17 @@ pub(super) struct Stream {
     chunks: Vec<Chunk>,
     /// Whether everything before is done before what comes next.
     is_ordered: bool,
+    /// All GPUs of the device.
+    all: DeviceMask,
+    /// The GPUs that execute what comes next.
+    devices: DeviceMask,
+    /// Whether they wait for each other before the chunk.
+    meets: bool,
 }
 
 impl Stream {
-    /// A stream without commands or memory.
-    pub(super) const fn new(is_primary: bool) -> Self {
+    /// A stream without commands or memory, for these GPUs.
+    pub(super) const fn new(is_primary: bool, all: DeviceMask) -> Self {
         Self {
             is_primary,
             pieces: Vec::new(),
@@ -59,6 +71,22 @@ impl Stream {
             end: 0,
             chunks: Vec::new(),
             is_ordered: is_primary,
+            all,
+            devices: all,
+            meets: false,
+        }
+    }
+
+    /// The GPUs that execute what comes next.
+    pub(super) const fn devices(&self) -> DeviceMask {
+        self.devices
+    }
+
+    /// Has these GPUs execute what comes next, and no others.
+    pub(super) fn set_devices(&mut self, devices: DeviceMask) {
+        if devices != self.devices {
+            self.new_chunk();
+            self.devices = devices;
         }
     }
 
@@ -69,6 +97,7 @@ impl Stream {
         (self.start, self.at) = (0, 0);
         self.end = self.pieces.first().map_or(0, room_of);
         self.is_ordered = self.is_primary;
+        (self.devices, self.meets) = (self.all, false);
     }
 
     /// Gives back the memory that no command uses.
@@ -128,6 +157,16 @@ impl Stream {
         Ok(())
     }
 
+    /// Has what comes next wait for everything before it on all GPUs that execute it.
+    pub(super) fn meet(&mut self, heap: &Heap) -> Result<(), vk::Result> {
+        if self.devices.count_ones() > 1 {
+            self.new_chunk();
+            // A chunk that meets is never empty.
+            (self.meets, self.is_ordered) = (true, false);
+        }
+        self.barrier(heap)
+    }
+
     /// Puts descriptors into the stream's memory, and returns their address.
     pub(super) fn put_set(&mut self, heap: &Heap, bytes: &[u8]) -> Result<u64, vk::Result> {
         let size = bytes.len().next_multiple_of(SET).max(SET);
@@ -138,24 +177,29 @@ impl Stream {
         Ok(piece.gpu_va() + self.end as u64)
     }
 
-    /// Appends commands that another stream has, which is no primary one's. `apart` has each of its chunks begin one.
+    /// Appends commands that another stream has, which is no primary one's, for the GPUs of both. `apart` has each of its chunks
+    /// begin one.
     pub(super) fn append(
         &mut self,
         heap: &Heap,
         other: &Self,
         apart: bool,
     ) -> Result<(), vk::Result> {
+        let devices = self.devices;
         for chunk in &other.chunks {
             let bytes = other.bytes(chunk).ok_or(vk::Result::ERROR_UNKNOWN)?;
-            if apart {
+            self.set_devices(devices & chunk.devices);
+            if apart || chunk.meets {
                 self.new_chunk();
             }
+            self.meets |= chunk.meets;
             let piece = self.room(heap, bytes.len())?;
             let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
             piece.write(self.at, &bytes);
             self.at += bytes.len();
             self.is_ordered = false;
         }
+        self.set_devices(devices);
         Ok(())
     }
 
@@ -173,7 +217,9 @@ impl Stream {
     pub(super) fn new_chunk(&mut self) {
         if let Some(piece) = self.pieces.get(self.current).filter(|_| self.at > self.start) {
             let gpu_va = piece.gpu_va() + self.start as u64;
-            self.chunks.push(Chunk { gpu_va, length: (self.at - self.start) as u32 });
+            let length = (self.at - self.start) as u32;
+            let meets = std::mem::take(&mut self.meets);
+            self.chunks.push(Chunk { gpu_va, length, devices: self.devices, meets });
             self.start = self.at;
             self.is_ordered = self.is_primary;
         }

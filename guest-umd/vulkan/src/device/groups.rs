@@ -1,9 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers")]
 
-//! Groups of devices: each device is its own.
+//! Groups of devices: a device may consist of several GPUs of a chain. All of them reach all memory, of which there is one instance.
 
+use crate::physical_device::Gpu;
 use ash::vk;
+use std::iter;
+
+/// Some GPUs of a device: a bit for each, by device index. A chain has no more than four.
+pub(crate) type DeviceMask = u8;
+
+/// The GPUs of a device, by device index.
+pub(crate) struct Gpus {
+    first: Gpu,
+    others: Vec<Gpu>,
+}
+
+impl Gpus {
+    pub(crate) const fn new(first: Gpu, others: Vec<Gpu>) -> Self {
+        Self { first, others }
+    }
+
+    /// That of device index 0, which answers for all: they can do the same.
+    pub(crate) const fn first(&self) -> &Gpu {
+        &self.first
+    }
+
+    /// Those of the other device indices.
+    pub(crate) fn others(&self) -> &[Gpu] {
+        &self.others
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        1 + self.others.len() as u32
+    }
+
+    /// All of them.
+    pub(crate) fn mask(&self) -> DeviceMask {
+        let bits = iter::successors(Some(1), |bit: &DeviceMask| bit.checked_mul(2));
+        bits.take(self.count() as usize).fold(0, |mask, bit| mask | bit)
+    }
+}
 
 unsafe extern "system" fn peer_memory(
     _device: vk::Device,

@@ -8,6 +8,8 @@ mod groups;
 mod names;
 pub(crate) mod wait;
 
+pub(crate) use groups::{DeviceMask, Gpus};
+
 use crate::handle;
 use crate::heap::Heap;
 use crate::messengers::{Message, Messengers};
@@ -27,7 +29,7 @@ static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 struct Handles {
     device: u64,
     queues: Vec<u64>,
-    /// The queues' progress fences.
+    /// The queues' progress fences, on each GPU.
     fences: Vec<Arc<Fence>>,
 }
 
@@ -40,6 +42,8 @@ pub struct Device {
     /// The device on the adapter, which memory, fences and queues are created on.
     pub(crate) gpu: bellhop_guest_umd::Device,
     pub(crate) opened: Arc<Opened>,
+    /// What executes on it.
+    pub(crate) gpus: Gpus,
     /// Its handles, which are there from the end of its creation on.
     handles: OnceLock<Handles>,
     /// Something was submitted, for threads that wait for what no queue had been given.
@@ -52,13 +56,18 @@ pub struct Device {
 
 impl Device {
     /// Creates one without queues.
-    pub(crate) fn new(opened: &Arc<Opened>, messengers: &Arc<Messengers>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        opened: &Arc<Opened>,
+        gpus: Gpus,
+        messengers: &Arc<Messengers>,
+    ) -> Result<Self, Error> {
         let gpu = opened.adapter.create_device()?;
         Ok(Self {
             heap: Heap::new(gpu.clone()).counted(Arc::clone(opened.memory.counter())),
-            caps: Arc::clone(&opened.caps),
+            caps: Arc::clone(&gpus.first().caps),
             gpu,
             opened: Arc::clone(opened),
+            gpus,
             handles: OnceLock::new(),
             submissions: Event::new(),
             fault: OnceLock::new(),

@@ -55,6 +55,19 @@ pub(crate) fn has_reached(fence: &Fence, value: u64) -> bool {
     }
 }
 
+/// What is left to wait for, of all or of any targets.
+pub(crate) fn left(targets: impl IntoIterator<Item = Target>, any: bool) -> Option<Left> {
+    let mut is_any_reached = false;
+    let is_left = |(fence, value): &Target| {
+        let is_left = !has_reached(fence, *value);
+        is_any_reached |= !is_left;
+        is_left
+    };
+    let left: Vec<Target> = targets.into_iter().filter(is_left).collect();
+    let is_over = if any { is_any_reached } else { left.is_empty() };
+    (!is_over).then_some(Left::Targets(left))
+}
+
 /// Waits until one fence has a value, if that is all there is to wait for, or until `look` finds nothing left.
 ///
 /// Most waits are for one fence that is signaled soon: it is polled without memory, and without a look at the device.

@@ -32,7 +32,7 @@ unsafe extern "system" fn layout(
             Layers { aspect: aspect_mask.as_raw(), level: mip_level, first: array_layer, count: 1 };
         // The answer is the same for all images like this one.
         let image = Description { address: 0, size: 0, ..Image::get(image).description() };
-        let needs = Device::get(device).opened.image_needs(image, layers);
+        let needs = Device::get(device).gpus.first().image_needs(image, layers);
         // There is a place unless the device is lost.
         *layout = place(&needs.unwrap_or_default());
     }

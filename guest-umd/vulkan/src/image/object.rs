@@ -68,7 +68,7 @@ pub(super) fn needs(
     if !device.caps.formats.may_have(&description) {
         return Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
     }
-    device.opened.image_needs(description, PART).and_then(|needs| requirements(&needs))
+    device.gpus.first().image_needs(description, PART).and_then(|needs| requirements(&needs))
 }
 
 /// What a program is told of what an image needs, unless that is more than it can have.

@@ -58,7 +58,7 @@ unsafe extern "system" fn create(
         if let Err(error) = check(api_version, names, information.enabled_layer_count) {
             return error;
         }
-        let made = Instance { device: OnceLock::new(), messengers: Arc::default() };
+        let made = Instance { devices: OnceLock::new(), messengers: Arc::default() };
         *instance = vk::Instance::from_raw(handle::create_dispatchable(made));
     }
     vk::Result::SUCCESS
@@ -71,10 +71,10 @@ unsafe extern "system" fn destroy(
     if instance.is_null() {
         return;
     }
-    // SAFETY: the program destroys it once, and uses its physical device no more.
+    // SAFETY: the program destroys it once, and uses its physical devices no more.
     unsafe {
         let made = handle::get_dispatchable::<Instance>(instance.as_raw());
-        if let Some(Some(device)) = made.device.get() {
+        for device in made.devices.get().into_iter().flatten() {
             handle::destroy_dispatchable::<PhysicalDevice>(*device);
         }
         handle::destroy_dispatchable::<Instance>(instance.as_raw());

@@ -8,7 +8,7 @@ mod messengers;
 
 use crate::handle;
 use crate::messengers::{Message, Messengers};
-use crate::physical_device::{Opened, PhysicalDevice};
+use crate::physical_device::{Gpu, Opened, PhysicalDevice};
 use ash::vk;
 use std::sync::{Arc, OnceLock};
 
@@ -16,23 +16,27 @@ pub use create::lookup_global as global;
 
 /// An instance.
 struct Instance {
-    /// The handle of its physical device, once somebody asked: none if there is no device that serves Vulkan programs.
-    device: OnceLock<Option<u64>>,
+    /// The handles of its physical devices, once somebody asked: none if there is no device that serves Vulkan programs.
+    devices: OnceLock<Vec<u64>>,
     messengers: Arc<Messengers>,
 }
 
 impl Instance {
-    /// The handle of its physical device. The first call opens the adapter.
-    fn device(&self) -> Option<u64> {
-        *self.device.get_or_init(|| match Opened::get() {
+    /// The handles of its physical devices. The first call opens the adapter.
+    fn devices(&self) -> &[u64] {
+        self.devices.get_or_init(|| match Opened::get() {
             Ok(opened) => {
-                let messengers = Arc::clone(&self.messengers);
-                Some(handle::create_dispatchable(PhysicalDevice { opened, messengers }))
+                let device = |gpu: &Gpu| {
+                    let (opened, messengers) = (Arc::clone(&opened), Arc::clone(&self.messengers));
+                    let gpu = gpu.clone();
+                    handle::create_dispatchable(PhysicalDevice { opened, gpu, messengers })
+                };
+                opened.gpus.iter().map(device).collect()
             }
             Err(why) => {
                 let text = format!("no physical device: {why}");
                 self.messengers.tell(&Message { id: c"no-device", text: &text, object: None });
-                None
+                Vec::new()
             }
         })
     }

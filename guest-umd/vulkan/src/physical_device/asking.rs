@@ -43,11 +43,11 @@ struct Line {
 }
 
 impl Line {
-    fn open(adapter: &Adapter) -> Result<Self, Error> {
+    fn open(adapter: &Adapter, gpu: u8) -> Result<Self, Error> {
         let device = adapter.create_device()?;
         let memory =
             device.create_allocation(AllocationKind::SYSTEM, MEMORY)?.map(Protection::WRITE)?;
-        let node = adapter.least_used_node(EngineType::THREE_D)?;
+        let node = adapter.least_used_node_of(gpu, EngineType::THREE_D)?;
         let queue = device.create_context(node)?.create_user_mode_queue(RING)?;
         Ok(Self { memory, queue, _device: device })
     }
@@ -96,43 +96,38 @@ struct State {
     answers: Answers,
 }
 
-/// Asks the device.
-#[derive(Default)]
-pub(super) struct Asking(Mutex<State>);
+/// Asks a GPU of the device.
+pub(super) struct Asking {
+    adapter: Adapter,
+    gpu: u8,
+    state: Mutex<State>,
+}
 
 impl Asking {
+    /// Nothing was asked yet.
+    pub(super) fn new(adapter: Adapter, gpu: u8) -> Self {
+        Self { adapter, gpu, state: Mutex::default() }
+    }
+
     /// What the host's Vulkan can do.
-    pub(super) fn caps(&self, adapter: &Adapter) -> Result<CommandCaps, Error> {
+    pub(super) fn caps(&self) -> Result<CommandCaps, Error> {
         let length = size_of::<CommandCaps>() as u64;
-        self.ask(adapter, |destination| QueryCaps { header: HEADER, destination, length })
+        self.ask(|destination| QueryCaps { header: HEADER, destination, length })
     }
 
     /// What an image needs, and where a part of it is.
-    pub(super) fn image(
-        &self,
-        adapter: &Adapter,
-        image: Image,
-        layers: Layers,
-    ) -> Result<ImageNeeds, Error> {
-        self.ask(adapter, |destination| QueryImage { header: HEADER, destination, image, layers })
+    pub(super) fn image(&self, image: Image, layers: Layers) -> Result<ImageNeeds, Error> {
+        self.ask(|destination| QueryImage { header: HEADER, destination, image, layers })
     }
 
     /// Which images of a kind there can be.
-    pub(super) fn image_format(
-        &self,
-        adapter: &Adapter,
-        image: Image,
-    ) -> Result<ImageFormat, Error> {
-        self.ask(adapter, |destination| QueryImageFormat { header: HEADER, destination, image })
+    pub(super) fn image_format(&self, image: Image) -> Result<ImageFormat, Error> {
+        self.ask(|destination| QueryImageFormat { header: HEADER, destination, image })
     }
 
     /// Asks what `question` makes of the place for the answer.
-    fn ask<Q: Encoded, A: FromBytes>(
-        &self,
-        adapter: &Adapter,
-        question: impl Fn(u64) -> Q,
-    ) -> Result<A, Error> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn ask<Q: Encoded, A: FromBytes>(&self, question: impl Fn(u64) -> Q) -> Result<A, Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { line, answers } = &mut *state;
         // A question is the same wherever its answer goes.
         let answer = answers.get(question(0).with_header(0, 0).as_bytes(), || {
@@ -146,7 +141,7 @@ impl Asking {
             let (answer, open) = match kept {
                 Some(asked) => asked,
                 None => {
-                    let mut open = Line::open(adapter)?;
+                    let mut open = Line::open(&self.adapter, self.gpu)?;
                     (ask(&mut open)?, open)
                 }
             };

@@ -51,11 +51,11 @@ pub struct Caps {
 
 impl Caps {
     /// What a guest has on a host that can do this. `pointers`: whether shaders may use GPU virtual addresses; `driver`: the
-    /// driver of the host's device, with its version.
+    /// driver of the host's device, with its version; `gpu`: the ordinal in the chain.
     ///
     /// # Errors
     /// What a host lacks that serves no guests.
-    pub fn new(host: &CommandCaps, pointers: bool, driver: &str) -> Result<Self, String> {
+    pub fn new(host: &CommandCaps, pointers: bool, driver: &str, gpu: u8) -> Result<Self, String> {
         if host.version != CAPS_VERSION {
             return Err(format!(
                 "the device describes its Vulkan in version {}, this driver knows {CAPS_VERSION}; update the older of the two",
@@ -75,7 +75,7 @@ impl Caps {
             api_version: host.api_version.min(NEWEST),
             timestamp_bits: host.timestamp_bits.min(64),
             features: Features::offered(host, pointers),
-            properties: Properties::offered(host, &limits, &format!("{name}, {driver}")),
+            properties: Properties::offered(host, &limits, &format!("{name}, {driver}"), gpu),
             limits,
             formats: Formats::offered(host),
             host: name,
@@ -120,12 +120,12 @@ pub(crate) mod tests {
 
     /// Of a host that can do everything.
     pub(crate) fn caps() -> Caps {
-        Caps::new(&host(true), true, "Mesa").unwrap()
+        Caps::new(&host(true), true, "Mesa", 0).unwrap()
     }
 
     /// Of a host that can do nothing but run kernels on buffers.
     pub(crate) fn poor_caps() -> Caps {
-        Caps::new(&host(false), false, "Mesa").unwrap()
+        Caps::new(&host(false), false, "Mesa", 0).unwrap()
     }
 
     #[test]
@@ -137,10 +137,10 @@ pub(crate) mod tests {
     fn the_version_is_one_that_both_know() {
         assert_eq!(caps().api_version, NEWEST);
         let host = CommandCaps { api_version: vk::API_VERSION_1_2, ..host(true) };
-        assert_eq!(Caps::new(&host, true, "").unwrap().api_version, vk::API_VERSION_1_2);
+        assert_eq!(Caps::new(&host, true, "", 0).unwrap().api_version, vk::API_VERSION_1_2);
         let host = CommandCaps { api_version: vk::API_VERSION_1_1, ..host };
-        assert!(Caps::new(&host, true, "").unwrap_err().contains("version 1.1"));
+        assert!(Caps::new(&host, true, "", 0).unwrap_err().contains("version 1.1"));
         let host = CommandCaps { version: 0, ..host };
-        assert!(Caps::new(&host, true, "").unwrap_err().contains("update"));
+        assert!(Caps::new(&host, true, "", 0).unwrap_err().contains("update"));
     }
 }

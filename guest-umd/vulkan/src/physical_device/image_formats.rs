@@ -49,16 +49,16 @@ unsafe fn find(
 ) -> Result<vk::ImageFormatProperties, vk::Result> {
     type External<'a> = vk::PhysicalDeviceExternalImageFormatInfo<'a>;
     // SAFETY: as the caller says.
-    let (opened, external) = unsafe {
+    let (gpu, external) = unsafe {
         let external = raw::find::<External<'_>>(information.p_next);
-        (&PhysicalDevice::get(device).opened, external)
+        (&PhysicalDevice::get(device).gpu, external)
     };
     let image = question(information);
     let is_shared = external.is_some_and(|external| !external.handle_type.is_empty());
-    if is_shared || !opened.caps.formats.may_have(&image) {
+    if is_shared || !gpu.caps.formats.may_have(&image) {
         return Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);
     }
-    opened.image_format(image).map(|format| properties(&format))
+    gpu.image_format(image).map(|format| properties(&format))
 }
 
 unsafe extern "system" fn image_format(

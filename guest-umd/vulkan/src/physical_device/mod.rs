@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes handles")]
 
-//! The physical device: the adapter, and what the host's Vulkan can do.
+//! Physical devices: the GPUs of the adapter, and what the host's Vulkan can do.
 
 mod answers;
 mod asking;
@@ -11,6 +11,7 @@ pub(crate) mod extensions;
 pub mod features;
 pub mod format_table;
 mod formats;
+mod gpu;
 mod image_formats;
 pub mod limits;
 pub(crate) mod memory;
@@ -22,6 +23,7 @@ mod tools;
 
 pub use caps::Caps;
 pub(crate) use chain::all;
+pub(crate) use gpu::Gpu;
 pub(crate) use opened::Opened;
 pub(crate) use sharing::EXPORTED;
 
@@ -33,6 +35,7 @@ use std::sync::Arc;
 /// A physical device of an instance.
 pub(crate) struct PhysicalDevice {
     pub(crate) opened: Arc<Opened>,
+    pub(crate) gpu: Gpu,
     /// Whom its instance tells.
     pub(crate) messengers: Arc<Messengers>,
 }
@@ -48,7 +51,7 @@ impl PhysicalDevice {
     }
 
     pub(crate) fn caps(&self) -> &Arc<Caps> {
-        &self.opened.caps
+        &self.gpu.caps
     }
 }
 

@@ -4,6 +4,7 @@
 //! Compute pipelines.
 
 use super::description::Parts;
+use super::device_index;
 use super::layout::PipelineLayout;
 use super::module::Module;
 use crate::device::Device;
@@ -18,7 +19,8 @@ use std::time::Instant;
 
 /// A pipeline, described in memory that the host reads.
 pub(crate) struct Pipeline {
-    description: Piece,
+    /// For each device index, if shaders ask for that; one for all, if not.
+    descriptions: Vec<Piece>,
     sets: u32,
     dynamic_offsets: u32,
     push_constants: u32,
@@ -26,9 +28,9 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// The GPU virtual address of its description.
-    pub(crate) fn address(&self) -> u64 {
-        self.description.gpu_va()
+    /// The GPU virtual addresses of its descriptions: one for all GPUs, or one for each device index.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
+        self.descriptions.iter().map(Piece::gpu_va)
     }
 
     /// Number of sets, of dynamic offsets, and of bytes of push constants that a dispatch has.
@@ -79,21 +81,29 @@ impl Pipeline {
             size: u32::try_from(entry.size).unwrap_or(0),
             reserved: 0,
         });
-        let parts = Parts {
-            layout,
-            constants: constants.collect(),
-            values,
-            entry_point,
-            spirv: &module.spirv,
-            subgroup_size: size.map_or(0, |size| size.required_subgroup_size),
-            stage_flags: stage.flags.as_raw(),
+        let constants: Vec<_> = constants.collect();
+        let describe = |spirv: &[u32]| {
+            let parts = Parts {
+                layout,
+                constants: constants.clone(),
+                values,
+                entry_point,
+                spirv,
+                subgroup_size: size.map_or(0, |size| size.required_subgroup_size),
+                stage_flags: stage.flags.as_raw(),
+            };
+            let bytes = parts.describe(device.next_serial());
+            let bytes = bytes.ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
+            let description = device.heap.take(bytes.len())?;
+            description.write(0, &bytes);
+            Ok(description)
         };
-        let bytes = parts.describe(device.next_serial());
-        let bytes = bytes.ok_or(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY)?;
-        let description = device.heap.take(bytes.len())?;
-        description.write(0, &bytes);
+        let descriptions = match device_index::replaced(&module.spirv, device.gpus.count()) {
+            Some(modules) => modules.iter().map(|spirv| describe(spirv)).collect::<Result<_, _>>(),
+            None => describe(&module.spirv).map(|description| vec![description]),
+        };
         Ok(Self {
-            description,
+            descriptions: descriptions?,
             sets: layout.sets(),
             dynamic_offsets: layout.dynamic_offsets(),
             push_constants: layout.push_constants(),

@@ -5,6 +5,7 @@
 mod cache;
 mod compute;
 mod description;
+mod device_index;
 mod layout;
 mod module;
 

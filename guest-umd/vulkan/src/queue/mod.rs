@@ -1,65 +1,100 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Queues: each is a context with a queue for user-mode submission.
+//! Queues: each is a context with a queue for user-mode submission, on each GPU of its device.
 
+mod group;
+mod meetings;
 mod packets;
 mod ring;
 mod submit;
 
 use crate::device::Device;
-use crate::device::wait::{Deadline, Left, has_reached, wait};
+use crate::device::wait::{Deadline, Target, left, wait};
+use crate::physical_device::Gpu;
 use ash::vk;
 use bellhop_guest_umd::protocol::control::adapter::EngineType;
 use bellhop_guest_umd::{Error, Fence};
+use meetings::Meetings;
 use packets::Packets;
 use ring::Ring;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::iter;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use submit::lookup;
 
-/// A queue.
-pub struct Queue {
-    device: &'static Device,
-    /// Its progress fence.
+/// What a queue is on one GPU.
+struct Member {
+    /// The progress fence of its ring.
     progress: Arc<Fence>,
     /// Vulkan has one thread submit at a time; `vkDeviceWaitIdle` comes from others.
     ring: Mutex<Ring>,
 }
 
-impl Queue {
-    /// Creates a queue on the node that this program uses least.
-    pub(crate) fn new(device: &'static Device) -> Result<Self, Error> {
-        let node = device.opened.adapter.least_used_node(EngineType::THREE_D)?;
+impl Member {
+    /// Creates a ring on the node of a GPU that this program uses least.
+    fn new(device: &Device, gpu: &Gpu) -> Result<Self, Error> {
+        let node = device.opened.adapter.least_used_node_of(gpu.ordinal, EngineType::THREE_D)?;
         let ring = Ring::new(&device.gpu, node)?;
-        let progress = Arc::new(ring.progress());
-        Ok(Self { device, progress, ring: Mutex::new(ring) })
+        Ok(Self { progress: Arc::new(ring.progress()), ring: Mutex::new(ring) })
     }
 
-    /// Its progress fence.
-    pub(crate) fn progress(&self) -> &Arc<Fence> {
-        &self.progress
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Submits the packets that `fill` appends, if any. Returns the value that the progress fence gets when they and everything
-    /// before them are done.
+    /// The value of the progress fence when everything is done that was submitted.
+    fn last(&self) -> Target {
+        (Arc::clone(&self.progress), self.ring().last())
+    }
+}
+
+/// A queue.
+pub struct Queue {
+    device: &'static Device,
+    /// On the GPU of device index 0.
+    first: Member,
+    /// On the GPUs of the other device indices, if the device has any.
+    others: Vec<Member>,
+    meetings: Meetings,
+}
+
+impl Queue {
+    /// Creates a queue on each GPU of a device.
+    pub(crate) fn new(device: &'static Device) -> Result<Self, Error> {
+        let first = Member::new(device, device.gpus.first())?;
+        let others = device.gpus.others().iter().map(|gpu| Member::new(device, gpu));
+        let others = others.collect::<Result<_, _>>()?;
+        Ok(Self { device, first, others, meetings: Meetings::new(device)? })
+    }
+
+    /// By device index.
+    fn members(&self) -> impl Iterator<Item = &Member> {
+        iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Its progress fences, by device index.
+    pub(crate) fn progress(&self) -> impl Iterator<Item = &Arc<Fence>> {
+        self.members().map(|member| &member.progress)
+    }
+
+    /// Submits the packets that `fill` appends, if any, where there is one GPU. Returns the value that the progress fence gets when
+    /// they and everything before them are done.
     #[inline]
     fn submit(&self, fill: impl FnOnce(&mut Packets<'_>)) -> Result<u64, vk::Result> {
         // The ring tells of its own end. That of another queue is found out by who waits.
         if self.device.is_known_to_be_lost() {
             return Err(vk::Result::ERROR_DEVICE_LOST);
         }
-        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.submit(fill).map_err(|failed| failed.result(self.device))
+        self.first.ring().submit(fill).map_err(|failed| failed.result(self.device))
     }
 
     /// Waits until everything that was submitted is done.
     pub(crate) fn wait_idle(&self) -> Result<(), vk::Result> {
-        let last = self.ring.lock().unwrap_or_else(PoisonError::into_inner).last();
-        let look = || {
-            let is_done = has_reached(&self.progress, last);
-            (!is_done).then(|| Left::Targets(vec![(Arc::clone(&self.progress), last)]))
-        };
-        wait(self.device, false, &Deadline::NEVER, Some((&self.progress, last)), look)?;
+        let (progress, last) = self.first.last();
+        let one = self.others.is_empty().then_some((&*progress, last));
+        // Nobody submits meanwhile: Vulkan has a program see to that.
+        let look = || left(self.members().map(Member::last), false);
+        wait(self.device, false, &Deadline::NEVER, one, look)?;
         self.device.check()
     }
 }

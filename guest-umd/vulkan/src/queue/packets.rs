@@ -9,7 +9,22 @@ use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
 use zerocopy::transmute;
 
 /// The words of a packet: all have as many.
-type Words = [u64; 2];
+pub(super) type Words = [u64; 2];
+
+/// Where the packets of submissions go, by device index.
+pub(super) trait Places {
+    /// Whether there are several GPUs. If not, everything is for the one.
+    const ARE_SEVERAL: bool;
+
+    /// Appends a packet for a GPU.
+    fn put(&mut self, device: u32, packet: Words);
+
+    /// Executes commands on those of these GPUs that the commands are for.
+    fn execute(&mut self, devices: u32, chunk: &Chunk);
+
+    /// Says that a batch is complete.
+    fn end_batch(&mut self);
+}
 
 /// Packets that go into a ring in the order of their execution. Nobody rings for them before the last.
 pub(super) struct Packets<'q> {
@@ -26,23 +41,9 @@ impl<'q> Packets<'q> {
         Self { queue, last: SmallPackets::new(), failed: None }
     }
 
-    /// Holds the queue until the fence in a slot has a value.
-    pub(super) fn wait(&mut self, slot: u32, value: u64) {
-        self.push(wait(slot, value));
-    }
-
-    /// Executes commands.
-    pub(super) fn execute(&mut self, chunk: &Chunk) {
-        self.push(execute(chunk));
-    }
-
-    /// Gives the fence in a slot a value.
-    pub(super) fn signal(&mut self, slot: u32, value: u64) {
-        self.push(signal(slot, value));
-    }
-
+    /// Appends a packet.
     #[inline]
-    fn push(&mut self, packet: Words) {
+    pub(super) fn push(&mut self, packet: Words) {
         if !self.last.push(packet) {
             self.queue_last();
             self.last.push(packet);
@@ -69,15 +70,35 @@ impl<'q> Packets<'q> {
     }
 }
 
-fn wait(slot: u32, value: u64) -> Words {
+impl Places for Packets<'_> {
+    const ARE_SEVERAL: bool = false;
+
+    #[inline]
+    fn put(&mut self, _device: u32, packet: Words) {
+        self.push(packet);
+    }
+
+    #[inline]
+    fn execute(&mut self, _devices: u32, chunk: &Chunk) {
+        self.push(execute(chunk));
+    }
+
+    #[inline]
+    fn end_batch(&mut self) {}
+}
+
+/// Holds the queue until the fence in a slot has a value.
+pub(super) fn wait(slot: u32, value: u64) -> Words {
     transmute!(WaitFence::new(slot, value))
 }
 
-fn execute(chunk: &Chunk) -> Words {
+/// Executes commands.
+pub(super) fn execute(chunk: &Chunk) -> Words {
     transmute!(ExecuteCommands::new(chunk.gpu_va, chunk.length))
 }
 
-fn signal(slot: u32, value: u64) -> Words {
+/// Gives the fence in a slot a value.
+pub(super) fn signal(slot: u32, value: u64) -> Words {
     transmute!(SignalFence::new(slot, value))
 }
 
@@ -89,7 +110,11 @@ mod tests {
 
     #[test]
     fn an_engine_reads_what_is_put_into_the_ring() {
-        let packets = [wait(3, 7), execute(&Chunk { gpu_va: 0x1000, length: 64 }), signal(4, 8)];
+        let packets = [
+            wait(3, 7),
+            execute(&Chunk { gpu_va: 0x1000, length: 64, devices: 1, meets: false }),
+            signal(4, 8),
+        ];
         let read = packets.each_ref().map(|packet| Packet::decode(packet.as_bytes()).unwrap().0);
         assert!(matches!(
             read,

@@ -4,42 +4,48 @@
 //! Submissions: the packets of semaphores and command buffers.
 
 use super::Queue;
-use super::packets::Packets;
+use super::group::Parts;
+use super::packets::{Packets, Places, signal, wait};
 use crate::command::CommandBuffer;
 use crate::device::code;
+use crate::device::wait::Target;
 use crate::fence::Fence;
 use crate::semaphore::Semaphore;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
+use std::iter;
 use std::sync::Arc;
 
-/// A semaphore and the value that a submission gives for it.
-type Point = (vk::Semaphore, u64);
+/// A semaphore, the value that a submission gives for it, and the device index of who waits for it or signals it.
+type Point = (vk::Semaphore, u64, u32);
 
-/// Holds the queue until semaphores are signaled.
+/// Holds queues until semaphores are signaled.
 ///
 /// # Safety
 /// The semaphores live.
-unsafe fn wait(packets: &mut Packets<'_>, points: impl Iterator<Item = Point>) {
-    for (semaphore, value) in points {
+unsafe fn await_all(places: &mut impl Places, points: impl Iterator<Item = Point>) {
+    for (semaphore, value, device) in points {
         // SAFETY: the caller says that it lives.
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
         // SAFETY: this is a submission with it.
         let (fence, value) = unsafe { semaphore.awaited(value) };
-        packets.wait(fence.slot(), value);
+        places.put(device, wait(fence.slot(), value));
     }
 }
 
-/// Executes command buffers.
+/// Executes command buffers, each on these GPUs.
 ///
 /// # Safety
 /// The command buffers live, and nobody records them.
-unsafe fn execute(packets: &mut Packets<'_>, buffers: impl Iterator<Item = vk::CommandBuffer>) {
-    for buffer in buffers {
+unsafe fn execute_all(
+    places: &mut impl Places,
+    buffers: impl Iterator<Item = (vk::CommandBuffer, u32)>,
+) {
+    for (buffer, devices) in buffers {
         // SAFETY: the caller says that it lives.
         let buffer = unsafe { handle::get_dispatchable::<CommandBuffer>(buffer.as_raw()) };
         for chunk in buffer.chunks() {
-            packets.execute(chunk);
+            places.execute(devices, chunk);
         }
         buffer.submitted();
     }
@@ -49,84 +55,156 @@ unsafe fn execute(packets: &mut Packets<'_>, buffers: impl Iterator<Item = vk::C
 ///
 /// # Safety
 /// The semaphores live.
-unsafe fn signal(packets: &mut Packets<'_>, points: impl Iterator<Item = Point>) {
-    for (semaphore, value) in points {
+unsafe fn signal_all(places: &mut impl Places, points: impl Iterator<Item = Point>) {
+    for (semaphore, value, device) in points {
         // SAFETY: the caller says that it lives.
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
         // SAFETY: this is a submission with it.
         let (fence, value) = unsafe { semaphore.signaled(value) };
-        packets.signal(fence.slot(), value);
+        places.put(device, signal(fence.slot(), value));
     }
 }
 
-/// Semaphores with their values, of which there may be fewer: binary semaphores need none.
+/// Semaphores with their values and device indices, of which there may be fewer: binary semaphores need no value, and without an
+/// index the GPU is that of index 0.
 fn points<'p>(
     semaphores: &'p [vk::Semaphore],
     values: &'p [u64],
+    devices: &'p [u32],
 ) -> impl Iterator<Item = Point> + 'p {
-    let values = values.iter().copied().chain(std::iter::repeat(0));
-    semaphores.iter().copied().zip(values)
+    let values = values.iter().copied().chain(iter::repeat(0));
+    let devices = devices.iter().copied().chain(iter::repeat(0));
+    let all = semaphores.iter().copied().zip(values).zip(devices);
+    all.map(|((semaphore, value), device)| (semaphore, value, device))
 }
 
 fn points_2<'p>(semaphores: &'p [vk::SemaphoreSubmitInfo<'p>]) -> impl Iterator<Item = Point> + 'p {
-    semaphores.iter().map(|point| (point.semaphore, point.value))
+    semaphores.iter().map(|point| (point.semaphore, point.value, point.device_index))
 }
 
-/// # Safety
-/// The structure is valid, as Vulkan demands it.
-unsafe fn fill(packets: &mut Packets<'_>, batch: &vk::SubmitInfo<'_>) {
-    // SAFETY: a valid structure's chain, pointers and handles are.
-    unsafe {
-        let values = raw::find::<vk::TimelineSemaphoreSubmitInfo<'_>>(batch.p_next);
-        let (waits, signals) = values.map_or((&[][..], &[][..]), |values| {
-            (
-                raw::slice(values.p_wait_semaphore_values, values.wait_semaphore_value_count),
-                raw::slice(values.p_signal_semaphore_values, values.signal_semaphore_value_count),
-            )
-        });
-        let semaphores = raw::slice(batch.p_wait_semaphores, batch.wait_semaphore_count);
-        wait(packets, points(semaphores, waits));
-        let buffers = raw::slice(batch.p_command_buffers, batch.command_buffer_count);
-        execute(packets, buffers.iter().copied());
-        let semaphores = raw::slice(batch.p_signal_semaphores, batch.signal_semaphore_count);
-        signal(packets, points(semaphores, signals));
+/// What is submitted at once.
+trait Batch {
+    /// Appends its packets.
+    ///
+    /// # Safety
+    /// The structure is valid, as Vulkan demands it.
+    unsafe fn fill<P: Places>(&self, places: &mut P);
+}
+
+impl Batch for vk::SubmitInfo<'_> {
+    unsafe fn fill<P: Places>(&self, places: &mut P) {
+        type Group<'a> = vk::DeviceGroupSubmitInfo<'a>;
+        /// Without a structure for a group, everything is for device index 0.
+        const FIRST: u32 = 1;
+        // SAFETY: a valid structure's chain, pointers and handles are.
+        unsafe {
+            let values = raw::find::<vk::TimelineSemaphoreSubmitInfo<'_>>(self.p_next);
+            let (waits, signals) = values.map_or((&[][..], &[][..]), |values| {
+                (
+                    raw::slice(values.p_wait_semaphore_values, values.wait_semaphore_value_count),
+                    raw::slice(
+                        values.p_signal_semaphore_values,
+                        values.signal_semaphore_value_count,
+                    ),
+                )
+            });
+            let group = if P::ARE_SEVERAL { raw::find::<Group<'_>>(self.p_next) } else { None };
+            let (wait_devices, masks, signal_devices) =
+                group.map_or((&[][..], &[][..], &[][..]), |group| {
+                    let Group { wait_semaphore_count, command_buffer_count, .. } = *group;
+                    (
+                        raw::slice(group.p_wait_semaphore_device_indices, wait_semaphore_count),
+                        raw::slice(group.p_command_buffer_device_masks, command_buffer_count),
+                        raw::slice(
+                            group.p_signal_semaphore_device_indices,
+                            group.signal_semaphore_count,
+                        ),
+                    )
+                });
+            let semaphores = raw::slice(self.p_wait_semaphores, self.wait_semaphore_count);
+            await_all(places, points(semaphores, waits, wait_devices));
+            let buffers = raw::slice(self.p_command_buffers, self.command_buffer_count);
+            let masks = masks.iter().copied().chain(iter::repeat(FIRST));
+            execute_all(places, buffers.iter().copied().zip(masks));
+            let semaphores = raw::slice(self.p_signal_semaphores, self.signal_semaphore_count);
+            signal_all(places, points(semaphores, signals, signal_devices));
+        }
+        places.end_batch();
     }
 }
 
-/// # Safety
-/// The structure is valid, as Vulkan demands it.
-unsafe fn fill_2(packets: &mut Packets<'_>, batch: &vk::SubmitInfo2<'_>) {
-    // SAFETY: a valid structure's pointers and handles are.
-    unsafe {
-        let waits = raw::slice(batch.p_wait_semaphore_infos, batch.wait_semaphore_info_count);
-        wait(packets, points_2(waits));
-        let buffers = raw::slice(batch.p_command_buffer_infos, batch.command_buffer_info_count);
-        execute(packets, buffers.iter().map(|buffer| buffer.command_buffer));
-        let signals = raw::slice(batch.p_signal_semaphore_infos, batch.signal_semaphore_info_count);
-        signal(packets, points_2(signals));
+impl Batch for vk::SubmitInfo2<'_> {
+    unsafe fn fill<P: Places>(&self, places: &mut P) {
+        let devices = |mask| if mask == 0 { u32::MAX } else { mask };
+        // SAFETY: a valid structure's pointers and handles are.
+        unsafe {
+            let waits = raw::slice(self.p_wait_semaphore_infos, self.wait_semaphore_info_count);
+            await_all(places, points_2(waits));
+            let buffers = raw::slice(self.p_command_buffer_infos, self.command_buffer_info_count);
+            let buffers = buffers.iter().map(|one| (one.command_buffer, devices(one.device_mask)));
+            execute_all(places, buffers);
+            let signals =
+                raw::slice(self.p_signal_semaphore_infos, self.signal_semaphore_info_count);
+            signal_all(places, points_2(signals));
+        }
+        places.end_batch();
     }
 }
 
-/// Submits what `fill` appends, and has a fence signaled when it and everything before it is done.
+/// Submits batches, and has a fence signaled when they and everything before them are done.
 ///
 /// # Safety
-/// The handles are valid, as Vulkan demands it.
-unsafe fn submit_all(
+/// The handles and the batches are valid, as Vulkan demands it.
+unsafe fn submit_all<B: Batch>(
     queue: vk::Queue,
+    count: u32,
+    batches: *const B,
     fence: vk::Fence,
-    fill: impl FnOnce(&mut Packets<'_>),
 ) -> vk::Result {
-    // SAFETY: the caller says that it is valid.
-    let queue = unsafe { handle::get_dispatchable::<Queue>(queue.as_raw()) };
+    // SAFETY: the caller says that they are valid.
+    let (queue, batches) =
+        unsafe { (handle::get_dispatchable::<Queue>(queue.as_raw()), raw::slice(batches, count)) };
+    if queue.is_of_group() {
+        // SAFETY: as above.
+        return unsafe { submit_to_group(queue, batches, fence) };
+    }
+    // SAFETY: as above.
+    let fill =
+        |packets: &mut Packets<'_>| batches.iter().for_each(|one| unsafe { one.fill(packets) });
     let submitted = queue.submit(fill).map(|value| {
         if !fence.is_null() {
             // SAFETY: as above.
-            let fence = unsafe { handle::get::<Fence>(fence.as_raw()) };
-            fence.follow(Arc::clone(&queue.progress), value);
-            queue.device.submissions.notify(usize::MAX);
+            unsafe { follow(queue, fence, (Arc::clone(&queue.first.progress), value), Vec::new()) };
         }
     });
     code(submitted)
+}
+
+/// As [`submit_all`], to several GPUs.
+///
+/// # Safety
+/// As [`submit_all`].
+#[cold]
+unsafe fn submit_to_group<B: Batch>(queue: &Queue, batches: &[B], fence: vk::Fence) -> vk::Result {
+    // SAFETY: as the caller says.
+    let fill = |parts: &mut Parts<'_>| batches.iter().for_each(|one| unsafe { one.fill(parts) });
+    let submitted = queue.submit_to_group(fill).map(|mut targets| {
+        if let Some(last) = targets.pop().filter(|_| !fence.is_null()) {
+            // SAFETY: as above.
+            unsafe { follow(queue, fence, last, targets) };
+        }
+    });
+    code(submitted)
+}
+
+/// Has a fence signaled when progress fences have values.
+///
+/// # Safety
+/// The fence lives.
+unsafe fn follow(queue: &Queue, fence: vk::Fence, one: Target, others: Vec<Target>) {
+    // SAFETY: the caller says so.
+    unsafe { handle::get::<Fence>(fence.as_raw()) }.follow(one, others);
+    queue.device.submissions.notify(usize::MAX);
 }
 
 unsafe extern "system" fn submit(
@@ -136,12 +214,7 @@ unsafe extern "system" fn submit(
     fence: vk::Fence,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe {
-        let batches = raw::slice(batches, count);
-        submit_all(queue, fence, |packets| {
-            batches.iter().for_each(|batch| fill(packets, batch));
-        })
-    }
+    unsafe { submit_all(queue, count, batches, fence) }
 }
 
 unsafe extern "system" fn submit_2(
@@ -151,12 +224,7 @@ unsafe extern "system" fn submit_2(
     fence: vk::Fence,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe {
-        let batches = raw::slice(batches, count);
-        submit_all(queue, fence, |packets| {
-            batches.iter().for_each(|batch| fill_2(packets, batch));
-        })
-    }
+    unsafe { submit_all(queue, count, batches, fence) }
 }
 
 unsafe extern "system" fn wait_idle(queue: vk::Queue) -> vk::Result {
@@ -176,9 +244,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_semaphore_without_a_value_is_a_binary_one() {
+    fn a_semaphore_without_a_value_is_a_binary_one_and_without_an_index_the_first_gpu_s() {
         let semaphores = [1, 2, 3].map(vk::Semaphore::from_raw);
-        let values: Vec<_> = points(&semaphores, &[7, 8]).map(|(_, value)| value).collect();
-        assert_eq!(values, [7, 8, 0]);
+        let points = points(&semaphores, &[7, 8], &[1]);
+        let points: Vec<_> = points.map(|(_, value, device)| (value, device)).collect();
+        assert_eq!(points, [(7, 1), (8, 0), (0, 0)]);
     }
 }

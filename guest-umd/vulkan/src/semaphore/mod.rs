@@ -9,7 +9,7 @@ mod token;
 
 pub(crate) use external::lookup as lookup_external;
 
-use crate::device::wait::{Deadline, Left, Target, has_reached, wait};
+use crate::device::wait::{Deadline, has_reached, left, wait};
 use crate::device::{Device, code};
 use crate::physical_device::EXPORTED;
 use crate::{handle, raw};
@@ -196,14 +196,6 @@ fn found(has_reached: impl Fn(u64) -> bool) -> u64 {
     reached
 }
 
-/// What is left to wait for, of all or of any targets.
-fn left(targets: &[Target], any: bool) -> Option<Left> {
-    let is_there = |(fence, value): &&Target| !has_reached(fence, *value);
-    let left: Vec<Target> = targets.iter().filter(is_there).cloned().collect();
-    let is_over = if any { left.len() < targets.len() } else { left.is_empty() };
-    (!is_over).then_some(Left::Targets(left))
-}
-
 /// The fence of a semaphore.
 ///
 /// # Safety
@@ -234,15 +226,11 @@ unsafe extern "system" fn wait_for(
         ([semaphore], [value]) => Some((unsafe { fence_of(*semaphore) }, *value)),
         _ => None,
     };
-    let mut targets: Vec<Target> = Vec::new();
     let look = || {
         // SAFETY: as above.
         let of =
             |(semaphore, value): (&_, &_)| (Arc::clone(unsafe { fence_of(*semaphore) }), *value);
-        if targets.is_empty() {
-            targets.extend(semaphores.iter().zip(values).map(of));
-        }
-        left(&targets, any)
+        left(semaphores.iter().zip(values).map(of), any)
     };
     code(wait(device, any, &deadline, one.map(|(fence, value)| (&**fence, value)), look))
 }

@@ -146,7 +146,7 @@ fn features(lab: &Lab) -> Outcome {
 
 fn same_each_time(lab: &Lab) -> Outcome {
     same!(lab.devices()?, lab.devices()?);
-    same!(Lab::open()?.name(), lab.name());
+    same!(Lab::open(0)?.name(), lab.name());
     Ok(())
 }
 
@@ -182,7 +182,7 @@ fn again(lab: &Lab) -> Outcome {
 }
 
 fn two_instances(lab: &Lab) -> Outcome {
-    let other = Lab::open()?;
+    let other = Lab::open(0)?;
     let (one, two) = (lab.gpu()?, other.gpu()?);
     adds(&one, 1)?;
     adds(&two, 2)?;

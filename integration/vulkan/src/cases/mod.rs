@@ -8,6 +8,7 @@ mod device;
 mod dispatch;
 mod event;
 mod fence;
+mod group;
 mod image;
 mod lost;
 mod memory;
@@ -45,8 +46,14 @@ const ALL: &[&[Case]] = &[
 ];
 
 /// The areas that are folders.
-const FOLDERS: &[&[&[Case]]] =
-    &[shader::CASES, image::CASES, storage_image::CASES, sampler::CASES, texels::CASES];
+const FOLDERS: &[&[&[Case]]] = &[
+    shader::CASES,
+    image::CASES,
+    storage_image::CASES,
+    sampler::CASES,
+    texels::CASES,
+    group::CASES,
+];
 
 /// All behaviours whose names contain one of these words; all there are if there is no word.
 pub fn selected(words: &[String]) -> impl Iterator<Item = &'static Case> {

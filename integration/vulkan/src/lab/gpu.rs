@@ -41,7 +41,7 @@ pub(crate) struct Gpu<'l> {
 impl Lab {
     /// A device with queues of each family, and everything enabled that it has.
     pub(crate) fn gpu(&self) -> Outcome<Gpu<'_>> {
-        Gpu::open(self)
+        Gpu::open(self, &[self.physical])
     }
 }
 
@@ -49,8 +49,8 @@ impl Lab {
 const MOST_QUEUES: u32 = 2;
 
 impl<'l> Gpu<'l> {
-    /// Opens the device.
-    fn open(lab: &'l Lab) -> Outcome<Self> {
+    /// Opens a device that consists of these, which can all do the same.
+    pub(super) fn open(lab: &'l Lab, devices: &[vk::PhysicalDevice]) -> Outcome<Self> {
         let families = lab.families();
         let priorities = [0.5; MOST_QUEUES as usize];
         let count = |family: &vk::QueueFamilyProperties| family.queue_count.min(MOST_QUEUES);
@@ -79,12 +79,17 @@ impl<'l> Gpu<'l> {
             }
         }
         let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
-        let information = vk::DeviceCreateInfo::default()
+        let mut group = vk::DeviceGroupDeviceCreateInfo::default().physical_devices(devices);
+        let mut information = vk::DeviceCreateInfo::default()
             .queue_create_infos(&wanted)
             .enabled_extension_names(&names)
             .push_next(&mut features);
-        // SAFETY: the structures live until the call returns. The device is of this instance, which this borrows.
-        let raw = unsafe { lab.instance.create_device(lab.physical, &information, None) }?;
+        if devices.len() > 1 {
+            information = information.push_next(&mut group);
+        }
+        let first = devices.first().copied().unwrap_or(lab.physical);
+        // SAFETY: the structures live until the call returns. The devices are of this instance, which this borrows.
+        let raw = unsafe { lab.instance.create_device(first, &information, None) }?;
         let mut queues = Vec::new();
         for (number, family) in (0..).zip(&families) {
             for index in 0..count(family) {

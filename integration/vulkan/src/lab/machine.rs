@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! The loader, an instance, and its first device.
+//! The loader, an instance, and a device of it.
 
 use super::messages::{Message, Messages};
 use super::{Failure, Outcome};
@@ -10,7 +10,7 @@ use ash::vk;
 use std::ffi::{CStr, CString};
 use std::fmt;
 
-/// An instance of the machine's Vulkan, and the first device that it lists.
+/// An instance of the machine's Vulkan, and a device that it lists.
 pub struct Lab {
     /// Goes before the instance does.
     pub(super) messages: Option<Messages>,
@@ -39,11 +39,11 @@ pub(crate) struct Features {
 }
 
 impl Lab {
-    /// Loads the machine's Vulkan.
+    /// Loads the machine's Vulkan, for the device of this number in the list.
     ///
     /// # Errors
-    /// When there is no loader or no device.
-    pub fn open() -> Outcome<Self> {
+    /// When there is no loader or no such device.
+    pub fn open(device: usize) -> Outcome<Self> {
         // SAFETY: loading a library runs its code. This one is the machine's Vulkan loader, which is what is tried.
         let entry = unsafe { ash::Entry::load() };
         let entry = entry.map_err(|error| Failure::not_offered(format!("no loader: {error}")))?;
@@ -69,8 +69,9 @@ impl Lab {
         let physical = vk::PhysicalDevice::null();
         let mut lab = Self { messages, physical, instance, _entry: entry };
         let devices = lab.devices()?;
-        lab.physical =
-            *devices.first().ok_or_else(|| Failure::not_offered("the driver has no device"))?;
+        lab.physical = *devices
+            .get(device)
+            .ok_or_else(|| Failure::not_offered("the driver has no such device"))?;
         Ok(lab)
     }
 
@@ -113,26 +114,36 @@ impl Lab {
 
     /// What the device says of itself.
     pub(crate) fn description(&self) -> Description {
+        self.description_of(self.physical)
+    }
+
+    /// What a device of the instance says of itself.
+    pub(super) fn description_of(&self, physical: vk::PhysicalDevice) -> Description {
         let mut said = Description::default();
         let mut properties = vk::PhysicalDeviceProperties2::default()
             .push_next(&mut said.since_1_1)
             .push_next(&mut said.since_1_2)
             .push_next(&mut said.since_1_3);
         // SAFETY: the device is this instance's. The structures live until the call returns.
-        unsafe { self.instance.get_physical_device_properties2(self.physical, &mut properties) };
+        unsafe { self.instance.get_physical_device_properties2(physical, &mut properties) };
         said.properties = properties.properties;
         said
     }
 
     /// What the device can.
     pub(crate) fn features(&self) -> Features {
+        self.features_of(self.physical)
+    }
+
+    /// What a device of the instance can.
+    pub(super) fn features_of(&self, physical: vk::PhysicalDevice) -> Features {
         let mut can = Features::default();
         let mut features = vk::PhysicalDeviceFeatures2::default()
             .push_next(&mut can.since_1_1)
             .push_next(&mut can.since_1_2)
             .push_next(&mut can.since_1_3);
         // SAFETY: as `description`.
-        unsafe { self.instance.get_physical_device_features2(self.physical, &mut features) };
+        unsafe { self.instance.get_physical_device_features2(physical, &mut features) };
         can.core = features.features;
         can
     }

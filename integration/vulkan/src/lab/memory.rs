@@ -150,10 +150,7 @@ impl Gpu<'_> {
     ) -> Outcome<Buffer<'g>> {
         // SAFETY: the caller names a buffer and a memory of the device's, and the buffer has none yet.
         unsafe { self.raw.bind_buffer_memory(raw, memory, offset) }?;
-        let named = vk::BufferDeviceAddressInfo::default().buffer(raw);
-        // SAFETY: the buffer was made with addresses, and has memory.
-        let address = unsafe { self.raw.get_buffer_device_address(&named) };
-        Ok(Buffer { raw, address, size, words })
+        Ok(Buffer { words, ..self.bound_buffer(raw, size) })
     }
 
     /// Lends a buffer of so many bytes in memory of the device's own, and destroys both.

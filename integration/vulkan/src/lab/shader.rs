@@ -2,7 +2,7 @@
 
 //! Kernels that behaviours write in WGSL.
 
-use super::{Failure, Outcome};
+use super::{Failure, Module, Outcome};
 use naga::back::spv::{Options, write_vec};
 use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
@@ -30,4 +30,27 @@ pub(crate) fn compile(source: &str) -> Outcome<Vec<u8>> {
     let words = write_vec(&module, &information, &options, None);
     let words = words.map_err(|error| wrong(error.to_string()))?;
     Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
+}
+
+/// The SPIR-V of a kernel for a group of devices: what it calls its `local_invocation_index` is the index of the device.
+pub(crate) fn compile_for_group(source: &str) -> Outcome<Vec<u8>> {
+    const HEADER: usize = 5;
+    let capability = spirv_words(17, &[4437]);
+    let (taken, index) = (spirv_words(71, &[0, 11, 29]), spirv_words(71, &[0, 11, 4438]));
+    let mut words = Module(&compile(source)?).words();
+    // A decoration begins with its length, and is of an id.
+    for at in 0..words.len().saturating_sub(3) {
+        let is_taken = [0, 2, 3].iter().all(|part| words[at + part] == taken[*part]);
+        if is_taken {
+            words[at + 3] = index[3];
+        }
+    }
+    words.splice(HEADER..HEADER, capability);
+    Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
+}
+
+/// An instruction.
+fn spirv_words(operation: u32, operands: &[u32]) -> Vec<u32> {
+    let first = (operands.len() as u32 + 1) << 16 | operation;
+    [&[first], operands].concat()
 }

@@ -59,6 +59,8 @@ macro_rules! indices {
 
 /// Pointers in shaders, which the worker must be able to follow.
 pub const BUFFER_DEVICE_ADDRESS: usize = index!(since_1_2 buffer_device_address);
+const BUFFER_DEVICE_ADDRESS_MULTI_DEVICE: usize =
+    index!(since_1_2 buffer_device_address_multi_device);
 /// What extensions are for.
 pub(super) const STORAGE_16: usize = index!(since_1_1 storage_buffer16_bit_access);
 pub(super) const STORAGE_8: usize = index!(since_1_2 storage_buffer8_bit_access);
@@ -229,7 +231,10 @@ impl Features {
             // Programs prefer half precision where there is some, and processors compute slower with it.
             offered.set(SHADER_FLOAT_16, false);
         }
-        offered.set(BUFFER_DEVICE_ADDRESS, pointers && all.has(BUFFER_DEVICE_ADDRESS));
+        let addresses = pointers && all.has(BUFFER_DEVICE_ADDRESS);
+        offered.set(BUFFER_DEVICE_ADDRESS, addresses);
+        // The GPUs of a chain have one address space.
+        offered.set(BUFFER_DEVICE_ADDRESS_MULTI_DEVICE, addresses);
         offered
     }
 

@@ -42,7 +42,7 @@ fn of_a_host_with_everything_a_guest_has_what_needs_no_graphics() {
         assert!(!offered.has(absent), "{absent}");
     }
     let all = PASSED.len() + OF_IMAGES.len();
-    assert_eq!(offered.0.iter().sum::<u32>() as usize, all + 2);
+    assert_eq!(offered.0.iter().sum::<u32>() as usize, all + 3);
     assert!(!Features::offered(&host(true), false).has(BUFFER_DEVICE_ADDRESS));
     let processor = CommandCaps { device_type: 4, ..host(true) };
     assert!(!Features::offered(&processor, true).has(SHADER_FLOAT_16));
@@ -70,7 +70,7 @@ fn structures_of_extensions_say_the_same_as_those_of_versions() {
     let says = |kind| words(&offered, kind);
     assert_eq!(says(Kind::PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES), [1, 1, 1, 0]);
     assert_eq!(says(Kind::PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES), [1; 3]);
-    assert_eq!(says(Kind::PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES), [1, 0, 0]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES), [1, 0, 1]);
     assert_eq!(says(Kind::PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES), [1; 3]);
     assert_eq!(says(Kind::PHYSICAL_DEVICE_FAULT_FEATURES_EXT), [1, 0]);
     let indexing = says(Kind::PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES);

@@ -71,23 +71,23 @@ pub(super) fn cache_id(host: &str) -> [u8; vk::UUID_SIZE] {
 }
 
 impl Properties {
-    /// What a guest has on a host that can do this, by the name of the host's device and driver.
+    /// What a guest has on a host that can do this, by the name of the host's device and driver, and the GPU's ordinal in its chain.
     #[must_use]
-    pub fn offered(host: &CommandCaps, limits: &Limits, name: &str) -> Self {
+    pub fn offered(host: &CommandCaps, limits: &Limits, name: &str, gpu: u8) -> Self {
         let mut offered = Self {
             since_1_1: host.properties_1_1,
             since_1_2: host.properties_1_2,
             since_1_3: host.properties_1_3,
         };
-        offered.name(name);
+        offered.name(name, gpu);
         offered.limit(limits);
         offered
     }
 
     /// Says who is who.
-    fn name(&mut self, host: &str) {
+    fn name(&mut self, host: &str, gpu: u8) {
         let bytes = &mut self.since_1_1[..];
-        put(bytes, at!(Since11 device_uuid), &digest(&format!("{DRIVER} on {host}")));
+        put(bytes, at!(Since11 device_uuid), &digest(&format!("{DRIVER} on {host}, GPU {gpu}")));
         put(bytes, at!(Since11 driver_uuid), &digest(&format!("{DRIVER} {VERSION}")));
         put(bytes, at!(Since11 device_luid), &[0u8; vk::LUID_SIZE]);
         put(bytes, at!(Since11 device_node_mask), &0u32);
@@ -209,16 +209,16 @@ mod tests {
     use vk::StructureType as Kind;
     use zerocopy::FromZeros;
 
-    fn offered() -> Properties {
+    fn offered(gpu: u8) -> Properties {
         let mut host = CommandCaps::new_zeroed();
         host.properties_1_1.fill(0xFF);
         host.properties_1_2.fill(0xFF);
         host.properties_1_3.fill(0xFF);
-        Properties::offered(&host, &Limits::offered(&host), "llvmpipe")
+        Properties::offered(&host, &Limits::offered(&host), "llvmpipe", gpu)
     }
 
     fn words(kind: vk::StructureType) -> Vec<u32> {
-        let bytes = offered().fields(kind).unwrap();
+        let bytes = offered(0).fields(kind).unwrap();
         bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
     }
 
@@ -233,17 +233,27 @@ mod tests {
         assert_eq!(control, [!0, !0, !0, 0x20]);
         let maintenance = words(Kind::PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
         assert_eq!(maintenance[2..], [1 << 30, 0]);
-        assert_eq!(offered().fields(Kind::DEVICE_CREATE_INFO), None);
+        assert_eq!(offered(0).fields(Kind::DEVICE_CREATE_INFO), None);
     }
 
     #[test]
     fn the_driver_has_its_own_name_and_no_number() {
-        let driver = offered().fields(Kind::PHYSICAL_DEVICE_DRIVER_PROPERTIES).unwrap();
+        let driver = offered(0).fields(Kind::PHYSICAL_DEVICE_DRIVER_PROPERTIES).unwrap();
         assert_eq!(driver[..4], [0; 4]);
         assert!(driver[4..].starts_with(b"Bellhop\0"));
         let info = format!("{VERSION}, over llvmpipe\0");
         assert!(driver[4 + 256..].starts_with(info.as_bytes()));
         assert_eq!(driver[4 + 512..][..4], [0; 4]);
+    }
+
+    #[test]
+    fn gpus_of_a_chain_differ_in_their_numbers_alone() {
+        let [first, second] =
+            [0, 1].map(|gpu| offered(gpu).fields(Kind::PHYSICAL_DEVICE_ID_PROPERTIES).unwrap());
+        let (device, rest) = first.split_at(vk::UUID_SIZE);
+        assert_ne!(device, &second[..vk::UUID_SIZE]);
+        assert_eq!(rest, &second[vk::UUID_SIZE..]);
+        assert_eq!(offered(0).since_1_2, offered(1).since_1_2);
     }
 
     #[test]
