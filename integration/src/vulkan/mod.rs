@@ -4,6 +4,7 @@
 
 pub mod driver;
 pub mod figures;
+pub mod named;
 pub mod peers;
 pub mod program;
 pub mod validation;

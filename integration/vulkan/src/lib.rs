@@ -15,6 +15,7 @@ mod bench;
 mod case;
 mod cases;
 mod lab;
+pub mod named;
 pub mod peers;
 mod report;
 

@@ -40,6 +40,11 @@ impl Queue {
         &self.progress
     }
 
+    /// Names it for people.
+    pub(crate) fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).set_name(name)
+    }
+
     /// Submits the packets that `fill` appends, if any. Returns the value that the progress fence gets when they and everything
     /// before them are done.
     #[inline]
