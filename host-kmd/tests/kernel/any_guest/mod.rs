@@ -361,7 +361,7 @@ fn request(step: &Step, seen: &Seen, gpus: usize) -> Option<Vec<u8>> {
         displays::HAPPEN => return None,
         agents::ESCAPE => agents::request(step, seen),
         videos::REQUEST => videos::request(step, seen, gpus),
-        38 if d % 4 == 0 => bytes(0, &QueryPower { node: (d % nodes) as u32, reserved: 0 }),
+        38 if c % 4 == 0 => bytes(0, &QueryPower { node: (d % nodes) as u32, reserved: 0 }),
         38 => {
             let kinds = [
                 RequestCode::CREATE_DEVICE,
