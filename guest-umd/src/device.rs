@@ -44,6 +44,16 @@ impl Device {
     pub fn handle(&self) -> Handle {
         self.0.handle
     }
+
+    /// Names the device for people: `bellhop inspect` and `bellhop trace` show the name. Of a text of more than
+    /// [`MAX_OBJECT_NAME`](bellhop_protocol::control::process::MAX_OBJECT_NAME) bytes it is the beginning, control characters
+    /// are `?` in it, and an empty one takes the name away. Names are a request each, and the device acts on nothing of them.
+    ///
+    /// # Errors
+    /// [`Error::NotAvailable`] if the device is older than names.
+    pub fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.session().set_name(self.handle(), name)
+    }
 }
 
 impl Drop for Inner {

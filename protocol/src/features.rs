@@ -20,7 +20,7 @@ crate::assert_layout!(Version, 4, major at 0, minor at 2);
 
 impl Version {
     /// The version that this crate describes.
-    pub const CURRENT: Self = Self { major: 4, minor: 4 };
+    pub const CURRENT: Self = Self { major: 4, minor: 5 };
 
     /// Returns whether a peer of version `other` is compatible.
     #[must_use]
@@ -73,6 +73,8 @@ bitflags! {
         /// A process may have a BAR of its own, in the guest's memory, so that what its CPUs share with the device is apart
         /// from other processes: see [`CreateProcessWithBar`](crate::control::process::CreateProcessWithBar).
         const PROCESS_BARS = 1 << 8;
+        /// Objects may have names for people: see [`SetObjectName`](crate::control::process::SetObjectName).
+        const OBJECT_NAMES = 1 << 9;
     }
 }
 

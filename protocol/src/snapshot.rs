@@ -456,6 +456,8 @@ pub struct Worker {
 pub struct Device {
     /// Its handle.
     pub handle: Name,
+    /// Its name for people, by the guest's word.
+    pub name: Option<String>,
     /// Whether the host has marked it in error.
     pub in_error: bool,
     /// Its contexts.
@@ -472,6 +474,8 @@ pub struct Device {
 pub struct Context {
     /// Its handle.
     pub handle: Name,
+    /// Its name for people, by the guest's word.
+    pub name: Option<String>,
     /// The node that executes it.
     pub node: u32,
     /// The ordinal of the GPU that has the node.
@@ -495,6 +499,8 @@ pub struct Context {
 pub struct HwQueue {
     /// Its handle.
     pub handle: Name,
+    /// Its name for people, by the guest's word.
+    pub name: Option<String>,
     /// `user-mode` or `kernel-mode`.
     pub submission: String,
     /// `listed` if the queue is on its engine's run list, else `suspended`, `ending` or `error`.
@@ -538,6 +544,8 @@ pub struct Doorbell {
 pub struct Allocation {
     /// Its handle.
     pub handle: Name,
+    /// Its name for people, by the guest's word.
+    pub name: Option<String>,
     /// Size in bytes.
     pub size: u64,
     /// `system`, `local`, `private` or `backing`.
@@ -562,6 +570,8 @@ pub struct Allocation {
 pub struct Fence {
     /// Its handle.
     pub handle: Name,
+    /// Its name for people, by the guest's word.
+    pub name: Option<String>,
     /// CurrentValue.
     pub value: u64,
     /// MonitoredValue, while a CPU waits.

@@ -78,8 +78,25 @@ pub enum What {
         process: u32,
         /// The queue's handle in that process.
         handle: Name,
+        /// The handle of its context there.
+        context: Name,
+        /// The handle of its device there.
+        device: Name,
         /// The queue's progress fence, as its log entries name it.
         progress_fence: u32,
+    },
+    /// A process calls a device, context, HW queue or fence something from now on, or has given it up.
+    Called {
+        /// Its guest.
+        guest: u64,
+        /// The process.
+        process: u32,
+        /// The object's handle in that process.
+        handle: Name,
+        /// As in [`What::Signal`] for a fence; 0 for another object.
+        object: u64,
+        /// The name, by the guest's word; `None` from when the object has none, or the process has no such object.
+        name: Option<String>,
     },
     /// A queue signaled a fence.
     Signal {

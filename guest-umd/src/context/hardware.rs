@@ -57,6 +57,14 @@ impl Context {
         self.0.node
     }
 
+    /// Names the context for people, as [`Device::set_name`](crate::Device::set_name) names a device.
+    ///
+    /// # Errors
+    /// As [`Device::set_name`](crate::Device::set_name).
+    pub fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.device().session().set_name(self.handle(), name)
+    }
+
     /// Suspends the context. From the return of this call until [`Self::resume`], none of its work executes,
     /// whatever is submitted.
     ///

@@ -164,6 +164,14 @@ macro_rules! node_context_methods {
                 self.context.handle()
             }
 
+            /// Names the context for people, as [`Device::set_name`](crate::Device::set_name) names a device.
+            ///
+            /// # Errors
+            /// As [`Device::set_name`](crate::Device::set_name).
+            pub fn set_name(&self, name: &str) -> Result<(), crate::error::Error> {
+                self.context.device().session().set_name(self.handle(), name)
+            }
+
             /// The fence that gets each submission's value when the submission is done.
             #[must_use]
             pub fn progress_fence(&self) -> &crate::fence::object::Fence {

@@ -98,6 +98,14 @@ impl Fence {
         self.slot
     }
 
+    /// Names the fence for people, as [`Device::set_name`](crate::Device::set_name) names a device.
+    ///
+    /// # Errors
+    /// As [`Device::set_name`](crate::Device::set_name).
+    pub fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.device.session().set_name(self.handle, name)
+    }
+
     /// The places of the fence's values. Packets may read both by GPU virtual address, and write CurrentValue.
     #[must_use]
     pub fn mapping(&self) -> NativeFenceMapping {

@@ -9,7 +9,9 @@ use crate::link::placement::Placements;
 use crate::link::spread::Spread;
 use crate::transport::{Gone, Transport};
 use bellhop_protocol::control::fence::CancelWait;
-use bellhop_protocol::control::process::{CreateProcess, DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::control::process::{
+    CreateProcess, DestroyProcess, SetObjectName, TERMINATED_ABNORMALLY,
+};
 use bellhop_protocol::control::{Handle, MAX_REPLY_SIZE, ReplyHeader, Request, RequestHeader};
 use bellhop_protocol::features::Features;
 use bellhop_protocol::status::Status;
@@ -75,6 +77,14 @@ impl Session {
     pub(crate) fn begin(link: Arc<Link>) -> Result<Arc<Self>, Error> {
         let reply = call(&*link.transport, 0, &CreateProcess { reserved: 0 }, &[])?;
         Ok(Arc::new(Self { link, process: reply.process, has_ended: AtomicBool::new(false) }))
+    }
+
+    /// Names an object of the process for people.
+    pub(crate) fn set_name(&self, object: Handle, name: &str) -> Result<(), Error> {
+        if !self.link.features.contains(Features::OBJECT_NAMES) {
+            return Err(Error::NotAvailable("names of objects"));
+        }
+        self.call(&SetObjectName::new(object, name))
     }
 
     pub(crate) fn process(&self) -> u32 {

@@ -121,6 +121,14 @@ impl Allocation {
         self.size
     }
 
+    /// Names the allocation for people, as [`Device::set_name`](crate::Device::set_name) names a device.
+    ///
+    /// # Errors
+    /// As [`Device::set_name`](crate::Device::set_name).
+    pub fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.device.session().set_name(self.handle, name)
+    }
+
     fn bytes(&self) -> Option<VolatileSlice<'_>> {
         let size = usize::try_from(self.size).ok()?;
         match &self.memory {

@@ -161,6 +161,14 @@ impl UserModeQueue {
         self.queue.handle
     }
 
+    /// Names the queue for people, as [`Device::set_name`](crate::Device::set_name) names a device.
+    ///
+    /// # Errors
+    /// As [`Device::set_name`](crate::Device::set_name).
+    pub fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.queue.context().device().session().set_name(self.handle(), name)
+    }
+
     /// The fence that gets each submission's value when the submission is done.
     #[must_use]
     pub fn progress_fence(&self) -> &Fence {

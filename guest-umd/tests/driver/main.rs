@@ -10,6 +10,7 @@ mod fallback;
 mod hostile;
 mod kernels;
 mod lifetime;
+mod names;
 mod node_contexts;
 mod not_rung;
 mod opening;

@@ -49,6 +49,7 @@ mod list;
 pub mod loader;
 pub mod memory;
 mod messengers;
+mod names;
 mod numbered;
 mod pages;
 pub mod physical_device;

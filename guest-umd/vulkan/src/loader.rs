@@ -10,7 +10,7 @@
 
 use crate::entry::entry_points;
 use crate::{
-    buffer, command, creation, descriptor, device, event, fence, image, instance, memory,
+    buffer, command, creation, descriptor, device, event, fence, image, instance, memory, names,
     physical_device, pipeline, private_data, query, queue, semaphore, unsupported,
 };
 use ash::vk;
@@ -39,6 +39,7 @@ fn of_physical_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
 fn of_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
     command::lookup(name)
         .or_else(|| device::lookup(name))
+        .or_else(|| names::lookup(name))
         .or_else(|| creation::lookup(name))
         .or_else(|| queue::lookup(name))
         .or_else(|| fence::lookup(name))

@@ -8,6 +8,7 @@ use crate::pages::{Pages, out_of};
 use crate::physical_device::memory::MAX_ALLOCATION;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
+use bellhop_guest_umd::Error;
 use bellhop_guest_umd::protocol::PAGE_SIZE;
 use std::ffi::c_void;
 
@@ -36,6 +37,11 @@ impl Memory {
     /// The GPU virtual address of its first byte.
     pub(crate) fn gpu_va(&self) -> u64 {
         self.pages.mapping.gpu_va()
+    }
+
+    /// Names it for people.
+    pub(crate) fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.pages.mapping.allocation().set_name(name)
     }
 
     /// The object of a handle.

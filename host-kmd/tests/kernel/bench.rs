@@ -45,6 +45,7 @@ pub const FEATURES: Features = Features::USER_MODE_SUBMISSION
     .union(Features::POWER_CONTROL)
     .union(Features::NATIVE_FENCES)
     .union(Features::PROCESS_BARS)
+    .union(Features::OBJECT_NAMES)
     .union(Features::DISABLE_GPU_TIMEOUT);
 
 pub const SEGMENTS: SegmentSizes =

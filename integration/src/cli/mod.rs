@@ -18,7 +18,7 @@ mod vulkan;
 use crate::bench;
 use crate::hosted::{self, Outcome, WORKER};
 use crate::hostile_worker;
-use crate::vulkan::{figures, peers};
+use crate::vulkan::{figures, named, peers};
 use anyhow::Context as _;
 use bellhop_device::cgroup;
 use bellhop_device::service::Worker;
@@ -253,6 +253,9 @@ Examples:
     /// Two programs that take turns by semaphores of Vulkan, for tests
     #[command(hide = true, name = peers::PEERS)]
     VulkanPeers(peers::Arguments),
+    /// A program that names its objects of Vulkan, for tests
+    #[command(hide = true, name = named::NAMED)]
+    VulkanNamed,
     /// bellhop-guest, as part of this executable
     #[command(hide = true, disable_help_flag = true)]
     Guest {
@@ -529,6 +532,7 @@ pub fn main() -> ExitCode {
         Command::VulkanSuite(arguments) => arguments.run(),
         Command::VulkanFigures(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
         Command::VulkanPeers(arguments) => arguments.run().map(|()| ExitCode::SUCCESS),
+        Command::VulkanNamed => named::run().map(|()| ExitCode::SUCCESS),
         Command::Guest { arguments } => {
             return bellhop_guest::cli::main(
                 std::iter::once("bellhop-guest".into()).chain(arguments),

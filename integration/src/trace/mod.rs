@@ -2,6 +2,7 @@
 
 //! `bellhop trace`: records engines and queues of a running `bellhopd` into a file for Perfetto.
 
+mod names;
 mod perfetto;
 mod timeline;
 

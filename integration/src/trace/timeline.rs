@@ -2,13 +2,15 @@
 
 //! Records as tracks of a timeline.
 
+use super::names::{Names, Process, suffix};
 use super::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, Kind, TracePacket, TrackDescriptor,
     TrackEvent, Writer, clock,
 };
-use bellhop_protocol::snapshot::Node;
+use bellhop_protocol::snapshot::{Name, Node};
 use bellhop_protocol::trace::{Record, What};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Tracks, by their uuids.
@@ -57,12 +59,25 @@ fn queue_track(queue: u64) -> u64 {
 type Span = (u64, u64);
 
 /// The state of a queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
-    name: String,
-    progress_fence: Option<u32>,
+    process: Process,
+    handle: Name,
+    context: Name,
+    device: Name,
+    progress_fence: u32,
     /// When its last submission was done.
     done: u64,
+}
+
+impl Queue {
+    /// Its text for people, with what its process calls it, or its context.
+    fn text(&self, names: &Names) -> String {
+        let Self { process, handle, context, .. } = *self;
+        let name = names.of(process, handle).or_else(|| names.of(process, context));
+        let (guest, number) = process;
+        format!("queue {handle}{} of process {number}, guest {guest}", suffix(name))
+    }
 }
 
 /// An engine's last reported busy time.
@@ -82,6 +97,9 @@ pub(super) struct Timeline<W> {
     /// When the last slice of each lane ends, by the first lane's track.
     lanes: BTreeMap<u64, Vec<u64>>,
     queues: BTreeMap<u64, Queue>,
+    /// The numbers of queues.
+    numbers: BTreeMap<(Process, Name), u64>,
+    names: Names,
     samples: BTreeMap<u32, Sample>,
     /// When the recording began, on the adapter's clock.
     start: Option<u64>,
@@ -103,6 +121,8 @@ impl<W: Write> Timeline<W> {
             states: BTreeSet::new(),
             lanes: BTreeMap::new(),
             queues: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            names: Names::default(),
             samples: BTreeMap::new(),
             start: None,
             offset: 0,
@@ -213,16 +233,29 @@ impl<W: Write> Timeline<W> {
             What::Clock { monotonic, boottime, realtime } => {
                 return self.clocks(time, [monotonic, boottime, realtime]);
             }
-            What::Queue { queue, node, guest, process, handle, progress_fence } => {
-                let name = format!("queue {handle} of process {process}, guest {guest}");
+            What::Queue {
+                queue,
+                node,
+                guest,
+                process,
+                handle,
+                context,
+                device,
+                progress_fence,
+            } => {
+                let process = (guest, process);
+                let begun = Queue { process, handle, context, device, progress_fence, done: 0 };
                 let engine = Some(ENGINES + u64::from(node));
-                let track = self.track(queue_track(queue), name.clone(), engine)?;
+                let track = self.track(queue_track(queue), begun.text(&self.names), engine)?;
                 for part in [Part::Doorbell, Part::Waits, Part::Signals] {
                     self.part(track, part)?;
                 }
-                let progress_fence = Some(progress_fence);
-                self.queues.insert(queue, Queue { name, progress_fence, done: 0 });
+                self.numbers.insert((process, handle), queue);
+                self.queues.insert(queue, begun);
                 return Ok(());
+            }
+            What::Called { guest, process, handle, object, name } => {
+                return self.called(time, (guest, process), (handle, object), name);
             }
             What::Busy { node, busy_time } => return self.busy(node, Sample { time, busy_time }),
             What::Lost { node, entries } => {
@@ -245,7 +278,8 @@ impl<W: Write> Timeline<W> {
                 self.signal(time, queue, (fence, value), queued, object)
             }
             What::Wait { queue, fence, value, queued, held, object } => {
-                let name = format!("fence {fence} >= {value}");
+                let process = self.queues.get(&queue).map(|queue| queue.process);
+                let name = format!("{} >= {value}", self.fence(fence, process, object));
                 let mut event = named(name, Some(value), flow(object, value));
                 event.debug_annotations.extend((queued != 0).then(|| annotation("queued", queued)));
                 self.wait(queue_track(queue), time, held, event)
@@ -253,18 +287,28 @@ impl<W: Write> Timeline<W> {
             What::CpuSignal { guest, process, fence, value, object } => {
                 let track = self.process(guest, process)?;
                 let signals = self.part(track, Part::Signals)?;
-                let name = format!("fence {fence} = {value}");
+                let fence = self.fence(fence, Some((guest, process)), object);
+                let name = format!("{fence} = {value}");
                 self.instant(time, signals, named(name, Some(value), flow(object, value)))
             }
             What::CpuWait { guest, process, fence, value, since, object } => {
                 let track = self.process(guest, process)?;
-                let name = format!("fence {fence} >= {value}");
+                let fence = self.fence(fence, Some((guest, process)), object);
+                let name = format!("{fence} >= {value}");
                 self.wait(track, time, since, named(name, Some(value), flow(object, value)))
             }
             What::Executed { node, queue, since, turns } => {
-                let name = self.queues.get(&queue).map_or("paging".into(), |q| q.name.clone());
+                let queue = self.queues.get(&queue);
+                let name = queue.map_or("paging".into(), |queue| queue.text(&self.names));
+                let device = queue.and_then(|queue| self.names.of(queue.process, queue.device));
+                let device = device.map(|name| DebugAnnotation {
+                    string_value: Some(name.into()),
+                    name: Some("device".into()),
+                    uint_value: None,
+                });
+                let turns = annotation("turns", turns);
                 let event = TrackEvent {
-                    debug_annotations: vec![annotation("turns", turns)],
+                    debug_annotations: [turns].into_iter().chain(device).collect(),
                     name: Some(name),
                     ..TrackEvent::default()
                 };
@@ -315,6 +359,30 @@ impl<W: Write> Timeline<W> {
         self.event(now.time, BUSY + u64::from(node), Kind::Counter, event)
     }
 
+    /// A process calls an object something from now on. A track keeps the text that it began with, so that of a queue gets an
+    /// event.
+    fn called(
+        &mut self,
+        time: u64,
+        process: Process,
+        (handle, object): (Name, u64),
+        name: Option<String>,
+    ) -> io::Result<()> {
+        let queue = self.numbers.get(&(process, handle)).copied();
+        let event = name.as_deref().map(|name| format!("is called{}", suffix(Some(name))));
+        self.names.call(process, handle, object, name);
+        match queue.zip(event) {
+            Some((queue, event)) => self.instant(time, queue_track(queue), named(event, None, [])),
+            None => Ok(()),
+        }
+    }
+
+    /// A fence as a process's queue or CPU knows it, with what the process calls it.
+    fn fence(&self, fence: impl Display, process: Option<Process>, object: u64) -> String {
+        let name = process.and_then(|process| self.names.of_fence(process, object));
+        format!("fence {fence}{}", suffix(name))
+    }
+
     fn process(&mut self, guest: u64, process: u32) -> io::Result<u64> {
         let track = PROCESSES + (guest << 42) + u64::from(process) * PARTS;
         self.track(track, format!("CPUs of process {process}, guest {guest}"), None)
@@ -341,19 +409,23 @@ impl<W: Write> Timeline<W> {
         object: u64,
     ) -> io::Result<()> {
         let parent = queue_track(queue);
-        let known = self.queues.entry(queue).or_default();
-        let is_progress = known.progress_fence == Some(fence);
+        let known = self.queues.get(&queue);
+        let is_progress = known.is_some_and(|known| known.progress_fence == fence);
         // The guest reports the queued time, and may lie.
         let is_span = is_progress && (1..=time).contains(&queued);
         if !is_span {
-            let what = if is_progress { "progress".into() } else { format!("fence {fence}") };
+            let what = match known.map(|known| known.process) {
+                _ if is_progress => "progress".into(),
+                process => self.fence(fence, process, object),
+            };
             let track = self.part(parent, Part::Signals)?;
             let name = format!("{what} = {value}");
             let mut event = named(name, Some(value), flow(object, value));
             event.debug_annotations.extend((queued != 0).then(|| annotation("queued", queued)));
             return self.instant(time, track, event);
         }
-        let done = std::mem::replace(&mut known.done, time);
+        let known = self.queues.get_mut(&queue);
+        let done = known.map_or(0, |known| std::mem::replace(&mut known.done, time));
         let submitted = self.span(queued, time);
         let name = || format!("submission {value}");
         let to_execution = flow(parent, value);
@@ -367,7 +439,7 @@ impl<W: Write> Timeline<W> {
 }
 
 fn annotation(name: &str, value: u64) -> DebugAnnotation {
-    DebugAnnotation { uint_value: Some(value), name: Some(name.into()) }
+    DebugAnnotation { uint_value: Some(value), name: Some(name.into()), string_value: None }
 }
 
 fn named(name: String, value: Option<u64>, flows: impl IntoIterator<Item = u64>) -> TrackEvent {
@@ -432,6 +504,8 @@ mod tests {
             guest: 1,
             process: 1,
             handle: Name(1),
+            context: Name(2),
+            device: Name(3),
             progress_fence: 7,
         };
         timeline.add(Record { time: 1, what }).unwrap();

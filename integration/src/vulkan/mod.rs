@@ -5,6 +5,7 @@
 pub mod driver;
 pub mod figures;
 mod log;
+pub mod named;
 pub mod peers;
 pub mod program;
 pub mod validation;

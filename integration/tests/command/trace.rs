@@ -36,11 +36,14 @@ for packet in trace.packet:
         clocks = {clock.clock_id: clock.timestamp for clock in packet.clock_snapshot.clocks}
     else:
         event = packet.track_event
-        values = {note.name: note.uint_value for note in event.debug_annotations}
+        notes = event.debug_annotations
+        values = {note.name: note.uint_value for note in notes if note.HasField("uint_value")}
+        texts = {note.name: note.string_value for note in notes if note.HasField("string_value")}
         kind = proto.TrackEvent.Type.Name(event.type)
         flows = list(event.flow_ids)
         counter = event.double_counter_value
-        events.append([packet.timestamp, event.track_uuid, kind, event.name, values, flows, counter])
+        event = [packet.timestamp, event.track_uuid, kind, event.name, values, flows, counter, texts]
+        events.append(event)
 # As the viewer sorts them: by time, and as they are written where that is the same.
 events.sort(key=lambda event: event[0])
 print(json.dumps({"tracks": tracks, "events": events, "clocks": clocks}))
@@ -55,8 +58,9 @@ struct Decoded {
     clocks: BTreeMap<u32, u64>,
 }
 
-/// Time, track, type, name, values, flows, counter.
-type Event = (u64, u64, String, String, BTreeMap<String, u64>, Vec<u64>, f64);
+/// Time, track, type, name, values, flows, counter, texts.
+type Event =
+    (u64, u64, String, String, BTreeMap<String, u64>, Vec<u64>, f64, BTreeMap<String, String>);
 /// A slice: track, begin, end, name.
 type Slice = (u64, u64, u64, String);
 
@@ -310,6 +314,55 @@ fn what_cpus_do_with_fences_is_on_the_timeline() {
     };
     assert_eq!(flows(signals).intersection(&flows(queue_waits)).count(), 1);
     assert_eq!(flows(queue_signals).intersection(&flows(waits)).count(), 1);
+}
+
+#[test]
+fn queues_fences_and_devices_have_the_names_of_their_program_on_the_timeline() {
+    let Some(python) = PYTHON.as_deref() else { return };
+    let daemon = Daemon::start(1);
+    let mut client = client(&daemon, 0);
+    client.queue.set_name("main").unwrap();
+    client.device.set_name("renderer").unwrap();
+    let fence = client.device.create_fence(0).unwrap();
+    let mut trace = begin(&daemon).unwrap();
+    let mut submit = |value: u64| {
+        client.commands.reset();
+        client.commands.signal_fence(&fence, value).unwrap();
+        client.submit().unwrap();
+        fence.wait(value, TIMEOUT).unwrap();
+        // What engines have logged gets the names of now.
+        trace.fetch().unwrap();
+    };
+    submit(1);
+    fence.set_name("ready").unwrap();
+    submit(2);
+    fence.set_name("").unwrap();
+    submit(3);
+    client.queue.set_name("another").unwrap();
+    fence.signal(4).unwrap();
+    fence.set_name("ready").unwrap();
+    fence.signal(5).unwrap();
+    let decoded = decode(python, &trace.end().unwrap().1);
+    decoded.slices();
+    let queue = decoded.tracks.iter().find(|track| track.2.starts_with("queue ")).unwrap();
+    let text = format!("queue {} \"main\" of process ", client.queue.handle());
+    assert!(queue.2.starts_with(&text), "{queue:?}");
+    assert_eq!(decoded.instants(queue.0), ["is called \"another\""]);
+    let slot = fence.slot();
+    let expected = [
+        format!("fence {slot} = 1"),
+        format!("fence {slot} \"ready\" = 2"),
+        format!("fence {slot} = 3"),
+    ];
+    assert_eq!(decoded.instants(decoded.under(queue.0, "signals")[0]), expected);
+    let cpus = decoded.tracks.iter().find(|track| track.2.starts_with("CPUs of process"));
+    let signals = decoded.under(cpus.unwrap().0, "signals")[0];
+    let handle = fence.handle();
+    let expected = [format!("fence {handle} = 4"), format!("fence {handle} \"ready\" = 5")];
+    assert_eq!(decoded.instants(signals), expected);
+    let executed = decoded.events.iter().filter(|event| event.3.starts_with(&text));
+    let devices: BTreeSet<_> = executed.map(|event| event.7["device"].as_str()).collect();
+    assert_eq!(devices, ["renderer"].into());
 }
 
 /// More entries between two looks of the tool than a queue's logs have room for.

@@ -10,6 +10,7 @@ use crate::support::vulkan_programs::{
     COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, VKDISPATCH,
 };
 use crate::support::{Daemon, bellhop, brokers::Brokered, is_here, run, text};
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 /// Adds numbers, and compares.
@@ -141,6 +142,36 @@ fn programs_of_one_guest_use_vulkan_at_once_behind_its_broker() {
         let output = program.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stdout));
     }
+}
+
+/// A fence of Vulkan's is a value of its queue's progress fence, and has no name of its own on the device.
+#[test]
+fn a_tool_sees_the_names_that_a_program_gives_its_device_queue_memory_and_semaphore() {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    let mut program = beside(&daemon, 0);
+    program.arg("--").arg(bellhop().get_program()).arg("vulkan-named");
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "the objects have names");
+    let seen = daemon.snapshot();
+    let devices = seen.guests[0].processes.iter().flat_map(|process| &process.devices);
+    let named: Vec<_> = devices.filter(|device| device.name.is_some()).collect();
+    let [device] = named.as_slice() else { panic!("{named:?}") };
+    let queues = device.contexts.iter().flat_map(|context| &context.hw_queues);
+    let names = |names: Vec<&Option<String>>| -> Vec<String> {
+        names.into_iter().flatten().cloned().collect()
+    };
+    assert_eq!(device.name.as_deref(), Some("the device"));
+    assert_eq!(names(queues.map(|queue| &queue.name).collect()), ["the queue"]);
+    let memory = device.allocations.iter().map(|allocation| &allocation.name);
+    assert_eq!(names(memory.collect()), ["the memory"]);
+    assert_eq!(names(device.fences.iter().map(|fence| &fence.name).collect()), ["the semaphore"]);
+    let tree = run(&mut daemon.tool(&["inspect"]));
+    for name in ["device", "queue", "memory", "semaphore"] {
+        assert!(tree.contains(&format!("\"the {name}\"")), "{tree}");
+    }
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
 }
 
 /// The second one has no view of the first one's fences: the device tells it their values.

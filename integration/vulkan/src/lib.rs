@@ -16,6 +16,7 @@ mod busy;
 mod case;
 mod cases;
 mod lab;
+pub mod named;
 pub mod peers;
 mod report;
 

@@ -75,6 +75,8 @@ open_enum! {
         DESCRIBE_PROCESS = 0x13;
         /// [`process::SetProcessShare`]
         SET_PROCESS_SHARE = 0x14;
+        /// [`process::SetObjectName`]
+        SET_OBJECT_NAME = 0x15;
         /// [`device::CreateDevice`]
         CREATE_DEVICE = 0x20;
         /// [`device::DestroyDevice`]

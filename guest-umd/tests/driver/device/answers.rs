@@ -95,7 +95,7 @@ impl ScriptedDevice {
                     reserved: 0,
                 })
             }
-            RequestCode::SUBMIT_COMMAND => success(&()),
+            RequestCode::SUBMIT_COMMAND | RequestCode::SET_OBJECT_NAME => success(&()),
             RequestCode::CREATE_NODE_CONTEXT => {
                 let request = sent.read::<CreateNodeContext>();
                 let context = create(state, &[process, request.device.0]);

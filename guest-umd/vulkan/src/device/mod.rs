@@ -5,7 +5,6 @@
 
 mod fault;
 mod groups;
-mod names;
 pub(crate) mod wait;
 
 pub(crate) use groups::{DeviceMask, Gpus};
@@ -160,5 +159,5 @@ pub(crate) fn code(result: Result<(), vk::Result>) -> vk::Result {
 
 /// Finds an entry point by its name: those whose first argument is a device.
 pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
-    fault::lookup(name).or_else(|| groups::lookup(name)).or_else(|| names::lookup(name))
+    fault::lookup(name).or_else(|| groups::lookup(name))
 }

@@ -77,6 +77,11 @@ impl Queue {
         self.members().map(|member| &member.progress)
     }
 
+    /// Names its HW queues for people.
+    pub(crate) fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.members().try_for_each(|member| member.ring().set_name(name))
+    }
+
     /// Submits the packets that `fill` appends, if any, where there is one GPU. Returns the value that the progress fence gets when
     /// they and everything before them are done.
     #[inline]

@@ -48,6 +48,11 @@ impl Ring {
         self.queue.shared_progress_fence()
     }
 
+    /// Names the queue for people.
+    pub(super) fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.queue.set_name(name)
+    }
+
     /// The value of the last submission.
     pub(super) fn last(&self) -> u64 {
         self.queue.last_value()

@@ -48,6 +48,11 @@ impl Semaphore {
         unsafe { &*self.payload.get() }
     }
 
+    /// Names for people what it is for good.
+    pub(crate) fn set_name(&self, name: &str) -> Result<(), Error> {
+        self.payload().fence.set_name(name)
+    }
+
     /// What a submission waits for, which gives `value` for a timeline.
     ///
     /// # Safety

@@ -237,10 +237,15 @@ impl FenceState {
         changed.then_some(wanted)
     }
 
-    /// Describes it for tools, under one of its handles.
-    pub(crate) fn describe(&self, handle: Handle, value: u64) -> snapshot::Fence {
+    /// Describes it for tools, under one of its handles and what the process calls that.
+    pub(crate) fn describe(
+        &self,
+        (handle, name): (snapshot::Name, Option<String>),
+        value: u64,
+    ) -> snapshot::Fence {
         snapshot::Fence {
-            handle: handle.into(),
+            handle,
+            name,
             value,
             monitored: (self.storage.native && self.monitored != NOT_MONITORED)
                 .then_some(self.monitored),

@@ -139,7 +139,11 @@ impl ProcessAccess<'_> {
         &mut self,
         handle: Handle,
     ) -> Result<T, RequestError> {
+        let had_name = self.guest.handles.name(self.process_id, handle).is_some();
         let object = self.guest.handles.remove(self.process_id, handle)?;
+        if had_name {
+            self.recorder.called((self.guest_id, self.process_id), (handle, None), None);
+        }
         self.guest.quotas.refund_object(T::KIND);
         Ok(object)
     }

@@ -8,6 +8,7 @@ use crate::dxgkrnl::display::paths::Claimant;
 use crate::dxgkrnl::display::state::Display;
 use crate::dxgkrnl::fence::features::NativeFences;
 use crate::dxgkrnl::fence::log::FenceLogs;
+use crate::dxgkrnl::fence::state::NativeFence;
 use crate::dxgkrnl::fence::storage::local_storage_size;
 use crate::dxgkrnl::fence::table::Fences;
 use crate::dxgkrnl::kernel::objects::KernelObject;
@@ -23,12 +24,14 @@ use crate::dxgkrnl::object::limits::Limits;
 use crate::dxgkrnl::object::pool::SlotPool;
 use crate::dxgkrnl::object::presence::Presence;
 use crate::dxgkrnl::object::quotas::Quotas;
+use crate::dxgkrnl::object::recorder::Recorder;
 use crate::dxgkrnl::recovery::tdr::Hangs;
 use crate::hardware::{GuestId, HardwareError, SystemContext};
 use crate::port::GuestResources;
 use crate::vidmm::pool::PagePool;
 use crate::vidmm::{PrivateMemory, VidMm};
 use bellhop_protocol::bar::AreaKind;
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::features::Features;
 use bellhop_protocol::snapshot;
 use std::collections::BTreeMap;
@@ -230,6 +233,13 @@ impl Guest {
     pub(crate) fn has_doorbells(&self) -> bool {
         let mut areas = [AreaKind::DOORBELLS, AreaKind::PROGRESS, AreaKind::STATUS].into_iter();
         self.resources.bar_mapped || areas.all(|area| self.donations.is_in_force(area))
+    }
+
+    /// Records for a tool that traces what a process calls an object, or that it calls it nothing.
+    pub(crate) fn record_name(&self, process: u32, handle: Handle, recorder: &Recorder) {
+        let fence = self.handles.get::<NativeFence>(process, handle);
+        let slot = fence.ok().map(|fence| fence.global);
+        recorder.called((self.id, process), (handle, slot), self.handles.name(process, handle));
     }
 
     /// Its use of its quotas and of its BAR, for tools.

@@ -53,7 +53,8 @@ use bellhop_protocol::control::node_context::{CreateNodeContext, Render, SubmitC
 use bellhop_protocol::control::power::{QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower};
 use bellhop_protocol::control::present::Present;
 use bellhop_protocol::control::process::{
-    CreateProcess, CreateProcessWithBar, DescribeProcess, DestroyProcess, SetProcessShare,
+    CreateProcess, CreateProcessWithBar, DescribeProcess, DestroyProcess, SetObjectName,
+    SetProcessShare,
 };
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{CreateVideoSession, DestroyVideoSession, QueryVideoCaps};
@@ -186,6 +187,7 @@ const REQUESTS: &[Declaration] = declare! {
     Process {
         DescribeProcess => describe_process;
         SetProcessShare => set_process_share;
+        SetObjectName => set_object_name;
         DestroyProcess => destroy_process;
         CreateDevice => create_device, NEW_WORK;
         DestroyDevice => destroy_device;

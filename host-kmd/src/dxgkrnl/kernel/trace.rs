@@ -11,9 +11,11 @@
 //! Source: native GPU fence object, "Log buffer overrun is permitted".
 
 use crate::dxgkrnl::kernel::Kernel;
+use crate::dxgkrnl::kernel::objects::KernelObject;
 use crate::dxgkrnl::object::recorder::object_of;
 use crate::hardware::{EXECUTED, HostClocks, HwQueueId};
 use crate::port::{CommandToken, Effect, TraceAction, TraceError};
+use bellhop_protocol::control::Handle;
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::{FenceLogEntry, FenceLogOperation};
 use bellhop_protocol::trace::{Record, What};
@@ -88,9 +90,25 @@ impl Kernel {
             }
         }
         for (id, owner) in &self.queues {
+            if let Some(guest) = self.guests.get(&owner.guest) {
+                let is_named =
+                    |handle: &Handle| guest.handles.name(owner.process, *handle).is_some();
+                let objects = [owner.device, owner.context, owner.handle].into_iter();
+                for handle in objects.filter(is_named) {
+                    guest.record_name(owner.process, handle, &self.recorder);
+                }
+            }
             owner.note(*id, &self.recorder);
             if let Some(state) = self.callbacks.doorbells.state(*id) {
                 self.recorder.doorbell(*id, state.name());
+            }
+        }
+        // Behind the queues: however many fences a guest names, none is missing.
+        for guest in self.guests.values() {
+            for (process, handle, object, _) in guest.handles.named() {
+                if matches!(object, KernelObject::NativeFence(_)) {
+                    guest.record_name(process, handle, &self.recorder);
+                }
             }
         }
     }

@@ -70,6 +70,14 @@ pub(crate) enum RequestError {
         /// The actual kind.
         found: ObjectKind,
     },
+    /// The object is of a kind that has no names.
+    #[error("{handle} is a {kind:?}, which has no name")]
+    Nameless {
+        /// The object.
+        handle: Handle,
+        /// Its kind.
+        kind: ObjectKind,
+    },
     /// The guest did not negotiate it, or this queue or node does not support it.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
@@ -246,7 +254,7 @@ impl RequestError {
             Self::NoSuchProcess(_) | Self::InvalidHandle(_) | Self::Terminating(_) => {
                 Status::INVALID_HANDLE
             }
-            Self::TypeMismatch { .. } => Status::OBJECT_TYPE_MISMATCH,
+            Self::TypeMismatch { .. } | Self::Nameless { .. } => Status::OBJECT_TYPE_MISMATCH,
             Self::NotSupported(_)
             | Self::NotTheAgent(_)
             | Self::Present(PresentError::NotSupported) => Status::NOT_SUPPORTED,
@@ -302,6 +310,7 @@ impl RequestError {
             Self::NoSuchProcess(process) => process.into(),
             Self::InvalidHandle(handle)
             | Self::TypeMismatch { handle, .. }
+            | Self::Nameless { handle, .. }
             | Self::Busy(handle)
             | Self::AllocationBusy(handle)
             | Self::PageNotMapped(handle)

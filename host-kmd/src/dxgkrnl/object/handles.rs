@@ -42,6 +42,18 @@ pub(crate) enum ObjectKind {
     VideoSession,
 }
 
+impl ObjectKind {
+    /// Whether processes name its objects for people: those that tools list by their handles.
+    const fn has_names(self) -> bool {
+        match self {
+            Self::Device | Self::Context | Self::HwQueue | Self::Allocation | Self::NativeFence => {
+                true
+            }
+            Self::Doorbell | Self::GuestKernel | Self::VideoSession => false,
+        }
+    }
+}
+
 /// An object of any kind that a table holds.
 pub(crate) trait AnyObject {
     /// Its kind.
@@ -66,6 +78,8 @@ pub(crate) trait Object<A>: Sized {
 struct Entry<A> {
     process: u32,
     object: A,
+    /// What its process calls it for people; empty if it has no name.
+    name: Box<str>,
 }
 
 /// The handles of one guest.
@@ -115,7 +129,8 @@ impl<A: AnyObject> Handles<A> {
 
     /// Gives an object a handle. The caller has charged the guest's quota for it.
     pub(crate) fn insert<T: Object<A>>(&mut self, process: u32, object: T) -> Handle {
-        let key = self.entries.insert(Entry { process, object: object.wrap() });
+        let key =
+            self.entries.insert(Entry { process, object: object.wrap(), name: Box::default() });
         self.handle(key)
     }
 
@@ -156,6 +171,38 @@ impl<A: AnyObject> Handles<A> {
             .remove(key)
             .and_then(|entry| T::unwrap(entry.object))
             .ok_or(RequestError::InvalidHandle(handle))
+    }
+
+    /// Names the process's object for people. An empty name takes the name away.
+    pub(crate) fn set_name(
+        &mut self,
+        process: u32,
+        handle: Handle,
+        name: &str,
+    ) -> Result<(), RequestError> {
+        let (key, entry) = self.entry(process, handle)?;
+        let kind = entry.object.kind();
+        if !kind.has_names() {
+            return Err(RequestError::Nameless { handle, kind });
+        }
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.name = name.into();
+        }
+        Ok(())
+    }
+
+    /// The name of the process's object, if it has one.
+    pub(crate) fn name(&self, process: u32, handle: Handle) -> Option<&str> {
+        let (_, entry) = self.entry(process, handle).ok()?;
+        Some(&*entry.name).filter(|name| !name.is_empty())
+    }
+
+    /// The objects that have names: the process, the handle, the object and its name.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (u32, Handle, &A, &str)> {
+        let named = self.entries.iter().filter(|(_, entry)| !entry.name.is_empty());
+        named.map(|(key, Entry { process, object, name })| {
+            (*process, self.handle(key), object, &**name)
+        })
     }
 
     /// Whether no object is left.
@@ -238,6 +285,30 @@ mod tests {
         assert_ne!(next, handle);
         assert_eq!(handles.get::<TestContext>(1, handle).unwrap_err(), invalid);
         assert!(Handles::<Any>::new(GuestId(6)).get::<TestContext>(1, next).is_err());
+    }
+
+    #[test]
+    fn a_name_is_that_of_one_handle_and_goes_with_it() {
+        let mut handles = Handles::<Any>::new(GuestId(5));
+        let [handle, other] = [(); 2].map(|()| handles.insert(1, TestContext));
+        let device = handles.insert(2, TestDevice);
+        handles.set_name(1, handle, "first").unwrap();
+        handles.set_name(1, handle, "second").unwrap();
+        handles.set_name(2, device, "a device").unwrap();
+        let invalid = RequestError::InvalidHandle(handle);
+        assert_eq!(handles.set_name(2, handle, "another's"), Err(invalid));
+        assert_eq!((handles.name(1, handle), handles.name(1, other)), (Some("second"), None));
+        assert_eq!((handles.name(2, handle), handles.name(2, device)), (None, Some("a device")));
+        let mut named: Vec<_> =
+            handles.named().map(|(process, handle, _, name)| (process, handle, name)).collect();
+        named.sort_unstable();
+        assert_eq!(named, [(1, handle, "second"), (2, device, "a device")]);
+        handles.set_name(2, device, "").unwrap();
+        assert_eq!(handles.name(2, device), None);
+        handles.remove::<TestContext>(1, handle).unwrap();
+        let next = handles.insert(1, TestContext);
+        assert_eq!((handles.name(1, handle), handles.name(1, next)), (None, None));
+        assert_eq!(handles.named().count(), 0);
     }
 
     proptest! {

@@ -164,6 +164,18 @@ impl Recorder {
         self.note(|| What::Device { state: state.into() });
     }
 
+    /// A process calls an object something from now on, or has none of this handle any more. `slot` is that of a fence.
+    pub(crate) fn called(
+        &self,
+        (guest, process): (GuestId, u32),
+        (handle, slot): (Handle, Option<u32>),
+        name: Option<&str>,
+    ) {
+        let (handle, object) = (handle.into(), slot.map_or(0, |slot| object_of(guest, slot)));
+        let name = || name.map(Into::into);
+        self.note(|| What::Called { guest: guest.0, process, handle, object, name: name() });
+    }
+
     /// A CPU signaled a fence.
     pub(crate) fn cpu_signal(
         &self,

@@ -183,6 +183,10 @@ pub(crate) struct QueueOwner {
     pub(crate) process: u32,
     /// The queue's handle.
     pub(crate) handle: Handle,
+    /// The handle of its context.
+    pub(crate) context: Handle,
+    /// The handle of its device.
+    pub(crate) device: Handle,
     /// The node that executes it.
     pub(crate) node: u32,
     /// The slot of its progress fence.
@@ -200,6 +204,8 @@ impl QueueOwner {
             guest: self.guest.0,
             process: self.process,
             handle: self.handle.into(),
+            context: self.context.into(),
+            device: self.device.into(),
             progress_fence: self.progress_fence,
         });
     }

@@ -49,7 +49,7 @@ use bellhop_protocol::control::node_context::{
 use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryPower, SetDevicePower, SetEnginePower,
 };
-use bellhop_protocol::control::process::{CreateProcess, DestroyProcess};
+use bellhop_protocol::control::process::{CreateProcess, DestroyProcess, SetObjectName};
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::{Handle, RequestCode, RequestHeader};
 use bellhop_protocol::doorbell::DoorbellPrivateData;
@@ -361,7 +361,19 @@ fn request(step: &Step, seen: &Seen, gpus: usize) -> Option<Vec<u8>> {
         displays::HAPPEN => return None,
         agents::ESCAPE => agents::request(step, seen),
         videos::REQUEST => videos::request(step, seen, gpus),
-        38 => bytes(0, &QueryPower { node: (d % nodes) as u32, reserved: 0 }),
+        38 if c % 4 == 0 => bytes(0, &QueryPower { node: (d % nodes) as u32, reserved: 0 }),
+        38 => {
+            let kinds = [
+                RequestCode::CREATE_DEVICE,
+                RequestCode::CREATE_CONTEXT,
+                RequestCode::CREATE_HW_QUEUE,
+                RequestCode::CREATE_ALLOCATION,
+                RequestCode::CREATE_NATIVE_FENCE,
+                RequestCode::CREATE_DOORBELL,
+            ];
+            let (process, object) = seen.pick(kinds[b % kinds.len()], a);
+            bytes(process, &SetObjectName::new(object, ["", "a name", "größe"][c % 3]))
+        }
         _ => return None,
     })
 }

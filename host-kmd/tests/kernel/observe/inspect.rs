@@ -2,21 +2,27 @@
 
 //! The lists of objects that tools ask for.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Client, FEATURES};
 use crate::display::{begin_commit, commit, flip, path, primary, vsync, world};
 use bellhop_host_kmd::hardware::{
     AddressSpaceId, GuestId, KernelNumber, KernelOutcome, WorkerDescription,
 };
 use bellhop_host_kmd::port::ListObjects;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::allocation::{AllocationKind, CreateAllocation};
 use bellhop_protocol::control::context::{CreateContext, SuspendContext};
 use bellhop_protocol::control::device::CreateDevice;
 use bellhop_protocol::control::display::{Rotation, VidPnPath};
 use bellhop_protocol::control::escape::{Escape, ObjectList};
+use bellhop_protocol::control::fence::{
+    CreateNativeFence, DestroyNativeFence, FenceFlags, OpenNativeFence, ShareNativeFence,
+};
 use bellhop_protocol::control::hw_queue::CreateHwQueue;
-use bellhop_protocol::control::process::{DescribeProcess, SetProcessShare};
+use bellhop_protocol::control::kernel::padded;
+use bellhop_protocol::control::process::{DescribeProcess, SetObjectName, SetProcessShare};
+use bellhop_protocol::features::Features;
 use bellhop_protocol::snapshot::{
-    Adapter, Context, Display, DisplayPath, Guest, Kernel, Node, Process, Program, Worker,
+    Adapter, Context, Display, DisplayPath, Fence, Guest, Kernel, Node, Process, Program, Worker,
 };
 use bellhop_protocol::status::Status;
 
@@ -95,6 +101,89 @@ fn a_process_has_the_share_that_its_guest_sets_and_so_have_queues_from_then_on()
     let shares: Vec<_> =
         state.queues.values().map(|of| (of.share.weight, of.share.group)).collect();
     assert_eq!(shares, [(100, 0), (7, 9)]);
+}
+
+#[test]
+fn objects_are_shown_with_the_names_that_their_process_gives_them_until_they_end() {
+    let (mut bench, client, doorbell) = Bench::with_connected(1);
+    let Client { guest, process, device, context, queue, .. } = client;
+    let fence = bench.call(client, &CreateNativeFence::new(device, 0)).unwrap().fence;
+    let request = CreateAllocation::fixed(device, AllocationKind::LOCAL, 4096, 0);
+    let allocation = bench.call(client, &request).unwrap().allocation;
+    let objects = [
+        (device, ObjectList::DEVICES, Handle(0)),
+        (context, ObjectList::CONTEXTS, device),
+        (queue, ObjectList::HW_QUEUES, context),
+        (allocation, ObjectList::ALLOCATIONS, device),
+        (fence, ObjectList::FENCES, device),
+    ];
+    let name = |bench: &Bench, (object, list, parent): (Handle, ObjectList, Handle)| {
+        let page = bench.list(wanted(list, guest, process, parent), 1 << 16).unwrap();
+        let listed: Vec<serde_json::Value> = serde_json::from_slice(&page.objects).unwrap();
+        let found = listed.into_iter().find(|found| found["handle"] == object.to_string());
+        found.map(|mut found| found["name"].take())
+    };
+    for object in objects {
+        assert_eq!(name(&bench, object), Some(serde_json::Value::Null));
+        for text in ["first", "größe", ""] {
+            bench.call(client, &SetObjectName::new(object.0, text)).unwrap();
+            let expected = Some(text).filter(|text| !text.is_empty());
+            assert_eq!(name(&bench, object), Some(expected.into()));
+        }
+        bench.call(client, &SetObjectName::new(object.0, "last")).unwrap();
+    }
+    // What tools do not list by a handle has no name, and another process has nothing of these.
+    let refused = bench.call(client, &SetObjectName::new(doorbell, "d")).unwrap_err();
+    assert_eq!(refused, (Status::OBJECT_TYPE_MISMATCH, doorbell.0));
+    let other = bench.process(guest);
+    let refused = bench.ask(guest, other, &SetObjectName::new(fence, "mine")).unwrap_err();
+    assert_eq!(refused, (Status::INVALID_HANDLE, fence.0));
+    let rude = SetObjectName { name: padded("\x1b[2J"), ..SetObjectName::new(fence, "") };
+    assert_eq!(bench.call(client, &rude).unwrap_err(), (Status::INVALID_PARAMETER, 0x1b));
+    assert_eq!(name(&bench, objects[4]), Some("last".into()));
+    // The next object has no name, wherever the kernel keeps it.
+    bench.call(client, &DestroyNativeFence { fence }).unwrap();
+    let fence = bench.call(client, &CreateNativeFence::new(device, 0)).unwrap().fence;
+    let (_, list, parent) = objects[4];
+    assert_eq!(name(&bench, (fence, list, parent)), Some(serde_json::Value::Null));
+}
+
+#[test]
+fn a_shared_fence_has_a_name_in_each_process() {
+    let mut bench = Bench::new(1);
+    let guest = bench.guest(1);
+    let [first, second] = [(); 2].map(|()| {
+        let process = bench.process(guest);
+        (process, bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap())
+    });
+    let shared = CreateNativeFence {
+        flags: FenceFlags::SHARED.bits(),
+        ..CreateNativeFence::new(first.1, 0)
+    };
+    let fence = bench.ask(guest, first.0, &shared).unwrap().fence;
+    let nt_handle = bench.ask(guest, first.0, &ShareNativeFence { fence }).unwrap();
+    let request = OpenNativeFence { device: second.1, nt_handle };
+    let opened = bench.ask(guest, second.0, &request).unwrap().fence;
+    bench.ask(guest, first.0, &SetObjectName::new(fence, "ready")).unwrap();
+    bench.ask(guest, second.0, &SetObjectName::new(opened, "theirs")).unwrap();
+    let names = [first, second].map(|(process, device)| {
+        let wanted = wanted(ObjectList::FENCES, guest, process, device);
+        let page = bench.list(wanted, 1 << 16).unwrap();
+        let mut fences: Vec<Fence> = serde_json::from_slice(&page.objects).unwrap();
+        fences.remove(0).name
+    });
+    assert_eq!(names, [Some("ready".into()), Some("theirs".into())]);
+}
+
+#[test]
+fn a_guest_that_did_not_negotiate_names_has_none() {
+    let mut bench = Bench::new(1);
+    let guest = bench.attach(1);
+    bench.open_with(guest, FEATURES - Features::OBJECT_NAMES).unwrap();
+    let process = bench.process(guest);
+    let device = bench.ask(guest, process, &CreateDevice { reserved: 0 }).unwrap();
+    let refused = bench.ask(guest, process, &SetObjectName::new(device, "mine")).unwrap_err();
+    assert_eq!(refused, (Status::NOT_SUPPORTED, 0));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 //! What the kernel reports to a tool that traces.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Client};
 use crate::model::Call;
 use bellhop_host_kmd::port::{CommandToken, Input, TraceAction, TraceError, TracePage};
-use bellhop_protocol::control::fence::CreateNativeFence;
+use bellhop_protocol::control::Handle;
+use bellhop_protocol::control::fence::{CreateNativeFence, DestroyNativeFence};
 use bellhop_protocol::control::hw_queue::DestroyHwQueue;
+use bellhop_protocol::control::process::SetObjectName;
 use bellhop_protocol::doorbell::LoggingLevel;
 use bellhop_protocol::fence_log::FenceLogOperation;
 use bellhop_protocol::trace::{MAX_TRACE_RECORDS, What};
@@ -175,4 +177,53 @@ fn a_tool_that_does_not_fetch_costs_no_more_than_a_bound_and_is_told_what_is_mis
         }
     }
     assert_eq!((seen, seen + missing), (1 << 16, 80_000));
+}
+
+#[test]
+fn what_a_process_calls_its_queues_and_fences_is_told_from_the_beginning_and_as_it_changes() {
+    let (mut bench, client) = Bench::with_client(2);
+    let Client { guest, process, device, context, queue, .. } = client;
+    let name = |bench: &mut Bench, object, text: &str| {
+        bench.call(client, &SetObjectName::new(object, text)).unwrap();
+    };
+    let fence = bench.call(client, &CreateNativeFence::new(device, 0)).unwrap().fence;
+    name(&mut bench, device, "a device");
+    name(&mut bench, queue, "a queue");
+    name(&mut bench, fence, "a fence");
+    let names = |records: Vec<What>| {
+        let name = |what| match what {
+            What::Called { guest: of, process: by, handle, object, name } => {
+                assert_eq!((of, by, object != 0), (guest.0, process, handle == fence.into()));
+                Some((handle, name))
+            }
+            _ => None,
+        };
+        records.into_iter().filter_map(name).collect::<Vec<_>>()
+    };
+    let named = |object: Handle, name: &str| (object.into(), Some(name.to_owned()));
+    let begun = recorded(&mut bench, BEGIN);
+    let place = |is_it: &dyn Fn(&What) -> bool| begun.iter().position(is_it).unwrap();
+    // A tool names a queue's track when it hears of the queue.
+    let is_name =
+        |what: &What| matches!(what, What::Called { handle, .. } if *handle == queue.into());
+    let is_queue = |what: &What| {
+        matches!(what, What::Queue { handle, context: in_context, device: of, .. }
+            if *handle == queue.into() && *in_context == context.into() && *of == device.into())
+    };
+    assert!(place(&is_name) < place(&is_queue));
+    let expected = [named(device, "a device"), named(queue, "a queue"), named(fence, "a fence")];
+    assert_eq!(names(begun), expected);
+
+    name(&mut bench, context, "a context");
+    name(&mut bench, fence, "another");
+    name(&mut bench, queue, "");
+    bench.call(client, &DestroyNativeFence { fence }).unwrap();
+    let seen = recorded(&mut bench, TraceAction::End);
+    let gone = |object: Handle| (object.into(), None);
+    let changes = seen.into_iter().filter_map(|what| match what {
+        What::Called { handle, name, .. } => Some((handle, name)),
+        _ => None,
+    });
+    let expected = [named(context, "a context"), named(fence, "another"), gone(queue), gone(fence)];
+    assert_eq!(changes.collect::<Vec<_>>(), expected);
 }

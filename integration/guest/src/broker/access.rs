@@ -50,7 +50,8 @@ pub(super) fn of(code: RequestCode) -> Option<Access> {
         RequestCode::CREATE_PROCESS => Access::CreateProcess,
         RequestCode::DESTROY_PROCESS => Access::DestroyProcess,
         RequestCode::CREATE_ALLOCATION => Access::NamesMemory,
-        RequestCode::CREATE_DEVICE
+        RequestCode::SET_OBJECT_NAME
+        | RequestCode::CREATE_DEVICE
         | RequestCode::DESTROY_DEVICE
         | RequestCode::CREATE_CONTEXT
         | RequestCode::DESTROY_CONTEXT

@@ -4,7 +4,7 @@
 
 use super::behaviour::Behaviour;
 use super::{
-    adapter, agent, display, fence, handle, kernel, km, link, memory, packet, power, process,
+    adapter, agent, display, fence, handle, kernel, km, link, memory, name, packet, power, process,
     queue, scheduling, security, video, virtqueue,
 };
 
@@ -13,6 +13,7 @@ pub(super) fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     [
         adapter::BEHAVIOURS,
         handle::BEHAVIOURS,
+        name::BEHAVIOURS,
         memory::fixed::BEHAVIOURS,
         memory::sharing::BEHAVIOURS,
         memory::paging::BEHAVIOURS,

@@ -19,6 +19,7 @@ mod kernel;
 mod km;
 mod link;
 mod memory;
+mod name;
 mod packet;
 mod power;
 mod process;

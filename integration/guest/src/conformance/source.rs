@@ -62,6 +62,7 @@ pub(super) const NOTIFICATION: &str =
 pub(super) const PROTOCOL_DEVICE: &str = "docs/protocol.md: 1. The virtio device";
 pub(super) const PROTOCOL_PACKETS: &str = "docs/protocol.md: 5. Packets";
 pub(super) const PROTOCOL_REQUESTS: &str = "docs/protocol.md: 6. Requests";
+pub(super) const NAMES: &str = "docs/protocol.md: Names";
 pub(super) const KERNELS: &str = "docs/kernels.md: The protocol";
 pub(super) const VIDEO: &str = "docs/video.md: The protocol";
 pub(super) const SECURITY: &str = "docs/protocol.md: Sealed bytes and statements";

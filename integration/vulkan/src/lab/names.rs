@@ -4,7 +4,7 @@
 //! Names that a program gives: `VK_EXT_debug_utils`.
 
 use super::image::Image;
-use super::{Failure, Gpu, Outcome};
+use super::{Failure, Gpu, Outcome, Queue};
 use ash::ext::debug_utils;
 use ash::vk;
 use std::ffi::CStr;
@@ -25,6 +25,11 @@ impl Gpu<'_> {
             vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(name);
         // SAFETY: the device is open, and its instance has the extension. The structure lives until the call returns.
         Ok(unsafe { functions.set_debug_utils_object_name(&information) }?)
+    }
+
+    /// Names a queue.
+    pub(crate) fn name_queue(&self, queue: Queue, name: &CStr) -> Outcome {
+        self.name_object(queue.raw, name)
     }
 
     /// Names an image.

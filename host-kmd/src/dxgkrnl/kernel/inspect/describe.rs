@@ -3,6 +3,7 @@
 //! Objects as snapshots show them.
 
 use super::View;
+use super::page::Called;
 use crate::dxgkrnl::display::describe::kind_name;
 use crate::dxgkrnl::doorbell::object::Doorbell;
 use crate::dxgkrnl::fence::log::QueueLogs;
@@ -19,7 +20,6 @@ use crate::hardware::{
     ProcessShare, Reported as _, Segment, WorkerDescription, fence_segment_size,
 };
 use crate::vidmm::segment::LocalSegment;
-use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::adapter::{NODE_USER_MODE_SUBMISSION_SUPPORTED, Statistics};
 use bellhop_protocol::control::power::GPU_POWER_WHEN_NEEDED;
 use bellhop_protocol::features::Version;
@@ -207,7 +207,7 @@ impl View<'_> {
         &self,
         (guest_id, guest, process): (GuestId, &Guest, u32),
         context: &Context,
-        handle: Handle,
+        Called { handle, name }: Called,
         queue: &HwQueue,
     ) -> snapshot::HwQueue {
         let state = if queue.is_in_error() {
@@ -240,7 +240,8 @@ impl View<'_> {
             })
         });
         snapshot::HwQueue {
-            handle: handle.into(),
+            handle,
+            name,
             submission: if user_mode_submission { "user-mode" } else { "kernel-mode" }.into(),
             state: state.into(),
             progress_fence: progress_fence.into(),
@@ -281,19 +282,20 @@ pub(super) fn describe_kernel(kernel: KernelDescription) -> snapshot::Kernel {
     snapshot::Kernel { number, entry_point, state: state.into(), spirv }
 }
 
-pub(super) fn describe_device(handle: Handle, device: &Device) -> snapshot::Device {
-    let in_error = device.is_in_error();
-    snapshot::Device { handle: handle.into(), in_error, ..Default::default() }
+pub(super) fn describe_device(called: Called, device: &Device) -> snapshot::Device {
+    let (Called { handle, name }, in_error) = (called, device.is_in_error());
+    snapshot::Device { handle, name, in_error, ..Default::default() }
 }
 
-pub(super) fn describe_context(handle: Handle, context: &Context, gpu: u8) -> snapshot::Context {
+pub(super) fn describe_context(called: Called, context: &Context, gpu: u8) -> snapshot::Context {
     let state = match context.state() {
         state if state.is_running() => "running",
         state if state.is_lost() => "lost",
         _ => "suspended",
     };
     snapshot::Context {
-        handle: handle.into(),
+        handle: called.handle,
+        name: called.name,
         node: context.node(),
         gpu: gpu.into(),
         priority: context.priority().number(),
@@ -306,7 +308,7 @@ pub(super) fn describe_context(handle: Handle, context: &Context, gpu: u8) -> sn
 
 pub(super) fn describe_allocation(
     guest: &Guest,
-    handle: Handle,
+    Called { handle, name }: Called,
     allocation: &Allocation,
 ) -> snapshot::Allocation {
     let (segment, resident, gpu) = match allocation.content() {
@@ -318,7 +320,8 @@ pub(super) fn describe_allocation(
         }
     };
     snapshot::Allocation {
-        handle: handle.into(),
+        handle,
+        name,
         size: allocation.size(),
         segment: segment.map_or("none", segment_name).into(),
         gpu: gpu.map(|gpu| gpu.0.into()),
@@ -381,6 +384,7 @@ mod tests {
     use crate::hardware::MAX_GPUS;
     use bellhop_protocol::control::escape::ESCAPE_DATA_SIZE;
     use bellhop_protocol::control::flip::MAX_FLIPS;
+    use bellhop_protocol::control::process::MAX_OBJECT_NAME;
     use bellhop_protocol::snapshot::Name;
 
     /// The largest possible objects, or larger ones.
@@ -416,6 +420,7 @@ mod tests {
             }),
             serde_json::to_vec(&snapshot::HwQueue {
                 handle: name,
+                name: Some("\\".repeat(MAX_OBJECT_NAME)),
                 submission: long(),
                 state: long(),
                 progress_fence: name,
@@ -434,6 +439,7 @@ mod tests {
             }),
             serde_json::to_vec(&snapshot::Context {
                 handle: name,
+                name: Some("\\".repeat(MAX_OBJECT_NAME)),
                 node: u32::MAX,
                 gpu: u32::MAX,
                 priority: i8::MIN,

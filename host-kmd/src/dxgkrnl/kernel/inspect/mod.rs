@@ -30,7 +30,7 @@ use crate::port::{ListError, ListObjects, ObjectPage};
 use bellhop_protocol::control::Handle;
 use bellhop_protocol::control::escape::{ESCAPE_DATA_SIZE, Escape, EscapeReply, ObjectList};
 use describe::{describe_allocation, describe_context, describe_device, describe_kernel, entry};
-use page::{Members, page};
+use page::{Called, Members, page};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
@@ -178,30 +178,30 @@ impl View<'_> {
             ObjectList::DISPLAYS => page(self.displays(id, guest, after), room),
             ObjectList::DEVICES => page(members.of(found()?.devices(), describe_device), room),
             ObjectList::CONTEXTS => {
-                let describe = |handle, context: &Context| {
+                let describe = |called, context: &Context| {
                     let node = self.miniport.get_node_metadata(context.node());
-                    describe_context(handle, context, node.map_or(0, |node| node.gpu()))
+                    describe_context(called, context, node.map_or(0, |node| node.gpu()))
                 };
                 page(members.of(device()?.contexts(), describe), room)
             }
             ObjectList::HW_QUEUES => {
                 found()?;
                 let context = guest.handles.get::<Context>(process, parent)?;
-                let describe = |handle, queue: &HwQueue| {
-                    self.hw_queue((id, guest, process), context, handle, queue)
+                let describe = |called, queue: &HwQueue| {
+                    self.hw_queue((id, guest, process), context, called, queue)
                 };
                 page(members.of(context.hw_queues(), describe), room)
             }
             ObjectList::ALLOCATIONS => {
                 let describe =
-                    |handle, allocation: &_| describe_allocation(guest, handle, allocation);
+                    |called, allocation: &_| describe_allocation(guest, called, allocation);
                 page(members.of(device()?.allocations(), describe), room)
             }
             ObjectList::FENCES => {
-                let describe = |handle, fence: &NativeFence| {
+                let describe = |Called { handle, name }, fence: &NativeFence| {
                     let value = self.platform.fence_value(id, fence.global).reported();
                     let global = guest.fences.get(fence.global)?;
-                    Some(global.describe(handle, value))
+                    Some(global.describe((handle, name), value))
                 };
                 page(members.of(device()?.fences(), describe), room)
             }

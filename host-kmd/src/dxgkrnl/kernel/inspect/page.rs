@@ -7,9 +7,16 @@ use crate::dxgkrnl::kernel::objects::KernelObject;
 use crate::dxgkrnl::object::handles::Object;
 use crate::port::ObjectPage;
 use bellhop_protocol::control::Handle;
+use bellhop_protocol::snapshot::Name;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
+
+/// What programs and people call an object.
+pub(super) struct Called {
+    pub(super) handle: Name,
+    pub(super) name: Option<String>,
+}
 
 /// Objects of one process, from after `after`.
 #[derive(Clone, Copy)]
@@ -20,16 +27,18 @@ pub(super) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Each object with its position.
+    /// Each object as it is described, with its position.
     pub(super) fn of<T: Object<KernelObject> + 'a, S>(
         self,
         handles: &'a BTreeSet<Handle>,
-        describe: impl Fn(Handle, &T) -> S + 'a,
+        describe: impl Fn(Called, &T) -> S + 'a,
     ) -> impl Iterator<Item = (u64, S)> + 'a {
         let Self { guest, process, after } = self;
         handles.range((Excluded(Handle(after)), Unbounded)).filter_map(move |handle| {
             let object = guest.handles.get::<T>(process, *handle).ok()?;
-            Some((handle.0, describe(*handle, object)))
+            let name = guest.handles.name(process, *handle).map(Into::into);
+            let called = Called { handle: (*handle).into(), name };
+            Some((handle.0, describe(called, object)))
         })
     }
 }

@@ -13,7 +13,7 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::control::allocation::Extent;
 use bellhop_protocol::control::process::{
     CreateProcess, CreateProcessReply, CreateProcessWithBar, DescribeProcess, DestroyProcess,
-    MAX_WEIGHT, SetProcessShare, TERMINATED_ABNORMALLY,
+    MAX_WEIGHT, SetObjectName, SetProcessShare, TERMINATED_ABNORMALLY,
 };
 use bellhop_protocol::features::Features;
 
@@ -83,6 +83,18 @@ impl ProcessAccess<'_> {
             return Err(RequestError::parameter("weight", weight.into()));
         }
         self.process()?.set_share(ProcessShare { group, weight });
+        Ok(Answer::Done(()))
+    }
+
+    /// Keeps for tools what the process calls one of its objects.
+    pub(crate) fn set_object_name(&mut self, request: SetObjectName) -> Handled<()> {
+        if !self.guest.features().contains(Features::OBJECT_NAMES) {
+            return Err(RequestError::NotSupported("names of objects"));
+        }
+        let wrong = |byte: u8| RequestError::parameter("name", byte.into());
+        let (process, object) = (self.process_id, request.object);
+        self.guest.handles.set_name(process, object, request.name().map_err(wrong)?)?;
+        self.guest.record_name(process, object, self.recorder);
         Ok(Answer::Done(()))
     }
 

@@ -46,7 +46,7 @@ use bellhop_protocol::control::power::{
     DevicePowerState, EnginePowerState, QueryGpuPower, QueryPower, SetDevicePower, SetEnginePower,
 };
 use bellhop_protocol::control::process::{
-    CreateProcess, DescribeProcess, DestroyProcess, SetProcessShare,
+    CreateProcess, DescribeProcess, DestroyProcess, SetObjectName, SetProcessShare,
 };
 use bellhop_protocol::control::security::QuerySecurityCaps;
 use bellhop_protocol::control::video::{DestroyVideoSession, QueryVideoCaps};
@@ -158,6 +158,12 @@ pub(super) fn rows(code: RequestCode, world: &World) -> Vec<Row> {
             let request = SetProcessShare { weight: 7, group: 0 };
             vec![row(process, &request, vec![weight, any("group", 4)])]
         }
+        RequestCode::SET_OBJECT_NAME => [client.device, client.context, queue, paged, fence]
+            .map(|object| {
+                let fields = [handle("object", object)].into_iter().chain(main("name"));
+                row(process, &SetObjectName::new(object, "main"), fields.collect())
+            })
+            .into(),
         RequestCode::DESTROY_PROCESS => {
             let fields = vec![if_so("flags", 8, |flags| flags < 2)];
             vec![row(process, &DestroyProcess { flags: 0 }, fields)]
@@ -554,9 +560,16 @@ fn kernel(process: u32, device: Handle, spirv: u64) -> Row {
         if_so("descriptors", 4, |count| count <= 4),
         count("constant_count", 1),
     ];
-    // Bytes are printable up to the first zero, and then zero: of the edges, that is 0 alone.
-    fields.extend("main".bytes().enumerate().map(|(place, _)| {
-        let cut = field("entry_point", 1, move |seen| match (place, seen) {
+    fields.extend(main("entry_point"));
+    fields.extend([any("id", 4), any("value", 4)]);
+    let constant = SpecialisationConstant { id: 3, value: 9 };
+    row_with_list(process, &request, &[constant], fields)
+}
+
+/// The bytes of the name "main" in 64. Bytes are printable up to the first zero, and then zero: of the edges, that is 0 alone.
+fn main(name: &'static str) -> impl Iterator<Item = Field> {
+    let text = "main".bytes().enumerate().map(move |(place, _)| {
+        let cut = field(name, 1, move |seen| match (place, seen) {
             // "m", "ma" and "mai" are followed by what is left of the name; only the last can go.
             (3, 0) => Ok(()),
             _ => Err(Status::INVALID_PARAMETER),
@@ -566,9 +579,6 @@ fn kernel(process: u32, device: Handle, spirv: u64) -> Row {
             1 => cut.naming(0, b'i'.into()),
             _ => cut.naming(0, b'n'.into()),
         }
-    }));
-    fields.extend((4..64).map(|_| zero("entry_point", 1)));
-    fields.extend([any("id", 4), any("value", 4)]);
-    let constant = SpecialisationConstant { id: 3, value: 9 };
-    row_with_list(process, &request, &[constant], fields)
+    });
+    text.chain((4..64).map(move |_| zero(name, 1)))
 }

@@ -6,7 +6,7 @@ use super::cells::{progress, state};
 use crate::inspect::tree::{Branch, Cell, Tone};
 use crate::units::{bytes, counted, grouped};
 use bellhop_protocol::snapshot::{
-    Allocation, Context, Device, Doorbell, Fence, HwQueue, Kernel, Node, Process, Program,
+    Allocation, Context, Device, Doorbell, Fence, HwQueue, Kernel, Name, Node, Process, Program,
 };
 
 pub(super) fn process(process: &Process, nodes: &[Node]) -> Branch {
@@ -36,8 +36,16 @@ pub(super) fn kernel(kernel: &Kernel) -> Branch {
     )
 }
 
+/// An object's handle, and what its process calls it: what could do something to a terminal is written out.
+fn called(handle: Name, name: Option<&str>) -> Cell {
+    match name {
+        Some(name) => format!("{handle} {name:?}").into(),
+        None => handle.to_string().into(),
+    }
+}
+
 pub(super) fn device(device: &Device, nodes: &[Node]) -> Branch {
-    let mut head = vec![device.handle.to_string().into()];
+    let mut head = vec![called(device.handle, device.name.as_deref())];
     head.extend(device.in_error.then(|| state("in error")));
     Branch::new("device", head)
         .with(device.contexts.iter().map(|context| self::context(context, nodes)))
@@ -58,7 +66,7 @@ pub(super) fn context(context: &Context, nodes: &[Node]) -> Branch {
     };
     let model = context.model.as_deref();
     let head = vec![
-        context.handle.to_string().into(),
+        called(context.handle, context.name.as_deref()),
         format!("node {} ({node})", context.node).into(),
         format!("priority {}", context.priority).into(),
         state(&context.state),
@@ -70,7 +78,7 @@ pub(super) fn context(context: &Context, nodes: &[Node]) -> Branch {
 
 pub(super) fn hw_queue(queue: &HwQueue) -> Branch {
     let head = vec![
-        queue.handle.to_string().into(),
+        called(queue.handle, queue.name.as_deref()),
         queue.submission.as_str().into(),
         state(&queue.state),
         progress(queue.completed, queue.queued),
@@ -116,7 +124,7 @@ pub(super) fn allocation(allocation: &Allocation) -> Branch {
     Branch::new(
         "allocation",
         vec![
-            allocation.handle.to_string().into(),
+            called(allocation.handle, allocation.name.as_deref()),
             Cell::right(bytes(allocation.size)),
             allocation.segment.as_str().into(),
             residency,
@@ -137,6 +145,10 @@ pub(super) fn fence(fence: &Fence) -> Branch {
     };
     Branch::new(
         "fence",
-        vec![fence.handle.to_string().into(), Cell::right(fence.value.to_string()), monitored],
+        vec![
+            called(fence.handle, fence.name.as_deref()),
+            Cell::right(fence.value.to_string()),
+            monitored,
+        ],
     )
 }

@@ -13,6 +13,7 @@ use bellhop_protocol::snapshot::{
 fn example() -> Snapshot {
     let queue = |handle, state: &str, doorbell| HwQueue {
         handle: Name(handle),
+        name: None,
         submission: "user-mode".into(),
         state: state.into(),
         progress_fence: Name(1),
@@ -49,6 +50,7 @@ fn example() -> Snapshot {
     ];
     let allocation = Allocation {
         handle: Name(0x50),
+        name: Some("weights".into()),
         size: 3 << 19,
         segment: "local".into(),
         gpu: None,
@@ -58,8 +60,14 @@ fn example() -> Snapshot {
         doorbells: 1,
         processes: 0,
     };
-    let fence =
-        Fence { handle: Name(0x60), value: 7, monitored: Some(8), waits: 1, cross_adapter: false };
+    let fence = Fence {
+        handle: Name(0x60),
+        name: Some("\x1b[2J".into()),
+        value: 7,
+        monitored: Some(8),
+        waits: 1,
+        cross_adapter: false,
+    };
     let device = Device {
         handle: Name(0x1_0000_0001),
         contexts,
@@ -252,9 +260,9 @@ guest  1  open  BAR mapped  weight 100
       │             ring of 64 KiB
       ├─ context  0x40         node 0 (3D)  priority 0  suspended
       │       by owner, power
-      ├─ allocation  0x50  1.5 MiB  local  resident  1 extent  2 mappings
-      │       ring of 1 doorbell
-      └─ fence  0x60  7  interrupts above 8, 1 wait
+      ├─ allocation  0x50 \"weights\"  1.5 MiB  local  resident  1 extent
+      │       2 mappings  ring of 1 doorbell
+      └─ fence  0x60 \"\\u{1b}[2J\"  7  interrupts above 8, 1 wait
 ";
     assert_eq!(render(&example(), &[], false), expected);
     assert!(expected.lines().all(|line| line.chars().count() <= WIDTH));

@@ -83,9 +83,16 @@ impl ProcessAccess<'_> {
         };
         let (guest, process) = (self.guest_id, self.process_id);
         let progress_fence = opened.slot;
-        let handle = hw_queue;
-        let owner =
-            QueueOwner { guest, process, handle, node, progress_fence, disable_gpu_timeout };
+        let owner = QueueOwner {
+            guest,
+            process,
+            handle: hw_queue,
+            context: context_handle,
+            device,
+            node,
+            progress_fence,
+            disable_gpu_timeout,
+        };
         owner.note(id, self.recorder);
         self.queues.insert(id, owner);
         self.get_mut::<Context>(context_handle)?.add_hw_queue(hw_queue);

@@ -12,7 +12,7 @@ use bellhop_protocol::control::allocation::DestroyAllocation;
 use bellhop_protocol::control::device::{CreateDevice, DestroyDevice};
 use bellhop_protocol::control::fence::{DestroyNativeFence, ShareNativeFence};
 use bellhop_protocol::control::hw_queue::DestroyHwQueue;
-use bellhop_protocol::control::process::{DestroyProcess, TERMINATED_ABNORMALLY};
+use bellhop_protocol::control::process::{DestroyProcess, SetObjectName, TERMINATED_ABNORMALLY};
 use bellhop_protocol::status::Status;
 
 pub(super) const BEHAVIOURS: &[Behaviour<Stage>] = &[
@@ -21,7 +21,7 @@ pub(super) const BEHAVIOURS: &[Behaviour<Stage>] = &[
     Behaviour::new("program.process.ended", source::PROGRAMS, ended)
         .shows("no program ends another program's process"),
     Behaviour::new("program.handle.apart", source::PROGRAMS, apart).shows(
-        "a handle of one program's device, queue, fence or allocation destroys nothing from another",
+        "a handle of one program's device, queue, fence or allocation destroys and names nothing from another",
     ),
 ];
 
@@ -70,6 +70,11 @@ fn apart(stage: &Stage) -> Result<(), Mismatch> {
     other.expect_status(own, &DestroyNativeFence { fence }, unknown)?;
     other.expect_status(own, &ShareNativeFence { fence }, unknown)?;
     other.expect_status(own, &DestroyAllocation { allocation }, unknown)?;
+    for object in [device, queue, fence, allocation] {
+        other.expect_status(own, &SetObjectName::new(object, "theirs"), unknown)?;
+        other.expect_status(process, &SetObjectName::new(object, "theirs"), unknown)?;
+        victim.expect_status(process, &SetObjectName::new(object, "mine"), Status::SUCCESS)?;
+    }
     // All of it is there.
     victim.expect_status(process, &ShareNativeFence { fence }, Status::SUCCESS)?;
     victim.expect_status(process, &DestroyDevice { device }, Status::SUCCESS)?;
