@@ -2,7 +2,7 @@
 
 //! The processors that engines run on.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::io;
 
 /// The numbers of the processors that the calling thread, and threads that it starts, may run on.
@@ -33,6 +33,23 @@ pub(super) fn start_on<T>(
     started
 }
 
+/// Has the calling thread run on another of its processors than the one that it is on, if it has another. It may come back
+/// there. Returns whether it has another.
+///
+/// # Errors
+/// If the kernel refuses.
+pub(super) fn step_aside() -> io::Result<bool> {
+    let own = sched_getaffinity(None)?;
+    let mut others = own;
+    others.unset(sched_getcpu());
+    if others.count() == 0 {
+        return Ok(false);
+    }
+    sched_setaffinity(None, &others)?;
+    sched_setaffinity(None, &own)?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +62,16 @@ mod tests {
         let thread = start_on(first, || Ok(thread::spawn(|| usable().unwrap()))).unwrap();
         assert_eq!(thread.join().unwrap(), [first]);
         assert_eq!(usable().unwrap(), before);
+    }
+
+    #[test]
+    fn a_thread_steps_aside_if_it_has_another_processor_and_may_run_where_it_might_before() {
+        let before = usable().unwrap();
+        assert_eq!(step_aside().unwrap(), before.len() > 1);
+        assert_eq!(usable().unwrap(), before);
+        let first = *before.first().unwrap();
+        let thread = start_on(first, || Ok(thread::spawn(|| step_aside().unwrap()))).unwrap();
+        assert!(!thread.join().unwrap());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! The engine shares no lock with the control plane. From doorbell to fence, it allocates nothing and makes no
 //! system call.
 
+use super::aside::Aside;
 use super::command_processor::Turn;
 use super::doorbells::Doorbells;
 use super::executor::Core;
@@ -19,6 +20,7 @@ use super::schedule::Pick;
 use super::turn_clock::TurnClock;
 use super::workers::Workers;
 use crate::gpu::memory::violation::Violation;
+use crate::gpu::processors;
 use crate::gpu::security;
 use crate::gpu::shared::chip::{Chip, EnginePort, attention, engine_state};
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -61,6 +63,7 @@ pub struct Engine {
     last_served: u32,
     /// Whether it shares its processor with the threads that ring.
     yields: Yields,
+    aside: Aside,
     /// Whether it has executed nothing since it woke.
     has_woken: bool,
     /// Pre-empted queues whose workers have yet to leave their memory.
@@ -113,6 +116,7 @@ impl Engine {
             memory_changes: 0,
             last_served: 0,
             yields: Yields::new(),
+            aside: Aside::default(),
             has_woken: false,
             leaving: Vec::new(),
         }
@@ -180,9 +184,13 @@ impl Engine {
         }
     }
 
-    /// Yields its processor to a guest's thread that may be about to ring.
+    /// Yields its processor to a guest's thread that may be about to ring, or leaves it to that thread.
     #[cold]
     fn end_spell(&mut self, port: &EnginePort) {
+        if self.yields.shares_processor() && self.aside.is_due(Instant::now()) {
+            // Where the kernel refuses, they share it as before.
+            let _ = processors::step_aside();
+        }
         let gave_away = self.yields.spell(|| {
             let start = Instant::now();
             thread::yield_now();

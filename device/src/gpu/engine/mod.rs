@@ -2,6 +2,7 @@
 
 //! The data plane: one thread for each engine, from a doorbell to a fence.
 
+mod aside;
 pub mod command_processor;
 pub mod doorbells;
 pub mod executor;

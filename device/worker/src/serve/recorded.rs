@@ -3,7 +3,7 @@
 //! Command buffers that are kept as they were recorded, for work that comes again.
 
 /// How many are kept.
-const MOST: usize = 8;
+const MOST: usize = 32;
 
 /// Command buffers, and what tells the work apart that they were recorded from; the latest used is the last.
 pub struct Recorded<R>(Vec<(Vec<u8>, R)>);
@@ -69,12 +69,12 @@ mod tests {
     #[test]
     fn what_comes_again_is_recorded_once_and_what_was_not_used_for_longest_makes_room() {
         let mut recorded = Recorded::new();
-        for work in 1..=8 {
+        for work in 1..=MOST as u8 {
             assert!(ask(&mut recorded, work));
             assert!(!ask(&mut recorded, work));
         }
         assert!(!ask(&mut recorded, 1));
-        assert!(ask(&mut recorded, 9));
+        assert!(ask(&mut recorded, 100));
         assert_eq!(recorded.0.len(), MOST);
         assert!(!ask(&mut recorded, 1));
         // It was the one that was not used for longest.
