@@ -4,6 +4,7 @@
 
 use crate::accelerator::Note;
 use crate::guest::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
+use crate::guest::share;
 use crate::guest::systemd::{self, Systemd};
 use crate::guest::{portable, program};
 use crate::packages::cache::Cache;
@@ -12,7 +13,6 @@ use crate::packages::programs::{self, Packaged};
 use crate::packages::unpacked::LIBRARIES;
 use crate::qemu::Qemu;
 use crate::reference::{self, Dav1d};
-use crate::share;
 use crate::task::{Service, Task};
 use crate::variant::KernelSeries;
 use crate::vulkan::{self, Vulkan};

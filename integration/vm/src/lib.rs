@@ -22,7 +22,6 @@ mod packages;
 mod progress;
 mod qemu;
 mod reference;
-mod share;
 mod task;
 mod trace;
 pub mod variant;

@@ -4,9 +4,9 @@
 
 use crate::accelerator::Accelerator;
 use crate::attachment;
+use crate::guest::share;
 use crate::monitor::Monitor;
 use crate::qemu::Qemu;
-use crate::share;
 use crate::task::Task;
 use crate::trace::EVENTS;
 use crate::variant::Variant;

@@ -3,6 +3,7 @@
 //! The guest's whole file system: a shell, the modules, the program, and its task.
 
 use super::archive::{Entries, Entry, write};
+use super::command_line::command_line;
 use super::kernel::Kernel;
 use super::program;
 use super::systemd::{self, Systemd};
@@ -11,7 +12,6 @@ use anyhow::Context;
 use bellhop_guest::cli::{CarriedFile, FOLDER};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The guest's first process.
@@ -128,14 +128,6 @@ pub fn modules(kernel: &Kernel, folder: &str) -> Entries {
 /// A line of shell that runs a program with arguments.
 fn task(program: impl AsRef<OsStr>, arguments: &[OsString]) -> anyhow::Result<Entry> {
     command_line(std::iter::once(program.as_ref()).chain(arguments.iter().map(AsRef::as_ref)))
-}
-
-/// A line of shell with these words. The kernel's own command line is too short.
-pub fn command_line<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> anyhow::Result<Entry> {
-    let mut line = shlex::bytes::try_join(words.into_iter().map(OsStrExt::as_bytes))
-        .context("an argument for the guest has a zero byte in it")?;
-    line.push(b'\n');
-    Ok(Entry::Text(line))
 }
 
 #[cfg(test)]

@@ -4,9 +4,12 @@
 
 pub mod archive;
 mod bz_image;
+mod command_line;
 pub mod initramfs;
 pub mod kernel;
 pub mod libraries;
 pub mod portable;
 pub mod program;
+pub mod share;
 pub mod systemd;
+mod users;

@@ -7,7 +7,8 @@
 //! Objects"; pam_systemd(8); Debian's units.
 
 use super::archive::{Entries, Entry};
-use super::systemd::{GROUP, PASSWD, Systemd, own, wanted};
+use super::systemd::{Systemd, own, wanted};
+use super::users::{GROUP, PASSWD};
 use acpi_tables::aml::{
     Device, EISAName, Equal, Field, FieldAccessType, FieldEntry, FieldLockRule, FieldUpdateRule,
     If, Method, Name, ONE, OpRegion, OpRegionSpace, Package, Path, Return, ZERO,

@@ -4,10 +4,10 @@
 //! where the Vulkan driver is installed.
 
 use super::archive::{Entries, Entry};
-use super::initramfs::command_line;
-use super::systemd::{GROUP, PASSWD};
+use super::command_line::command_line;
+use super::share::OPTIONS;
+use super::users::{GROUP, PASSWD};
 use crate::packages::unpacked::LIBRARIES;
-use crate::share::OPTIONS;
 use crate::task::Program;
 use anyhow::Context;
 use std::os::unix::ffi::OsStrExt;

@@ -4,6 +4,7 @@
 
 use super::archive::{Entries, Entry};
 use super::libraries::Loader;
+use super::users::{GROUP, PASSWD};
 use super::{portable, program};
 use crate::packages::unpacked::Unpacked;
 use crate::task::{Service, Task, User};
@@ -50,11 +51,6 @@ const BROKER: Unit = Unit {
 };
 /// Where this VM differs from a machine with a journal: what services say leaves it by serial ports.
 const OUTPUT: &str = "[Service]\nStandardOutput=file:/dev/ttyS1\nStandardError=file:/dev/ttyS2\n";
-/// The users of a guest with a broker. Each may connect to it.
-pub const PASSWD: &str = "root:x:0:0::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
-    user:x:1000:1000::/tmp:/bin/sh\nother:x:1001:1001::/tmp:/bin/sh\n";
-pub const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nbellhop:x:999:user,other\n\
-    user:x:1000:\nother:x:1001:\n";
 /// The lines of the service of a task of the guest's own program.
 const OF_GUEST: &str = "Environment=PATH=/bin HOME=/tmp\nExecStart=/bin/sh /task\n";
 /// Says how a task ended, and ends the VM. Its service is another one, because a task may have a root of its own. systemd tells a

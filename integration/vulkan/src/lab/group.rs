@@ -4,7 +4,7 @@
 //! Devices that consist of several, and what is for some of those.
 
 use super::machine::{Description, Features};
-use super::{At, Buffer, Failure, Gpu, Image, Lab, Outcome, Queue, Recorder};
+use super::{At, Failure, Gpu, Image, Lab, Outcome, Queue, Recorder};
 use ash::vk;
 
 /// What is submitted at once: with device indices, and masks of those.
@@ -206,14 +206,6 @@ impl Gpu<'_> {
         // SAFETY: nothing executes when this is called.
         self.later(move |device| unsafe { device.free_memory(memory, None) });
         Ok(memory)
-    }
-
-    /// A buffer of so many bytes that is bound to memory which the processor does not see.
-    pub(crate) fn bound_buffer(&self, raw: vk::Buffer, size: u64) -> Buffer<'_> {
-        let named = vk::BufferDeviceAddressInfo::default().buffer(raw);
-        // SAFETY: the buffer was made with addresses, and has memory.
-        let address = unsafe { self.raw.get_buffer_device_address(&named) };
-        Buffer { raw, address, size, words: &[] }
     }
 
     /// Binds memory to a buffer, and says whose it is for each device.

@@ -153,6 +153,14 @@ impl Gpu<'_> {
         Ok(Buffer { words, ..self.bound_buffer(raw, size) })
     }
 
+    /// A buffer of so many bytes that is bound to memory which the processor does not see.
+    pub(crate) fn bound_buffer(&self, raw: vk::Buffer, size: u64) -> Buffer<'_> {
+        let named = vk::BufferDeviceAddressInfo::default().buffer(raw);
+        // SAFETY: the buffer was made with addresses, and has memory.
+        let address = unsafe { self.raw.get_buffer_device_address(&named) };
+        Buffer { raw, address, size, words: &[] }
+    }
+
     /// Lends a buffer of so many bytes in memory of the device's own, and destroys both.
     pub(crate) fn with_short_lived(
         &self,

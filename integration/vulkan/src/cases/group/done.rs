@@ -2,7 +2,7 @@
 
 //! When the devices of a group are done.
 
-use super::{Count, all, each};
+use super::count::{Count, all, each};
 use crate::case::{Case, case};
 use crate::lab::{At, Batch, Lab, Outcome, PATIENCE, require, same};
 use ash::vk;

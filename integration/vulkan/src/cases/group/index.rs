@@ -2,7 +2,7 @@
 
 //! What shaders find as their device's index.
 
-use super::{all, each};
+use super::count::{all, each};
 use crate::case::{Case, case};
 use crate::lab::{Lab, Module, Outcome, Slot, compile_for_group, same};
 use ash::vk;

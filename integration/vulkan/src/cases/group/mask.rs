@@ -2,7 +2,7 @@
 
 //! Which devices of a group execute what.
 
-use super::{Count, all, each};
+use super::count::{Count, all, each};
 use crate::case::{Case, case};
 use crate::lab::{Batch, Lab, Outcome, PATIENCE, Submit, same};
 use ash::vk;

@@ -2,7 +2,7 @@
 
 //! Memory that the devices of a group share.
 
-use super::{all, each};
+use super::count::{all, each};
 use crate::case::{Case, case};
 use crate::lab::{Buffer, Form, Lab, Outcome, require, same};
 use ash::vk;

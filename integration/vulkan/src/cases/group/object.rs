@@ -2,7 +2,7 @@
 
 //! Groups, and devices of their members.
 
-use super::{Count, all, each};
+use super::count::{Count, all, each};
 use crate::case::{Case, case};
 use crate::lab::{Lab, Outcome, require, same};
 

@@ -2,7 +2,7 @@
 
 //! What orders the devices of a group.
 
-use super::{Count, all, each};
+use super::count::{Count, all, each};
 use crate::case::{Case, case};
 use crate::lab::{At, Batch, Lab, Outcome, PATIENCE, module, require, same};
 use ash::vk;
