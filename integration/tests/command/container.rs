@@ -9,7 +9,8 @@ use crate::support::screens::see_every_behaviour;
 use crate::support::secrets;
 use crate::support::vulkan::{ALLOWED, IMPATIENT, LOST, all_passed, assert_told_what_is_wrong};
 use crate::support::vulkan_programs::{
-    COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, VKDISPATCH, libraries_of_kompute,
+    COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, NCNN_LAYERS, PATIENT, VKDISPATCH,
+    libraries_of_kompute,
 };
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
@@ -93,7 +94,7 @@ fn programs_that_know_nothing_of_bellhop_compute_in_containers_what_the_processo
     let Some(container) = vulkan_containers() else { return };
     let mut config = NamedTempFile::new().unwrap();
     config.write_all(PATIENT.as_bytes()).unwrap();
-    for program in [COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, VKDISPATCH] {
+    for program in [COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, NCNN_LAYERS, VKDISPATCH] {
         let Some(python) = program.python() else { continue };
         let mut command = container();
         command.args(["--vulkan", "debian-13", "--vulkan-driver", "--validate"]);

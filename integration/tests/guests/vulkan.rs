@@ -7,7 +7,7 @@ use crate::support::vulkan::{
     assert_seen, assert_seen_of, assert_seen_of_a_bad_program, assert_told_what_is_wrong, beside,
 };
 use crate::support::vulkan_programs::{
-    COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, PATIENT, Program, VKDISPATCH,
+    COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, NCNN_LAYERS, PATIENT, Program, VKDISPATCH,
 };
 use crate::support::{Daemon, bellhop, brokers::Brokered, is_here, run, text};
 use std::io::{BufRead as _, BufReader};
@@ -226,6 +226,11 @@ fn a_pipeline_that_takes_longer_to_compile_than_work_may_take_is_no_hang() {
 #[test]
 fn ncnn_computes_what_the_processor_does() {
     computes(NCNN, &[], PATIENT);
+}
+
+#[test]
+fn every_kind_of_layer_of_ncnn_computes_what_the_processor_does() {
+    computes(NCNN_LAYERS, &[], PATIENT);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub const KOMPUTE: Program = Program {
     ..program("kompute_program.py", "kp==0.9.0", "kp, numpy")
 };
 pub const NCNN: Program = program("ncnn_program.py", "ncnn==1.0.20261020", "ncnn");
+/// Every kind of layer of ncnn's that has a Vulkan form.
+pub const NCNN_LAYERS: Program = Program { file: "ncnn_layers_program.py", ..NCNN };
 /// Ends before it knows that its last work is done, and while its threads still have objects: which ones differs from run to run.
 pub const VKDISPATCH: Program = Program {
     errors: &["VUID-vkDestroy", "VUID-vkFree", "UNASSIGNED-ObjectTracker-ObjectLeak"],
