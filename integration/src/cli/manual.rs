@@ -3,7 +3,7 @@
 //! Man pages and shell completions, made from the command lines themselves.
 
 use anyhow::Context;
-use clap::{Command, ValueEnum};
+use clap::{Arg, ArgGroup, Command, ValueEnum};
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 
@@ -54,6 +54,7 @@ pub fn completions(command: &Command, shell: Shell) -> Vec<u8> {
 fn visible(command: &Command) -> Command {
     let copy = Command::new(command.get_name().to_owned())
         .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
+        .groups(command.get_groups().map(|group| visible_group(command, group)))
         .subcommands(subcommands(command).map(visible))
         .disable_help_flag(command.is_disable_help_flag_set());
     let copy = match command.get_version() {
@@ -64,6 +65,14 @@ fn visible(command: &Command) -> Command {
         Some(about) => copy.about(about.clone()),
         None => copy,
     }
+}
+
+/// A group of a command's arguments without its hidden ones.
+fn visible_group(command: &Command, group: &ArgGroup) -> ArgGroup {
+    let visible = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    let ids: Vec<_> = visible.map(Arg::get_id).collect();
+    let own = group.get_args().filter(|id| ids.contains(id)).cloned();
+    ArgGroup::new(group.get_id().clone()).args(own).multiple(true)
 }
 
 /// A command's visible subcommands.

@@ -116,7 +116,7 @@ fn the_host_is_told_whose_each_process_is() {
 
 /// Behaviours that want what a program behind a broker does not have, by the beginning of their names, and how many they are
 /// (docs/programs.md): lists, local memory for CPUs, the whole guest's memory and virtqueues, older models of submission.
-const OF_WHOLE_GUESTS: [(&str, usize); 26] = [
+const OF_WHOLE_GUESTS: [(&str, usize); 29] = [
     ("adapter.escape.", 3),
     ("doorbell.destroy", 1),
     ("doorbell.model.words", 1),
@@ -139,6 +139,9 @@ const OF_WHOLE_GUESTS: [(&str, usize); 26] = [
     ("memory.process.own-addresses", 1),
     ("memory.sharing.", 4),
     ("memory.system.", 2),
+    ("name.gone", 1),
+    ("name.seen", 1),
+    ("name.shared", 1),
     ("paging.notify.iommu-unmap", 1),
     ("power.device.d3-contents", 1),
     ("um.queue.one-doorbell", 1),

@@ -54,7 +54,7 @@ fn another_major_version_or_a_feature_that_is_not_offered_is_a_revision_mismatch
     let device = u64::from(Version::CURRENT.major) | u64::from(Version::CURRENT.minor) << 16;
     assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::REVISION_MISMATCH, device));
 
-    let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 1 << 9 };
+    let open = OpenAdapter { version: Version::CURRENT, reserved: 0, features: 1 << 63 };
     let offered = RESOURCES.features.bits();
     assert_eq!(bench.ask(guest, 0, &open).unwrap_err(), (Status::REVISION_MISMATCH, offered));
 

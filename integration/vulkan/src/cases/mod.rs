@@ -55,10 +55,10 @@ const FOLDERS: &[&[&[Case]]] = &[
     group::CASES,
 ];
 
-/// All behaviours whose names contain one of these words; all there are if there is no word.
+/// All behaviours whose names begin with one of these words; all there are if there is no word.
 pub fn selected(words: &[String]) -> impl Iterator<Item = &'static Case> {
-    let is_wanted =
-        |case: &&Case| words.is_empty() || words.iter().any(|word| case.id.contains(word.as_str()));
+    let begins = |case: &Case| words.iter().any(|word| case.id.starts_with(word.as_str()));
+    let is_wanted = move |case: &&Case| words.is_empty() || begins(case);
     ALL.iter().chain(FOLDERS.iter().copied().flatten()).copied().flatten().filter(is_wanted)
 }
 
@@ -75,5 +75,14 @@ mod tests {
             assert!(case.id.contains('.') && case.shows.len() > 20, "{case:?}");
         }
         assert!(names.len() >= 650);
+    }
+
+    #[test]
+    fn a_word_is_the_beginning_of_names() {
+        let count = |word: &str| selected(&[word.to_owned()]).count();
+        let all_begin =
+            |word: &str| selected(&[word.to_owned()]).all(|case| case.id.starts_with(word));
+        assert!(count("group.") > 0 && all_begin("group."));
+        assert_eq!((count("memory"), count("emory")), (count("memory."), 0));
     }
 }
