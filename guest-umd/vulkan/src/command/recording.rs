@@ -11,6 +11,7 @@ use crate::heap::Heap;
 use crate::pipeline::Pipeline;
 use ash::vk;
 use bellhop_protocol::vulkan::{Copy, Dispatch, Encoded, Fill, Timestamp, Update, Wait};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -170,6 +171,9 @@ impl Recording {
             self.stream.new_chunk();
             self.cold.push(cold);
         }
+        if !program.others.is_empty() {
+            return self.dispatch_apart(indirect, base, groups);
+        }
         let Some(program) = &self.bound.program else { return };
         let command = Dispatch {
             header: HEADER,
@@ -180,9 +184,6 @@ impl Recording {
             dynamic_offsets: program.dynamic_offsets,
             push_constants: program.push_constants,
         };
-        if !program.others.is_empty() {
-            return self.dispatch_apart(command);
-        }
         let parts = self.bound.parts(program);
         let outcome = self.stream.push(self.heap, program.sets, command, parts);
         self.note(outcome);
@@ -190,22 +191,26 @@ impl Recording {
 
     /// Runs the pipeline that is bound, and is another one on each GPU.
     #[cold]
-    fn dispatch_apart(&mut self, command: Dispatch) {
-        let Some(program) = &self.bound.program else { return };
-        let parts = self.bound.parts(program);
+    fn dispatch_apart(&mut self, indirect: u64, base: [u32; 3], groups: [u32; 3]) {
+        let Some(program) = &mut self.bound.program else { return };
+        let (first, others) = (program.address, mem::take(&mut program.others));
         let devices = self.stream.devices();
-        let mut outcome = Ok(());
-        let addresses = [program.address].into_iter().chain(program.others.iter().copied());
-        for (device, pipeline) in (0..DeviceMask::BITS).zip(addresses) {
+        for (device, address) in (0..DeviceMask::BITS).zip([&[first], &others[..]].concat()) {
             let device = devices & 1 << device;
-            if device != 0 && outcome.is_ok() {
-                self.stream.set_devices(device);
-                let command = Dispatch { pipeline, ..command };
-                outcome = self.stream.push(self.heap, program.sets, command, parts);
+            if device == 0 {
+                continue;
             }
+            self.stream.set_devices(device);
+            // For these GPUs it is the only one.
+            if let Some(program) = &mut self.bound.program {
+                program.address = address;
+            }
+            self.dispatch(indirect, base, groups);
         }
         self.stream.set_devices(devices);
-        self.note(outcome);
+        if let Some(program) = &mut self.bound.program {
+            (program.address, program.others) = (first, others);
+        }
     }
 
     /// Binds a set with what was pushed to this one before, and what `write` writes.

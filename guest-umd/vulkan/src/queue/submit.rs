@@ -13,7 +13,6 @@ use crate::fence::Fence;
 use crate::semaphore::Semaphore;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
-use std::iter;
 use std::sync::Arc;
 
 /// A semaphore, the value that a submission gives for it, and the device index of who waits for it or signals it.
@@ -72,10 +71,10 @@ fn points<'p>(
     values: &'p [u64],
     devices: &'p [u32],
 ) -> impl Iterator<Item = Point> + 'p {
-    let values = values.iter().copied().chain(iter::repeat(0));
-    let devices = devices.iter().copied().chain(iter::repeat(0));
-    let all = semaphores.iter().copied().zip(values).zip(devices);
-    all.map(|((semaphore, value), device)| (semaphore, value, device))
+    semaphores.iter().enumerate().map(|(number, semaphore)| {
+        let value = values.get(number).copied().unwrap_or_default();
+        (*semaphore, value, devices.get(number).copied().unwrap_or_default())
+    })
 }
 
 fn points_2<'p>(semaphores: &'p [vk::SemaphoreSubmitInfo<'p>]) -> impl Iterator<Item = Point> + 'p {
@@ -124,8 +123,9 @@ impl Batch for vk::SubmitInfo<'_> {
             let semaphores = raw::slice(self.p_wait_semaphores, self.wait_semaphore_count);
             await_all(places, points(semaphores, waits, wait_devices));
             let buffers = raw::slice(self.p_command_buffers, self.command_buffer_count);
-            let masks = masks.iter().copied().chain(iter::repeat(FIRST));
-            execute_all(places, buffers.iter().copied().zip(masks));
+            let mask = |number: usize| masks.get(number).copied().unwrap_or(FIRST);
+            let buffers = buffers.iter().enumerate();
+            execute_all(places, buffers.map(|(number, buffer)| (*buffer, mask(number))));
             let semaphores = raw::slice(self.p_signal_semaphores, self.signal_semaphore_count);
             signal_all(places, points(semaphores, signals, signal_devices));
         }
