@@ -13,6 +13,8 @@ pub(super) struct Program {
     pub(super) address: u64,
     /// Those for the GPUs of the other device indices, if it is another pipeline on each.
     pub(super) others: Vec<u64>,
+    /// Whether a dispatch needs no more than what follows.
+    pub(super) is_plain: bool,
     pub(super) sets: u32,
     pub(super) dynamic_offsets: u32,
     pub(super) push_constants: u32,
@@ -26,8 +28,9 @@ impl Program {
         let (sets, dynamic_offsets, push_constants) = pipeline.uses();
         let mut addresses = pipeline.addresses();
         let address = addresses.next().unwrap_or_default();
-        let others = addresses.collect();
-        Self { address, others, sets, dynamic_offsets, push_constants, cold }
+        let others: Vec<_> = addresses.collect();
+        let is_plain = cold.is_none() && others.is_empty();
+        Self { address, others, is_plain, sets, dynamic_offsets, push_constants, cold }
     }
 }
 
@@ -100,7 +103,9 @@ mod tests {
         bound.constants(254, &[9; 4]);
         let (sets, dynamic_offsets, push_constants) = (2, 2, 8);
         let (others, cold) = (Vec::new(), None);
-        let program = Program { address: 8, others, sets, dynamic_offsets, push_constants, cold };
+        let (address, is_plain) = (8, true);
+        let program =
+            Program { address, others, is_plain, sets, dynamic_offsets, push_constants, cold };
         let [sets, offsets, constants] = bound.parts(&program);
         assert_eq!(sets, [0u64, 0x40].as_bytes());
         assert_eq!(offsets, [0u32, 16].as_bytes());

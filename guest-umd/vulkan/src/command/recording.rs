@@ -163,18 +163,12 @@ impl Recording {
     /// Runs the pipeline that is bound. The numbers of work groups are at `indirect`, unless that is 0.
     #[inline]
     pub(super) fn dispatch(&mut self, indirect: u64, base: [u32; 3], groups: [u32; 3]) {
-        let Some(program) = &mut self.bound.program else {
+        let Some(program) = &self.bound.program else {
             return self.fail(vk::Result::ERROR_UNKNOWN);
         };
-        if let Some(cold) = program.cold.take() {
-            // The host compiles it then, and a packet may not take long.
-            self.stream.new_chunk();
-            self.cold.push(cold);
-        }
-        if !program.others.is_empty() {
+        if !program.is_plain {
             return self.dispatch_apart(indirect, base, groups);
         }
-        let Some(program) = &self.bound.program else { return };
         let command = Dispatch {
             header: HEADER,
             pipeline: program.address,
@@ -189,10 +183,19 @@ impl Recording {
         self.note(outcome);
     }
 
-    /// Runs the pipeline that is bound, and is another one on each GPU.
+    /// Runs the pipeline that is bound, for the first time or on GPUs on each of which it is another one.
     #[cold]
     fn dispatch_apart(&mut self, indirect: u64, base: [u32; 3], groups: [u32; 3]) {
         let Some(program) = &mut self.bound.program else { return };
+        program.is_plain = true;
+        if let Some(cold) = program.cold.take() {
+            // The host compiles it then, and a packet may not take long.
+            self.stream.new_chunk();
+            self.cold.push(cold);
+        }
+        if program.others.is_empty() {
+            return self.dispatch(indirect, base, groups);
+        }
         let (first, others) = (program.address, mem::take(&mut program.others));
         let devices = self.stream.devices();
         for (device, address) in (0..DeviceMask::BITS).zip([&[first], &others[..]].concat()) {
@@ -209,7 +212,7 @@ impl Recording {
         }
         self.stream.set_devices(devices);
         if let Some(program) = &mut self.bound.program {
-            (program.address, program.others) = (first, others);
+            (program.address, program.others, program.is_plain) = (first, others, false);
         }
     }
 

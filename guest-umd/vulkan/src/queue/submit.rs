@@ -174,7 +174,7 @@ unsafe fn submit_all<B: Batch>(
     let submitted = queue.submit(fill).map(|value| {
         if !fence.is_null() {
             // SAFETY: as above.
-            unsafe { follow(queue, fence, (Arc::clone(&queue.first.progress), value), Vec::new()) };
+            unsafe { follow_first(queue, fence, value) };
         }
     });
     code(submitted)
@@ -195,6 +195,16 @@ unsafe fn submit_to_group<B: Batch>(queue: &Queue, batches: &[B], fence: vk::Fen
         }
     });
     code(submitted)
+}
+
+/// Has a fence signaled when the only GPU's progress fence has a value.
+///
+/// # Safety
+/// The fence lives.
+#[inline(never)]
+unsafe fn follow_first(queue: &Queue, fence: vk::Fence, value: u64) {
+    // SAFETY: the caller says so.
+    unsafe { follow(queue, fence, (Arc::clone(&queue.first.progress), value), Vec::new()) };
 }
 
 /// Has a fence signaled when progress fences have values.

@@ -44,7 +44,15 @@ fn program(cold: Option<&Arc<AtomicBool>>) -> Option<Program> {
     let cold = cold.map(Arc::clone);
     let (sets, dynamic_offsets, push_constants) = (1, 1, 8);
     let others = Vec::new();
-    Some(Program { address: 64, others, sets, dynamic_offsets, push_constants, cold })
+    Some(Program {
+        address: 64,
+        is_plain: cold.is_none(),
+        others,
+        sets,
+        dynamic_offsets,
+        push_constants,
+        cold,
+    })
 }
 
 #[test]
