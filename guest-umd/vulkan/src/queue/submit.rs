@@ -22,6 +22,7 @@ type Point = (vk::Semaphore, u64, u32);
 ///
 /// # Safety
 /// The semaphores live.
+#[inline]
 unsafe fn await_all(places: &mut impl Places, points: impl Iterator<Item = Point>) {
     for (semaphore, value, device) in points {
         // SAFETY: the caller says that it lives.
@@ -36,6 +37,7 @@ unsafe fn await_all(places: &mut impl Places, points: impl Iterator<Item = Point
 ///
 /// # Safety
 /// The command buffers live, and nobody records them.
+#[inline]
 unsafe fn execute_all(
     places: &mut impl Places,
     buffers: impl Iterator<Item = (vk::CommandBuffer, u32)>,
@@ -54,6 +56,7 @@ unsafe fn execute_all(
 ///
 /// # Safety
 /// The semaphores live.
+#[inline]
 unsafe fn signal_all(places: &mut impl Places, points: impl Iterator<Item = Point>) {
     for (semaphore, value, device) in points {
         // SAFETY: the caller says that it lives.
@@ -91,6 +94,7 @@ trait Batch {
 }
 
 impl Batch for vk::SubmitInfo<'_> {
+    #[inline]
     unsafe fn fill<P: Places>(&self, places: &mut P) {
         type Group<'a> = vk::DeviceGroupSubmitInfo<'a>;
         /// Without a structure for a group, everything is for device index 0.
@@ -134,6 +138,7 @@ impl Batch for vk::SubmitInfo<'_> {
 }
 
 impl Batch for vk::SubmitInfo2<'_> {
+    #[inline]
     unsafe fn fill<P: Places>(&self, places: &mut P) {
         let devices = |mask| if mask == 0 { u32::MAX } else { mask };
         // SAFETY: a valid structure's pointers and handles are.
@@ -155,6 +160,7 @@ impl Batch for vk::SubmitInfo2<'_> {
 ///
 /// # Safety
 /// The handles and the batches are valid, as Vulkan demands it.
+#[inline]
 unsafe fn submit_all<B: Batch>(
     queue: vk::Queue,
     count: u32,

@@ -197,7 +197,8 @@ fn a_secondary_command_buffer_is_for_the_gpus_of_both() {
 fn a_pipeline_that_is_another_one_on_each_gpu_is_dispatched_on_each() {
     let mut recording = recording(true);
     let others = vec![128];
-    recording.bound.program = program(None).map(|program| Program { others, ..program });
+    recording.bound.program =
+        program(None).map(|program| Program { others, is_plain: false, ..program });
     recording.dispatch(0, [0; 3], [1; 3]);
     recording.set_devices(0b10);
     recording.dispatch(0, [0; 3], [2; 3]);
