@@ -18,6 +18,18 @@ pub(crate) unsafe fn slice<'a, T>(first: *const T, count: u32) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }
 
+/// An array that Vulkan lets nobody leave out: its pointer counts unless it has no elements.
+///
+/// # Safety
+/// As [`slice`].
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller says that they are there.
+    unsafe { std::slice::from_raw_parts(first, count as usize) }
+}
+
 /// An array to be written.
 ///
 /// # Safety

@@ -124,13 +124,13 @@ impl Batch for vk::SubmitInfo<'_> {
                         ),
                     )
                 });
-            let semaphores = raw::slice(self.p_wait_semaphores, self.wait_semaphore_count);
+            let semaphores = raw::array(self.p_wait_semaphores, self.wait_semaphore_count);
             await_all(places, points(semaphores, waits, wait_devices));
-            let buffers = raw::slice(self.p_command_buffers, self.command_buffer_count);
+            let buffers = raw::array(self.p_command_buffers, self.command_buffer_count);
             let mask = |number: usize| masks.get(number).copied().unwrap_or(FIRST);
             let buffers = buffers.iter().enumerate();
             execute_all(places, buffers.map(|(number, buffer)| (*buffer, mask(number))));
-            let semaphores = raw::slice(self.p_signal_semaphores, self.signal_semaphore_count);
+            let semaphores = raw::array(self.p_signal_semaphores, self.signal_semaphore_count);
             signal_all(places, points(semaphores, signals, signal_devices));
         }
         places.end_batch();
@@ -143,13 +143,13 @@ impl Batch for vk::SubmitInfo2<'_> {
         let devices = |mask| if mask == 0 { u32::MAX } else { mask };
         // SAFETY: a valid structure's pointers and handles are.
         unsafe {
-            let waits = raw::slice(self.p_wait_semaphore_infos, self.wait_semaphore_info_count);
+            let waits = raw::array(self.p_wait_semaphore_infos, self.wait_semaphore_info_count);
             await_all(places, points_2(waits));
-            let buffers = raw::slice(self.p_command_buffer_infos, self.command_buffer_info_count);
+            let buffers = raw::array(self.p_command_buffer_infos, self.command_buffer_info_count);
             let buffers = buffers.iter().map(|one| (one.command_buffer, devices(one.device_mask)));
             execute_all(places, buffers);
             let signals =
-                raw::slice(self.p_signal_semaphore_infos, self.signal_semaphore_info_count);
+                raw::array(self.p_signal_semaphore_infos, self.signal_semaphore_info_count);
             signal_all(places, points_2(signals));
         }
         places.end_batch();
@@ -169,7 +169,7 @@ unsafe fn submit_all<B: Batch>(
 ) -> vk::Result {
     // SAFETY: the caller says that they are valid.
     let (queue, batches) =
-        unsafe { (handle::get_dispatchable::<Queue>(queue.as_raw()), raw::slice(batches, count)) };
+        unsafe { (handle::get_dispatchable::<Queue>(queue.as_raw()), raw::array(batches, count)) };
     if queue.is_of_group() {
         // SAFETY: as above.
         return unsafe { submit_to_group(queue, batches, fence) };
