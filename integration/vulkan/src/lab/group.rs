@@ -195,17 +195,9 @@ impl Gpu<'_> {
         index: u32,
         mask: u32,
     ) -> Result<vk::DeviceMemory, vk::Result> {
-        let flags = vk::MemoryAllocateFlags::DEVICE_ADDRESS | vk::MemoryAllocateFlags::DEVICE_MASK;
-        let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(flags).device_mask(mask);
-        let information = vk::MemoryAllocateInfo::default()
-            .allocation_size(size)
-            .memory_type_index(index)
-            .push_next(&mut flags);
-        // SAFETY: the device is open. The structures live until the call returns.
-        let memory = unsafe { self.raw.allocate_memory(&information, None) }?;
-        // SAFETY: nothing executes when this is called.
-        self.later(move |device| unsafe { device.free_memory(memory, None) });
-        Ok(memory)
+        let flags = vk::MemoryAllocateFlags::DEVICE_MASK;
+        let flags = vk::MemoryAllocateFlagsInfo::default().flags(flags).device_mask(mask);
+        self.allocate_as(size, index, flags)
     }
 
     /// Binds memory to a buffer, and says whose it is for each device.

@@ -127,8 +127,17 @@ impl Gpu<'_> {
 
     /// Memory of its own.
     pub(crate) fn allocate(&self, size: u64, index: u32) -> Result<vk::DeviceMemory, vk::Result> {
-        let mut flags =
-            vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        self.allocate_as(size, index, vk::MemoryAllocateFlagsInfo::default())
+    }
+
+    /// Memory of its own, which has addresses and these flags.
+    pub(super) fn allocate_as(
+        &self,
+        size: u64,
+        index: u32,
+        flags: vk::MemoryAllocateFlagsInfo<'_>,
+    ) -> Result<vk::DeviceMemory, vk::Result> {
+        let mut flags = flags.flags(flags.flags | vk::MemoryAllocateFlags::DEVICE_ADDRESS);
         let information = vk::MemoryAllocateInfo::default()
             .allocation_size(size)
             .memory_type_index(index)
