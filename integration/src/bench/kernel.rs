@@ -3,6 +3,7 @@
 //! Guests' own kernels: what a dispatch costs over the same Vulkan in one process, and how guests share an engine.
 
 use super::setting::Setting;
+use super::weights::off_weights;
 use crate::hosted::WORKER;
 use anyhow::{Context, anyhow};
 use bellhop_device::service::Worker;
@@ -98,11 +99,8 @@ fn share(
         }
         seen
     })?;
-    let all = shares[0] + shares[1];
-    let off =
-        |guest: usize| shares[guest] / all / (WEIGHTS[guest] / WEIGHTS.iter().sum::<f64>()) - 1.0;
     measured.ratio("kernel_time_of_weight_3_over_weight_1", shares[1], shares[0]);
-    measured.figure(SHARES, off(0).abs().max(off(1).abs()));
+    measured.figure(SHARES, off_weights(shares, WEIGHTS));
     measured.figure("doorbell_beside_long_kernels_rtt_ns_p50", round_trips.p50 as f64);
     measured.figure("doorbell_beside_long_kernels_rtt_ns_p99", round_trips.p99 as f64);
     Ok(())

@@ -14,6 +14,7 @@ mod setting;
 mod video;
 mod viewer;
 mod vulkan;
+mod weights;
 
 use crate::hosted::{Outcome, this_executable};
 use crate::hostile_worker;

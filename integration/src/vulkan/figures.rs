@@ -2,15 +2,14 @@
 
 //! What submissions cost a program, by whichever Vulkan it finds.
 
+use super::busy;
 use anyhow::{Context, ensure};
 use bellhop_guest::timing;
-use bellhop_vulkan_suite::{Load, bench, keep_busy};
+use bellhop_vulkan_suite::{Load, bench};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 /// The hidden command that prints figures.
 pub const FIGURES: &str = "vulkan-figures";
@@ -42,9 +41,6 @@ pub struct Arguments {
     busy: bool,
 }
 
-/// What a busy program prints when its first work is done.
-const BUSY: &[u8] = b"busy\n";
-
 impl Arguments {
     /// Prints the figures of this process's first Vulkan device, or keeps it busy.
     ///
@@ -52,7 +48,7 @@ impl Arguments {
     /// When there is none, or it computes wrongly.
     pub fn run(self) -> anyhow::Result<()> {
         let lab = super::lab(0)?;
-        let Some(samples) = self.samples.filter(|_| !self.busy) else { return be_busy(&lab) };
+        let Some(samples) = self.samples.filter(|_| !self.busy) else { return busy::be_busy(&lab) };
         let mut figures = Figures::LONGEST;
         bench(&lab, &[Load::Empty, Load::Dispatch, Load::Groups, Load::Batch], |load, round| {
             let (figure, share) = match load {
@@ -111,64 +107,6 @@ pub fn measured_by<T: DeserializeOwned>(mut command: Command) -> anyhow::Result<
 }
 
 /// Otherwise Mesa caches compiled kernels in the user's home.
-fn without_caches(command: &mut Command) -> &mut Command {
+pub(super) fn without_caches(command: &mut Command) -> &mut Command {
     command.env("MESA_SHADER_CACHE_DISABLE", "true")
-}
-
-fn be_busy(lab: &bellhop_vulkan_suite::Lab) -> anyhow::Result<()> {
-    let is_over = AtomicBool::new(false);
-    let mut is_first = true;
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // It ends, or cannot be read: nobody wants this any longer.
-            let _ = std::io::stdin().read_to_end(&mut Vec::new());
-            is_over.store(true, Ordering::Relaxed);
-        });
-        keep_busy(lab, || {
-            if std::mem::take(&mut is_first) {
-                std::io::stdout().write_all(BUSY)?;
-            }
-            anyhow::Ok(!is_over.load(Ordering::Relaxed))
-        })
-    })
-}
-
-/// A program that keeps its device busy. It ends when this is dropped.
-#[derive(Debug)]
-pub struct Busy(Child);
-
-impl Busy {
-    /// Starts it, and waits until its first work is done. The command is as for [`Figures::of`].
-    ///
-    /// # Errors
-    /// When it cannot be started, or ends.
-    pub fn start(mut command: Command) -> anyhow::Result<Self> {
-        without_caches(&mut command).args([FIGURES, "--busy"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut busy = Self(command.spawn().context("cannot start a program with Vulkan")?);
-        let output = busy.0.stdout.as_mut().context("its output is piped")?;
-        let mut said = [0; BUSY.len()];
-        output.read_exact(&mut said).context("a program with Vulkan ended")?;
-        ensure!(said == BUSY, "a program with Vulkan said something else");
-        Ok(busy)
-    }
-
-    /// Ends it.
-    ///
-    /// # Errors
-    /// When it has failed.
-    pub fn end(mut self) -> anyhow::Result<()> {
-        drop(self.0.stdin.take());
-        let status = self.0.wait().context("cannot wait for a program with Vulkan")?;
-        ensure!(status.success(), "a program with Vulkan ended ({status})");
-        Ok(())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -2,6 +2,7 @@
 
 //! Programs that use a guest's GPU through Vulkan.
 
+pub mod busy;
 pub mod driver;
 pub mod figures;
 mod log;

@@ -3,9 +3,10 @@
 //! Two programs with the driver, which share an engine by weight.
 
 use super::super::setting::Setting;
+use super::super::weights::off_weights;
 use super::guest::Guest;
 use crate::inspect::ControlClient;
-use crate::vulkan::figures::Busy;
+use crate::vulkan::busy::Busy;
 use anyhow::Context;
 use bellhop_guest::bench::{Measured, Suite};
 use bellhop_guest::inspect::{Selection, snapshots};
@@ -39,9 +40,7 @@ pub(in super::super) fn run(
         thread::sleep(LOOK);
         let after = times(setting)?;
         let had = [0, 1].map(|guest| (after[guest] - before[guest]) as f64);
-        let (all, weights) = (had.iter().sum::<f64>(), WEIGHTS.iter().sum::<f64>());
-        let off = had.iter().zip(WEIGHTS).map(|(had, weight)| had / all * weights / weight - 1.0);
-        measured.figure(OFF, off.map(f64::abs).fold(0.0, f64::max));
+        measured.figure(OFF, off_weights(had, WEIGHTS));
         measured.ratio("vulkan_time_of_weight_3_over_weight_1", had[1], had[0]);
     }
     programs.into_iter().try_for_each(Busy::end)
