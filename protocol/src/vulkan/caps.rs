@@ -6,7 +6,7 @@ use super::FORMATS;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The version of [`CommandCaps`], which is incremented when it changes.
-pub const CAPS_VERSION: u32 = 2;
+pub const CAPS_VERSION: u32 = 3;
 
 /// What `QUERY_CAPS` stores. Vulkan's structures are as its header lays them out on 64-bit machines; of those with
 /// `sType` and `pNext`, what follows these. Booleans are 32 bits.
@@ -29,8 +29,8 @@ pub struct CommandCaps {
     pub name: [u8; 256],
     /// Bits of a timestamp that mean something, 0 if there are none.
     pub timestamp_bits: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// `VkQueueFlags`: what commands can be about. Without `VK_QUEUE_GRAPHICS_BIT` nothing is drawn.
+    pub queue_flags: u32,
     /// `VkPhysicalDeviceLimits`.
     pub limits: [u8; 504],
     /// `VkPhysicalDeviceFeatures`.
@@ -58,7 +58,7 @@ pub struct CommandCaps {
 crate::assert_layout!(
     CommandCaps, 4560,
     version at 0, api_version at 4, device_type at 8, vendor at 12, device at 16, driver_version at 20, name at 24,
-    timestamp_bits at 280, reserved at 284, limits at 288, features at 792, features_1_1 at 1012,
+    timestamp_bits at 280, queue_flags at 284, limits at 288, features at 792, features_1_1 at 1012,
     features_1_2 at 1060, features_1_3 at 1252, padding at 1316, properties_1_1 at 1320, properties_1_2 at 1416,
     properties_1_3 at 2136, formats at 2336, end at 4556,
 );

@@ -13,30 +13,42 @@
 mod caps;
 mod command;
 mod format;
+mod graphics_pipeline;
 mod image;
 mod pipeline;
+mod rendering;
 #[cfg(test)]
 mod tests;
 
 pub use caps::{CAPS_VERSION, CommandCaps};
 pub use command::{
-    Barrier, ClearImage, Command, CommandCode, CommandError, CommandHeader, Copy, CopyImage,
-    CopyImageToMemory, CopyMemoryToImage, Dispatch, Encoded, Fill, QueryCaps, QueryImage,
-    QueryImageFormat, Timestamp, Update, Wait, commands,
+    Barrier, BeginQuery, BeginRendering, BindGraphics, BlitImage, ClearAttachment,
+    ClearDepthStencil, ClearImage, Command, CommandCode, CommandError, CommandHeader, Continue,
+    Copy, CopyImage, CopyImageToMemory, CopyMemoryToImage, Dispatch, Draw, DrawIndexed,
+    DrawIndirect, Encoded, EndQuery, EndRendering, Fill, QueryCaps, QueryImage, QueryImageFormat,
+    ResolveImage, Resources, SetIndexBuffer, SetState, SetVertexBuffers, Timestamp, Update, Wait,
+    commands,
 };
 pub use format::{FORMATS, Texel};
+pub use graphics_pipeline::{
+    Blend, GraphicsPipelineHead, GraphicsPipelineParts, GraphicsState, Scissor, Stage, StageParts,
+    StencilFace, VertexAttribute, VertexBinding, Viewport,
+};
 pub use image::{
     Image, ImageFormat, ImageKind, ImageNeeds, ImageView, Layers, Range, Sampler, Tiling,
 };
 pub use pipeline::{
     Binding, Descriptor, DescriptorKind, PipelineHead, PipelineParts, SpecialisationEntry,
 };
+pub use rendering::{Attachment, VertexBuffer};
 
-/// Most bytes of a stream.
+/// Most bytes of a stream in one place.
 pub const MAX_STREAM: u32 = 1 << 20;
+/// Most bytes of a stream, with all that it [continues](Continue) with.
+pub const MAX_CONTINUED: u32 = 16 << 20;
 /// Most bytes that an [`Update`] carries, as `vkCmdUpdateBuffer`.
 pub const MAX_UPDATE: u32 = 1 << 16;
-/// Most descriptor sets of a dispatch.
+/// Most descriptor sets of a dispatch or draw.
 pub const MAX_SETS: u32 = 8;
 /// Most bytes of push constants of a dispatch.
 pub const MAX_PUSH_CONSTANTS: u32 = 256;
@@ -50,3 +62,15 @@ pub const MAX_DESCRIPTORS: u32 = 1 << 16;
 pub const MAX_PIPELINE: u32 = 8 << 20;
 /// Most bytes of an entry point's name.
 pub const MAX_ENTRY_POINT: u32 = 256;
+/// Most attachments of colour of a rendering.
+pub const MAX_COLORS: u32 = 8;
+/// Most words of a dynamic state.
+pub const MAX_STATE: u32 = 96;
+/// Most dynamic states of a pipeline.
+pub const MAX_STATES: u32 = 64;
+/// Most viewports of a pipeline.
+pub const MAX_VIEWPORTS: u32 = 16;
+/// Most vertex bindings of a pipeline, and most attributes.
+pub const MAX_VERTEX_BINDINGS: u32 = 32;
+/// Most stages of a graphics pipeline.
+pub const MAX_STAGES: u32 = 5;

@@ -31,6 +31,8 @@ open_enum! {
         UNIFORM_BUFFER_DYNAMIC = 8;
         /// As `STORAGE_BUFFER`, to whose address a dispatch adds an offset.
         STORAGE_BUFFER_DYNAMIC = 9;
+        /// An image that fragments read where they are.
+        INPUT_ATTACHMENT = 10;
     }
 }
 
@@ -44,7 +46,13 @@ impl DescriptorKind {
     /// Whether each is of a view of an image.
     #[must_use]
     pub const fn has_view(self) -> bool {
-        matches!(self, Self::COMBINED_IMAGE_SAMPLER | Self::SAMPLED_IMAGE | Self::STORAGE_IMAGE)
+        matches!(
+            self,
+            Self::COMBINED_IMAGE_SAMPLER
+                | Self::SAMPLED_IMAGE
+                | Self::STORAGE_IMAGE
+                | Self::INPUT_ATTACHMENT
+        )
     }
 
     /// Whether each is of a sampler, perhaps among others.
@@ -216,38 +224,53 @@ impl<'p> PipelineParts<'p> {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let mut descriptors = 0u32;
-        let mut last = None;
-        for binding in self.bindings {
-            let Binding { set, binding: number, kind, count, first, .. } = *binding;
-            if kind.name().is_none() {
-                return Err("a binding of an unknown kind");
-            }
-            if set >= self.head.sets || last.is_some_and(|last| last >= (set, number)) {
-                return Err("bindings that are not in order");
-            }
-            last = Some((set, number));
-            let end = first.checked_add(count).filter(|end| *end <= MAX_DESCRIPTORS);
-            descriptors = descriptors.saturating_add(count);
-            if end.is_none() || descriptors > MAX_DESCRIPTORS {
-                return Err("a pipeline with too many descriptors");
-            }
-        }
-        for entry in self.constants {
-            let end = u64::from(entry.offset) + u64::from(entry.size);
-            if !matches!(entry.size, 1 | 2 | 4 | 8) || end > self.values.len() as u64 {
-                return Err("a specialisation constant outside of the values");
-            }
-        }
-        if self.entry_point.contains(&0) {
-            return Err("an entry point with a zero in its name");
-        }
-        Ok(())
+        check_bindings(self.bindings, self.head.sets)?;
+        check_stage(self.constants, self.values, self.entry_point)
     }
 }
 
+/// Checks the bindings of a layout with so many sets.
+pub(super) fn check_bindings(bindings: &[Binding], sets: u32) -> Result<(), &'static str> {
+    let mut descriptors = 0u32;
+    let mut last = None;
+    for binding in bindings {
+        let Binding { set, binding: number, kind, count, first, .. } = *binding;
+        if kind.name().is_none() {
+            return Err("a binding of an unknown kind");
+        }
+        if set >= sets || last.is_some_and(|last| last >= (set, number)) {
+            return Err("bindings that are not in order");
+        }
+        last = Some((set, number));
+        let end = first.checked_add(count).filter(|end| *end <= MAX_DESCRIPTORS);
+        descriptors = descriptors.saturating_add(count);
+        if end.is_none() || descriptors > MAX_DESCRIPTORS {
+            return Err("a pipeline with too many descriptors");
+        }
+    }
+    Ok(())
+}
+
+/// Checks a stage's specialisation constants, and the name of its entry point.
+pub(super) fn check_stage(
+    constants: &[SpecialisationEntry],
+    values: &[u8],
+    entry_point: &[u8],
+) -> Result<(), &'static str> {
+    for entry in constants {
+        let end = u64::from(entry.offset) + u64::from(entry.size);
+        if !matches!(entry.size, 1 | 2 | 4 | 8) || end > values.len() as u64 {
+            return Err("a specialisation constant outside of the values");
+        }
+    }
+    if entry_point.contains(&0) {
+        return Err("an entry point with a zero in its name");
+    }
+    Ok(())
+}
+
 /// Takes a part of so many bytes, and its padding.
-fn part<'p>(rest: &mut &'p [u8], length: usize) -> Result<&'p [u8], &'static str> {
+pub(super) fn part<'p>(rest: &mut &'p [u8], length: usize) -> Result<&'p [u8], &'static str> {
     let early = "a pipeline that ends early";
     let (part, after) = rest.split_at_checked(length.next_multiple_of(UNIT)).ok_or(early)?;
     *rest = after;

@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use proptest::collection::vec as many;
 use proptest::prelude::*;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 fn put<C: Encoded>(bytes: &mut Vec<u8>, command: C, argument: u32, data: &[u8]) {
     let padded = data.len().next_multiple_of(8);
@@ -22,7 +22,7 @@ fn decoded(bytes: &[u8]) -> Vec<(usize, Command<'_>)> {
 
 /// A header with a code that is near those that exist, and a short length.
 fn header() -> impl Strategy<Value = CommandHeader> {
-    (0u16..18, 0u16..30, prop_oneof![0u32..70, any::<u32>()]).prop_map(|(code, units, argument)| {
+    (0u16..34, 0u16..30, prop_oneof![0u32..70, any::<u32>()]).prop_map(|(code, units, argument)| {
         CommandHeader { code: CommandCode(code), units, argument }
     })
 }
@@ -64,8 +64,6 @@ proptest! {
         data.extend_from_slice(offsets.as_bytes());
         data.resize(data.len().next_multiple_of(8), 0);
         data.extend_from_slice(constants.as_bytes());
-        let room = Dispatch::data_size(addresses.len(), offsets.len(), constants.len() * 4);
-        prop_assert_eq!(data.len().next_multiple_of(8), room);
         let dispatch = Dispatch {
             pipeline: 64,
             groups,
@@ -73,6 +71,8 @@ proptest! {
             push_constants: constants.len() as u32 * 4,
             ..Dispatch::new_zeroed()
         };
+        let dispatch = dispatch.with_header(addresses.len() as u32, 0);
+        prop_assert_eq!(data.len().next_multiple_of(8), dispatch.resources().size());
         let mut bytes = Vec::new();
         put(&mut bytes, dispatch, addresses.len() as u32, &data);
         put(&mut bytes, Barrier::new_zeroed(), 0, &[]);
@@ -81,9 +81,10 @@ proptest! {
             panic!("{all:?}")
         };
         prop_assert_eq!((told.groups, told.pipeline), (groups, 64));
-        prop_assert_eq!(told.sets(data).as_bytes(), addresses.as_bytes());
-        prop_assert_eq!(told.offsets(data).as_bytes(), offsets.as_bytes());
-        prop_assert_eq!(told.constants(data), constants.as_bytes());
+        let resources = told.resources();
+        prop_assert_eq!(resources.set_addresses(data).as_bytes(), addresses.as_bytes());
+        prop_assert_eq!(resources.offsets(data).as_bytes(), offsets.as_bytes());
+        prop_assert_eq!(resources.constants(data), constants.as_bytes());
     }
 
     #[test]
@@ -168,5 +169,163 @@ fn what_is_larger_than_it_may_be_is_no_command() {
         let all: Vec<_> = commands(&bytes).collect();
         assert!(all[0].is_ok() && all.len() == 2, "{all:?}");
         assert!(matches!(all[1], Err(CommandError::Argument { offset: 8, .. })), "{all:?}");
+    }
+}
+
+fn words<T: IntoBytes + Immutable + ?Sized>(bytes: &mut Vec<u8>, part: &T) {
+    bytes.extend_from_slice(part.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+}
+
+/// A graphics pipeline of a vertex and a fragment stage, with one of everything else.
+fn graphics_pipeline() -> Vec<u8> {
+    let stage = |stage, constants, values| Stage {
+        stage,
+        constants,
+        values,
+        entry_point: 4,
+        spirv: 20,
+        ..Stage::new_zeroed()
+    };
+    let mut head = GraphicsPipelineHead {
+        serial: 7,
+        sets: 1,
+        bindings: 1,
+        stages: 2,
+        vertex_bindings: 1,
+        vertex_attributes: 1,
+        colors: 1,
+        states: 3,
+        viewports: 1,
+        scissors: 1,
+        ..GraphicsPipelineHead::new_zeroed()
+    };
+    let mut bytes = Vec::new();
+    words(&mut bytes, &head);
+    let kind = DescriptorKind::INPUT_ATTACHMENT;
+    words(&mut bytes, &Binding { kind, count: 1, ..Binding::new_zeroed() });
+    words(&mut bytes, &VertexBinding { stride: 12, ..VertexBinding::new_zeroed() });
+    words(&mut bytes, &VertexAttribute { format: 106, ..VertexAttribute::new_zeroed() });
+    words(&mut bytes, &Blend { format: 37, write_mask: 15, ..Blend::new_zeroed() });
+    words(&mut bytes, &[0u32, 1, 9]);
+    words(&mut bytes, &Viewport { extent: [64.0; 2], ..Viewport::new_zeroed() });
+    words(&mut bytes, &Scissor { extent: [64; 2], ..Scissor::new_zeroed() });
+    words(&mut bytes, &[stage(1, 1, 4), stage(16, 0, 0)]);
+    words(&mut bytes, &SpecialisationEntry { size: 4, ..SpecialisationEntry::new_zeroed() });
+    words(&mut bytes, &5u32);
+    words(&mut bytes, b"vert");
+    words(&mut bytes, &[1u32; 5]);
+    words(&mut bytes, b"frag");
+    words(&mut bytes, &[2u32; 5]);
+    head.length = bytes.len() as u32;
+    bytes[..size_of::<GraphicsPipelineHead>()].copy_from_slice(head.as_bytes());
+    bytes
+}
+
+#[test]
+fn a_graphics_pipeline_comes_back_in_its_parts() {
+    let bytes = graphics_pipeline();
+    let parts = GraphicsPipelineParts::read(&bytes).unwrap();
+    assert_eq!(parts.bindings[0].kind, DescriptorKind::INPUT_ATTACHMENT);
+    assert_eq!((parts.vertex_bindings[0].stride, parts.vertex_attributes[0].format), (12, 106));
+    assert_eq!((parts.colors[0].format, parts.states), (37, &[0, 1, 9][..]));
+    assert_eq!(parts.viewports[0].extent, [64.0; 2]);
+    assert_eq!(parts.scissors[0].extent, [64; 2]);
+    let [vertex, fragment] = &parts.stages[..] else { panic!("{parts:?}") };
+    assert_eq!((vertex.entry_point, fragment.entry_point), (&b"vert"[..], &b"frag"[..]));
+    assert_eq!((vertex.constants.len(), vertex.values), (1, &[5, 0, 0, 0][..]));
+    assert_eq!(fragment.spirv, [2u32; 5].as_bytes());
+}
+
+#[test]
+fn a_graphics_pipeline_that_breaks_a_rule_is_refused() {
+    type Break = fn(&mut GraphicsPipelineHead);
+    let breaks: [Break; 13] = [
+        |head| head.serial = 0,
+        |head| head.length += 8,
+        |head| head.sets = MAX_SETS + 1,
+        |head| head.sets = 0,
+        |head| head.bindings = MAX_BINDINGS + 1,
+        |head| head.push_constants = 2,
+        |head| head.stages = 0,
+        |head| head.stages = MAX_STAGES + 1,
+        |head| head.vertex_attributes = MAX_VERTEX_BINDINGS + 1,
+        |head| head.colors = MAX_COLORS + 1,
+        |head| head.states = MAX_STATES + 1,
+        |head| head.viewports = MAX_VIEWPORTS + 1,
+        |head| head.state.reserved = 1,
+    ];
+    let bytes = graphics_pipeline();
+    let size = size_of::<GraphicsPipelineHead>();
+    for (number, spoil) in breaks.into_iter().enumerate() {
+        let mut bytes = bytes.clone();
+        let mut head = GraphicsPipelineHead::read_from_bytes(&bytes[..size]).unwrap();
+        spoil(&mut head);
+        bytes[..size].copy_from_slice(head.as_bytes());
+        assert!(GraphicsPipelineParts::read(&bytes).is_err(), "{number}");
+    }
+    for end in (0..bytes.len()).step_by(8) {
+        assert!(GraphicsPipelineParts::read(&bytes[..end]).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_becomes_of_a_graphics_pipeline_reading_it_ends(
+        at in 0usize..420,
+        value: u32,
+    ) {
+        let mut bytes = graphics_pipeline();
+        let at = at * 4 % bytes.len();
+        bytes[at..at + 4].copy_from_slice(value.as_bytes());
+        let _ = GraphicsPipelineParts::read(&bytes);
+    }
+}
+
+#[test]
+fn a_rendering_comes_back_with_its_attachments() {
+    let attachment = |view| Attachment { view, clear: [1, 2, 3, 4], ..Attachment::default() };
+    let (all, mut bytes) = ([attachment(8), attachment(16), Attachment::default()], Vec::new());
+    put(&mut bytes, BeginRendering::new_zeroed(), 1, all.as_bytes());
+    put(&mut bytes, SetState::new_zeroed(), 0, &[]);
+    put(&mut bytes, SetState { words: 3, ..SetState::new_zeroed() }, 2, [1u32, 2, 3].as_bytes());
+    let buffers = [VertexBuffer { address: 64, length: 8, stride: 4 }];
+    let set = SetVertexBuffers { count: 1, ..SetVertexBuffers::new_zeroed() };
+    put(&mut bytes, set, 31, buffers.as_bytes());
+    let commands = decoded(&bytes);
+    let [
+        (_, Command::BeginRendering(_, told)),
+        _,
+        (_, Command::SetState(_, state)),
+        (_, Command::SetVertexBuffers(_, bound)),
+    ] = commands[..]
+    else {
+        panic!("{commands:?}")
+    };
+    assert!(BeginRendering::attachments(told).eq(all));
+    assert!(SetState::words(state).eq([1, 2, 3]));
+    assert!(SetVertexBuffers::buffers(bound).eq(buffers));
+}
+
+#[test]
+fn a_command_with_more_than_there_can_be_is_refused() {
+    let too_many = [
+        (BeginRendering::new_zeroed().with_header(MAX_COLORS + 1, 0).as_bytes().to_vec()),
+        SetState { words: MAX_STATE + 1, ..SetState::new_zeroed() }
+            .with_header(0, 0)
+            .as_bytes()
+            .to_vec(),
+        SetVertexBuffers { count: 2, ..SetVertexBuffers::new_zeroed() }
+            .with_header(MAX_VERTEX_BINDINGS - 1, 0)
+            .as_bytes()
+            .to_vec(),
+        BindGraphics { push_constants: 2, ..BindGraphics::new_zeroed() }
+            .with_header(0, 0)
+            .as_bytes()
+            .to_vec(),
+    ];
+    for bytes in too_many {
+        let told = commands(&bytes).next();
+        assert!(matches!(told, Some(Err(CommandError::Argument { offset: 0, .. }))), "{told:?}");
     }
 }

@@ -34,9 +34,9 @@ fn stream(bytes: &[u8]) {
         assert_eq!(offset, end);
         end += size_of(&command);
         if let Command::Dispatch(dispatch, data) = command {
-            assert_eq!(dispatch.sets(data).len(), dispatch.header.argument as usize);
-            assert_eq!(dispatch.offsets(data).len(), dispatch.dynamic_offsets as usize);
-            assert_eq!(dispatch.constants(data).len(), dispatch.push_constants as usize);
+            assert_eq!(dispatch.resources().set_addresses(data).len(), dispatch.header.argument as usize);
+            assert_eq!(dispatch.resources().offsets(data).len(), dispatch.dynamic_offsets as usize);
+            assert_eq!(dispatch.resources().constants(data).len(), dispatch.push_constants as usize);
         }
     }
     assert_eq!(end, bytes.len());

@@ -153,8 +153,8 @@ impl<P, I> Plan<P, I> {
         reader: &mut Reader<'_, M>,
     ) -> Result<(), Why> {
         check(dispatch, &pipeline, reader.bounds)?;
-        let mut offsets = dispatch.offsets(data).iter().map(|offset| u32::from_le_bytes(*offset));
-        let addresses = dispatch.sets(data);
+        let mut offsets = dispatch.resources().offsets(data).iter().map(|offset| u32::from_le_bytes(*offset));
+        let addresses = dispatch.resources().set_addresses(data);
         let mut sets = Vec::new();
         for (number, bindings) in pipeline.sets.iter().enumerate() {
             let dynamic = bindings.iter().filter(|binding| binding.kind.is_dynamic());

@@ -151,7 +151,7 @@ impl<'d> Recording<'_, 'd> {
                 *bound = Some(made);
             }
         }
-        let constants = dispatch.constants(data);
+        let constants = dispatch.resources().constants(data);
         if dispatch.indirect != 0 {
             let words = self.imports.range(dispatch.indirect, INDIRECT)?;
             self.recorder.dispatch(constants, &Groups::In(&words))?;

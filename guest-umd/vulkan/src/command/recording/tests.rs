@@ -26,8 +26,8 @@ fn commands_of(recording: &Recording) -> Vec<Vec<String>> {
         Command::Dispatch(dispatch, data) => format!(
             "dispatch {:?} {} {}",
             dispatch.groups,
-            dispatch.sets(data).len(),
-            dispatch.constants(data).len()
+            dispatch.resources().set_addresses(data).len(),
+            dispatch.resources().constants(data).len()
         ),
         Command::Timestamp(time, _) => format!("time {}", time.destination),
         Command::Wait(wait, _) => format!("wait {} {}", wait.address, wait.header.argument),

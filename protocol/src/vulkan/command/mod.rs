@@ -2,9 +2,23 @@
 
 //! The commands of a stream.
 
-use super::{Image, Layers, MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS, MAX_UPDATE, Range};
+mod data;
+mod layout;
+mod stream;
+
+pub use data::Resources;
+pub use stream::{CommandError, commands};
+
+use super::{Image, Layers, Range};
 use crate::packet::UNIT;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Why bytes are no command.
+enum Why {
+    Unknown,
+    Length,
+    Argument,
+}
 
 /// The first 8 bytes of every command.
 #[derive(
@@ -100,8 +114,7 @@ commands! {
         /// First byte to write, a multiple of 4.
         destination: u64,
     }
-    /// Runs a pipeline. The addresses of `argument` sets of [`Descriptor`](super::Descriptor)s follow, 8 bytes each, 0 for a
-    /// set that the pipeline does not use; then 32-bit dynamic offsets, padded to 8 bytes; then push constants.
+    /// Runs a compute pipeline. [`Resources`] of `argument` sets follow.
     0x05 DISPATCH Dispatch {
         /// Address of its [`PipelineHead`](super::PipelineHead), a multiple of 8.
         pipeline: u64,
@@ -213,34 +226,173 @@ commands! {
         /// An image, without address, size, samples, extent, levels and layers: these are 0.
         image: Image,
     }
+    /// Makes one sample of several (`VkImageResolve`).
+    0x0F RESOLVE_IMAGE ResolveImage {
+        /// The image to read, with several samples.
+        source: Image,
+        /// The image to write, with one.
+        destination: Image,
+        /// What is read.
+        from: Layers,
+        /// What is written.
+        to: Layers,
+        /// The first texel that is read.
+        from_offset: [u32; 3],
+        /// The first texel that is written.
+        to_offset: [u32; 3],
+        /// Texels in each dimension.
+        extent: [u32; 3],
+        /// Zero.
+        reserved: u32,
+    }
+    /// Copies texels, and stretches and converts them (`VkImageBlit`). `argument` is the `VkFilter`.
+    0x10 BLIT_IMAGE BlitImage {
+        /// The image to read.
+        source: Image,
+        /// The image to write.
+        destination: Image,
+        /// What is read.
+        from: Layers,
+        /// What is written.
+        to: Layers,
+        /// Two corners of what is read.
+        from_corners: [[u32; 3]; 2],
+        /// Two corners of what is written.
+        to_corners: [[u32; 3]; 2],
+    }
+    /// Writes a depth and a stencil into all texels of a range.
+    0x11 CLEAR_DEPTH_STENCIL ClearDepthStencil {
+        /// The image.
+        image: Image,
+        /// `VkClearDepthStencilValue`: the bits of the depth, and the stencil.
+        value: [u32; 2],
+        /// What is written.
+        range: Range,
+    }
+    /// Begins a rendering (`VkRenderingInfo`). `argument` [`Attachment`](super::Attachment)s of colour follow, at most
+    /// [`MAX_COLORS`](super::MAX_COLORS), then that of depth and that of stencil; one without a view is none. Until
+    /// [`EndRendering`] there are no commands but draws, what they need, `TIMESTAMP` and queries.
+    0x12 BEGIN_RENDERING BeginRendering {
+        /// The first texel of the area, by dimension.
+        offset: [u32; 2],
+        /// Texels of the area in each dimension.
+        extent: [u32; 2],
+        /// Number of layers; 0 with a mask of views.
+        layers: u32,
+        /// The views that are drawn, a bit for each, or 0.
+        view_mask: u32,
+    }
+    /// Ends the rendering.
+    0x13 END_RENDERING EndRendering {}
+    /// Clears a part of an attachment. `argument` is the index of one of colour.
+    0x14 CLEAR_ATTACHMENT ClearAttachment {
+        /// `VkImageAspectFlags`.
+        aspect: u32,
+        /// `VkClearValue`.
+        value: [u32; 4],
+        /// The first texel, by dimension.
+        offset: [u32; 2],
+        /// Texels in each dimension.
+        extent: [u32; 2],
+        /// The first layer.
+        layer: u32,
+        /// Number of layers.
+        layers: u32,
+        /// Zero.
+        reserved: u32,
+    }
+    /// Sets dynamic state until the stream ends. `argument` is a `VkDynamicState`; its 32-bit words follow, in the order of the
+    /// parameters of Vulkan's command that sets it, without counts.
+    0x15 SET_STATE SetState {
+        /// Number of words, at most [`MAX_STATE`](super::MAX_STATE).
+        words: u32,
+        /// Zero.
+        reserved: u32,
+    }
+    /// Names vertex buffers until the stream ends: those of bindings from `argument` on. [`VertexBuffer`](super::VertexBuffer)s
+    /// follow.
+    0x16 SET_VERTEX_BUFFERS SetVertexBuffers {
+        /// Number of buffers, at most [`MAX_VERTEX_BINDINGS`](super::MAX_VERTEX_BINDINGS).
+        count: u32,
+        /// Zero.
+        reserved: u32,
+    }
+    /// Names the index buffer until the stream ends. `argument` is its `VkIndexType`.
+    0x17 SET_INDEX_BUFFER SetIndexBuffer {
+        /// Its first byte.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    }
+    /// Binds what draws run on, until the stream ends. [`Resources`] of `argument` sets follow.
+    0x18 BIND_GRAPHICS BindGraphics {
+        /// Address of its [`GraphicsPipelineHead`](super::GraphicsPipelineHead), a multiple of 8.
+        pipeline: u64,
+        /// Number of dynamic offsets, at most [`MAX_DYNAMIC_OFFSETS`](super::MAX_DYNAMIC_OFFSETS).
+        dynamic_offsets: u32,
+        /// Bytes of push constants: a multiple of 4, at most [`MAX_PUSH_CONSTANTS`](super::MAX_PUSH_CONSTANTS).
+        push_constants: u32,
+    }
+    /// Draws.
+    0x19 DRAW Draw {
+        /// Number of vertices.
+        vertices: u32,
+        /// Number of instances.
+        instances: u32,
+        /// The first vertex.
+        first_vertex: u32,
+        /// The first instance.
+        first_instance: u32,
+    }
+    /// Draws vertices that the index buffer names.
+    0x1A DRAW_INDEXED DrawIndexed {
+        /// Number of indices.
+        indices: u32,
+        /// Number of instances.
+        instances: u32,
+        /// The first index.
+        first_index: u32,
+        /// What is added to each index: a number with a sign.
+        vertex_offset: i32,
+        /// The first instance.
+        first_instance: u32,
+        /// Zero.
+        reserved: u32,
+    }
+    /// Draws as structures in memory say: `VkDrawIndirectCommand`, or, if `argument` is 1, `VkDrawIndexedIndirectCommand`.
+    0x1B DRAW_INDIRECT DrawIndirect {
+        /// Address of the first structure, a multiple of 4.
+        address: u64,
+        /// Address of a 32-bit number of draws, a multiple of 4, or 0 for [`Self::most`].
+        count: u64,
+        /// Most draws.
+        most: u32,
+        /// Bytes from a structure to the next, a multiple of 4.
+        stride: u32,
+    }
+    /// Begins to count. `argument` is a `VkQueryType`: occlusion, or statistics of pipelines. One of each may be counted at a
+    /// time.
+    0x1C BEGIN_QUERY BeginQuery {
+        /// `VkQueryControlFlags`.
+        flags: u32,
+        /// `VkQueryPipelineStatisticFlags`, 0 for occlusion.
+        statistics: u32,
+    }
+    /// Ends counting, and has what was counted stored when the rendering has ended: 64 bits for each number, for each view of
+    /// the rendering in which it began. `argument` is the `VkQueryType`.
+    0x1D END_QUERY EndQuery {
+        /// Where to, a multiple of 8.
+        destination: u64,
+    }
+    /// Has the stream go on elsewhere, as if what is there lay here. It is the last command of what it is in.
+    0x1E CONTINUE Continue {
+        /// Where the next command lies, a multiple of 8.
+        address: u64,
+        /// Bytes there: a multiple of 8, at most [`MAX_STREAM`](super::MAX_STREAM). With all of them a stream has at most
+        /// [`MAX_CONTINUED`](super::MAX_CONTINUED).
+        length: u64,
+    }
 }
-crate::assert_layout!(Copy, 32, header at 0, source at 8, destination at 16, length at 24);
-crate::assert_layout!(Fill, 24, header at 0, destination at 8, length at 16);
-crate::assert_layout!(Update, 16, header at 0, destination at 8);
-crate::assert_layout!(
-    Dispatch, 56,
-    header at 0, pipeline at 8, indirect at 16, base at 24, groups at 36, dynamic_offsets at 48, push_constants at 52,
-);
-crate::assert_layout!(Timestamp, 16, header at 0, destination at 8);
-crate::assert_layout!(Wait, 16, header at 0, address at 8);
-crate::assert_layout!(QueryCaps, 24, header at 0, destination at 8, length at 16);
-crate::assert_layout!(
-    CopyImage, 208,
-    header at 0, source at 8, destination at 72, from at 136, to at 152, from_offset at 168, to_offset at 180,
-    extent at 192, reserved at 204,
-);
-crate::assert_layout!(
-    CopyMemoryToImage, 128,
-    header at 0, address at 8, image at 16, layers at 80, offset at 96, extent at 108, row_length at 120, height at 124,
-);
-crate::assert_layout!(
-    CopyImageToMemory, 128,
-    header at 0, address at 8, image at 16, layers at 80, offset at 96, extent at 108, row_length at 120, height at 124,
-);
-crate::assert_layout!(ClearImage, 112, header at 0, image at 8, color at 72, range at 88);
-crate::assert_layout!(QueryImage, 96, header at 0, destination at 8, image at 16, layers at 80);
-crate::assert_layout!(QueryImageFormat, 80, header at 0, destination at 8, image at 16);
-
 /// A command's structure.
 pub trait Encoded: IntoBytes + Immutable + Sized {
     /// Its number.
@@ -265,161 +417,4 @@ impl CommandHeader {
     pub const fn size(self) -> usize {
         self.units as usize * UNIT
     }
-}
-
-/// Why bytes are no command.
-enum Why {
-    Unknown,
-    Length,
-    Argument,
-}
-
-macro_rules! no_data {
-    ($($name:ident)*) => {
-        $(impl $name {
-            const fn data_length(&self) -> Result<usize, Why> {
-                Ok(0)
-            }
-        })*
-    };
-}
-no_data!(Barrier Copy Fill Timestamp Wait QueryCaps);
-no_data!(CopyImage CopyMemoryToImage CopyImageToMemory ClearImage QueryImage QueryImageFormat);
-
-impl Update {
-    const fn data_length(&self) -> Result<usize, Why> {
-        let length = self.header.argument;
-        if length > MAX_UPDATE || !length.is_multiple_of(4) {
-            return Err(Why::Argument);
-        }
-        Ok(length as usize)
-    }
-}
-
-impl Dispatch {
-    fn data_length(&self) -> Result<usize, Why> {
-        let Self { header, dynamic_offsets, push_constants, .. } = *self;
-        if header.argument > MAX_SETS
-            || dynamic_offsets > MAX_DYNAMIC_OFFSETS
-            || push_constants > MAX_PUSH_CONSTANTS
-            || !push_constants.is_multiple_of(4)
-        {
-            return Err(Why::Argument);
-        }
-        Ok(self.offsets_end() + push_constants as usize)
-    }
-
-    /// Bytes of the sets' addresses.
-    const fn sets_end(&self) -> usize {
-        self.header.argument as usize * UNIT
-    }
-
-    /// Bytes until the push constants.
-    const fn offsets_end(&self) -> usize {
-        self.sets_end() + (self.dynamic_offsets as usize * 4).next_multiple_of(UNIT)
-    }
-
-    /// Bytes that follow a dispatch with so many sets, dynamic offsets and bytes of push constants.
-    #[must_use]
-    pub const fn data_size(sets: usize, dynamic_offsets: usize, push_constants: usize) -> usize {
-        sets * UNIT
-            + (dynamic_offsets * 4).next_multiple_of(UNIT)
-            + push_constants.next_multiple_of(UNIT)
-    }
-
-    /// The addresses of the sets, in what follows.
-    #[must_use]
-    pub fn sets<'s>(&self, data: &'s [u8]) -> &'s [[u8; 8]] {
-        data.get(..self.sets_end()).unwrap_or_default().as_chunks().0
-    }
-
-    /// The dynamic offsets, in what follows.
-    #[must_use]
-    pub fn offsets<'s>(&self, data: &'s [u8]) -> &'s [[u8; 4]] {
-        let start = self.sets_end();
-        let end = start + self.dynamic_offsets as usize * 4;
-        data.get(start..end).unwrap_or_default().as_chunks().0
-    }
-
-    /// The push constants, in what follows.
-    #[must_use]
-    pub fn constants<'s>(&self, data: &'s [u8]) -> &'s [u8] {
-        data.get(self.offsets_end()..).unwrap_or_default()
-    }
-}
-
-/// Why bytes are no stream.
-#[derive(Debug, Clone, ::core::marker::Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CommandError {
-    /// No command has this number.
-    #[error("unknown command {code:#x} at byte {offset}", code = .code.0)]
-    Unknown {
-        /// The number.
-        code: CommandCode,
-        /// Where it begins.
-        offset: usize,
-    },
-    /// The length does not fit the command, or the stream ends before it does.
-    #[error("a command {code} of the wrong length at byte {offset}")]
-    Length {
-        /// The command's number.
-        code: CommandCode,
-        /// Where it begins.
-        offset: usize,
-    },
-    /// An argument is larger than it can be.
-    #[error("a command {code} with an impossible argument at byte {offset}")]
-    Argument {
-        /// The command's number.
-        code: CommandCode,
-        /// Where it begins.
-        offset: usize,
-    },
-}
-
-impl CommandError {
-    /// Where the command begins.
-    #[must_use]
-    pub const fn offset(&self) -> usize {
-        match self {
-            Self::Unknown { offset, .. }
-            | Self::Length { offset, .. }
-            | Self::Argument { offset, .. } => *offset,
-        }
-    }
-}
-
-/// The commands of a stream, each with the byte at which it begins. Ends after the first error.
-///
-/// `bytes` must be the reader's own copy, not memory that the guest can still write.
-pub fn commands(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, Command<'_>), CommandError>> {
-    let mut at = 0;
-    core::iter::from_fn(move || {
-        if at >= bytes.len() {
-            return None;
-        }
-        let offset = at;
-        let command = take(bytes, &mut at);
-        if command.is_err() {
-            at = bytes.len();
-        }
-        Some(command.map(|command| (offset, command)))
-    })
-}
-
-/// Decodes the command at `at`, and moves behind it.
-fn take<'s>(bytes: &'s [u8], at: &mut usize) -> Result<Command<'s>, CommandError> {
-    let offset = *at;
-    let rest = bytes.get(offset..).unwrap_or_default();
-    let short = CommandError::Length { code: CommandCode(0), offset };
-    let (header, _) = CommandHeader::read_from_prefix(rest).map_err(|_| short)?;
-    let (code, size) = (header.code, header.size());
-    let wrong = CommandError::Length { code, offset };
-    let command = rest.get(..size).filter(|_| size >= UNIT).ok_or(wrong)?;
-    *at = offset + size;
-    decode(header, command).map_err(|why| match why {
-        Why::Unknown => CommandError::Unknown { code, offset },
-        Why::Length => wrong,
-        Why::Argument => CommandError::Argument { code, offset },
-    })
 }
