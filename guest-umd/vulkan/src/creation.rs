@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_device_has_what_is_there() {
-        let names = [khr::push_descriptor::NAME.as_ptr(), khr::swapchain::NAME.as_ptr()];
+        let names = [khr::push_descriptor::NAME.as_ptr(), khr::video_queue::NAME.as_ptr()];
         let mut addresses =
             vk::PhysicalDeviceBufferDeviceAddressFeatures::default().buffer_device_address(true);
         let core = vk::PhysicalDeviceFeatures::default().shader_int64(true);

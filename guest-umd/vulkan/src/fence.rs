@@ -35,6 +35,11 @@ impl Fence {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
+    /// Is signaled at once.
+    pub(crate) fn signal(&self) {
+        self.set(State::Signaled);
+    }
+
     /// Is signaled when progress fences have these values.
     pub(crate) fn follow(&self, one: Target, others: Vec<Target>) {
         self.set(State::Follows(one, others));

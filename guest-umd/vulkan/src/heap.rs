@@ -12,6 +12,7 @@ use bellhop_guest_umd::{Allocation, Device, Error, Words};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vm_allocator::{AddressAllocator, AllocPolicy, RangeInclusive};
+use vm_memory::VolatileSlice;
 
 /// What every piece is aligned to.
 const ALIGNMENT: u64 = 64;
@@ -191,6 +192,15 @@ impl Piece {
         if let Some(place) = self.place(offset, bytes.len()) {
             // The block is as large as it says.
             let _ = self.block.memory().read(place, bytes);
+        }
+    }
+
+    /// Copies as many bytes out as there is room for. Nothing if some of them are outside.
+    pub(crate) fn copy_to(&self, offset: usize, room: VolatileSlice<'_>) {
+        let Some(place) = self.place(offset, room.len()) else { return };
+        if let Ok(bytes) = self.block.memory().lock().map(|all| all.subslice(place, room.len())) {
+            // The block is as large as it says.
+            let _ = bytes.map(|bytes| bytes.copy_to_volatile_slice(room));
         }
     }
 

@@ -59,4 +59,5 @@ pub mod query;
 pub mod queue;
 mod raw;
 pub mod semaphore;
+mod surface;
 mod unsupported;

@@ -11,7 +11,7 @@
 use crate::entry::entry_points;
 use crate::{
     buffer, command, creation, descriptor, device, event, fence, image, instance, memory, names,
-    physical_device, pipeline, private_data, query, queue, semaphore, unsupported,
+    physical_device, pipeline, private_data, query, queue, semaphore, surface, unsupported,
 };
 use ash::vk;
 use std::ffi::{CStr, c_char};
@@ -27,12 +27,16 @@ fn global(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
 
 /// The functions whose first argument is an instance or a physical device.
 fn of_instance(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
-    instance::lookup(name).or_else(|| of_physical_device(name))
+    instance::lookup(name)
+        .or_else(|| surface::lookup_of_instance(name))
+        .or_else(|| of_physical_device(name))
 }
 
 /// The functions whose first argument is a physical device.
 fn of_physical_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
-    physical_device::lookup(name).or_else(|| creation::lookup_creation(name))
+    physical_device::lookup(name)
+        .or_else(|| creation::lookup_creation(name))
+        .or_else(|| surface::lookup_of_physical_device(name))
 }
 
 /// The functions whose first argument is a device, a queue or a command buffer.
@@ -52,6 +56,7 @@ fn of_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| pipeline::lookup(name))
         .or_else(|| event::lookup(name))
         .or_else(|| query::lookup(name))
+        .or_else(|| surface::lookup(name))
         .or_else(|| private_data::lookup(name))
         .or_else(|| unsupported::lookup(name))
         .or_else(|| itself::lookup(name))

@@ -32,6 +32,10 @@ pub(crate) struct Messenger {
     user: *mut c_void,
 }
 
+// SAFETY: the driver does no more with the pointer than to pass it to the function, which Vulkan may call in any thread that
+// finds something to tell.
+unsafe impl Send for Messenger {}
+
 impl Messenger {
     /// The messenger that a program asks for.
     ///

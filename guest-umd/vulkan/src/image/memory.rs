@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! The memory of images: how much they need, and where it is.
+//! The memory of images: how much they need, and where it is. Where several are bound at once, some may be of swap chains:
+//! `surface` does that.
 
 use super::description::describe;
 use super::object::{Image, needs};
 use crate::device::Device;
+use crate::list;
 use crate::memory::{Memory, put_requirements};
-use crate::{list, raw};
 use ash::vk;
 
 unsafe extern "system" fn requirements(
@@ -86,21 +87,6 @@ unsafe extern "system" fn bind(
     vk::Result::SUCCESS
 }
 
-unsafe extern "system" fn bind_2(
-    device: vk::Device,
-    count: u32,
-    information: *const vk::BindImageMemoryInfo<'_>,
-) -> vk::Result {
-    // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe {
-        for one in raw::slice(information, count) {
-            // It always succeeds.
-            let _ = bind(device, one.image, one.memory, one.memory_offset);
-        }
-    }
-    vk::Result::SUCCESS
-}
-
 crate::entry::entry_points! {
     vkGetImageMemoryRequirements = requirements,
     vkGetImageMemoryRequirements2 = requirements_2,
@@ -113,6 +99,4 @@ crate::entry::entry_points! {
     vkGetDeviceImageSparseMemoryRequirements = sparse_without,
     vkGetDeviceImageSparseMemoryRequirementsKHR = sparse_without,
     vkBindImageMemory = bind,
-    vkBindImageMemory2 = bind_2,
-    vkBindImageMemory2KHR = bind_2,
 }

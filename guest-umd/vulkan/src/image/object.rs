@@ -25,7 +25,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// Makes an image of a description without a size.
-    pub(super) fn new(device: &Device, description: Description) -> Result<Self, vk::Result> {
+    pub(crate) fn new(device: &Device, description: Description) -> Result<Self, vk::Result> {
         let needs = needs(device, description)?;
         let description = Description { size: needs.size, ..description };
         Ok(Self { description, needs, address: AtomicU64::new(0) })
@@ -52,7 +52,7 @@ impl Image {
     }
 
     /// Puts its first byte at a GPU virtual address.
-    pub(super) fn bind(&self, address: u64) {
+    pub(crate) fn bind(&self, address: u64) {
         self.address.store(address, Ordering::Relaxed);
     }
 }

@@ -12,14 +12,19 @@ use ash::{ext, khr};
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
 
-/// The extensions of instances, and their versions. Most of them are parts of Vulkan 1.1.
-const EXTENSIONS: [(&CStr, u32); 6] = [
+/// The extensions of instances, and their versions. Some are parts of Vulkan 1.1.
+const EXTENSIONS: [(&CStr, u32); 11] = [
     (ext::debug_utils::NAME, 2),
     (khr::device_group_creation::NAME, 1),
     (khr::external_fence_capabilities::NAME, 1),
     (khr::external_memory_capabilities::NAME, 1),
     (khr::external_semaphore_capabilities::NAME, 1),
     (khr::get_physical_device_properties2::NAME, 2),
+    (khr::get_surface_capabilities2::NAME, 1),
+    (khr::surface::NAME, 25),
+    (khr::xcb_surface::NAME, 6),
+    (khr::xlib_surface::NAME, 6),
+    (ext::headless_surface::NAME, 1),
 ];
 
 /// Whether there is what a program asks for.
@@ -134,8 +139,8 @@ mod tests {
         let properties = khr::get_physical_device_properties2::NAME;
         assert_eq!(check(0, [].into_iter(), 0), Ok(()));
         assert_eq!(check(vk::make_api_version(0, 1, 4, 0), [properties].into_iter(), 0), Ok(()));
-        let surface = [properties, khr::surface::NAME].into_iter();
-        assert_eq!(check(0, surface, 0), Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT));
+        let missing = [properties, khr::android_surface::NAME].into_iter();
+        assert_eq!(check(0, missing, 0), Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT));
         assert_eq!(check(0, [].into_iter(), 1), Err(vk::Result::ERROR_LAYER_NOT_PRESENT));
         let other = vk::make_api_version(1, 1, 0, 0);
         assert_eq!(check(other, [].into_iter(), 0), Err(vk::Result::ERROR_INCOMPATIBLE_DRIVER));

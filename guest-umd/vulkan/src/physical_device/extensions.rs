@@ -12,7 +12,7 @@ use std::ffi::CStr;
 type Extension = (&'static CStr, u32, Option<usize>);
 
 /// All of them.
-const ALL: [Extension; 49] = [
+const ALL: [Extension; 53] = [
     (khr::_16bit_storage::NAME, 1, Some(features::STORAGE_16)),
     (khr::_8bit_storage::NAME, 1, Some(features::STORAGE_8)),
     (khr::bind_memory2::NAME, 1, None),
@@ -32,6 +32,8 @@ const ALL: [Extension; 49] = [
     (khr::maintenance3::NAME, 1, None),
     (khr::maintenance4::NAME, 2, Some(features::MAINTENANCE_4)),
     (khr::map_memory2::NAME, 1, None),
+    (khr::present_id::NAME, 1, Some(features::PRESENT)),
+    (khr::present_wait::NAME, 1, Some(features::PRESENT + 1)),
     (khr::push_descriptor::NAME, 2, None),
     (khr::relaxed_block_layout::NAME, 1, None),
     (khr::sampler_mirror_clamp_to_edge::NAME, 3, Some(features::SAMPLER_MIRROR_CLAMP_TO_EDGE)),
@@ -43,6 +45,8 @@ const ALL: [Extension; 49] = [
     (khr::shader_subgroup_extended_types::NAME, 1, Some(features::SUBGROUP_EXTENDED_TYPES)),
     (khr::spirv_1_4::NAME, 1, None),
     (khr::storage_buffer_storage_class::NAME, 1, None),
+    (khr::swapchain::NAME, 70, Some(features::IMAGES)),
+    (khr::swapchain_mutable_format::NAME, 1, Some(features::IMAGES)),
     (khr::synchronization2::NAME, 1, None),
     (khr::timeline_semaphore::NAME, 2, None),
     (khr::uniform_buffer_standard_layout::NAME, 1, Some(features::UNIFORM_BUFFER_STANDARD_LAYOUT)),
@@ -98,6 +102,6 @@ mod tests {
         assert!(has(&poor, khr::timeline_semaphore::NAME));
         assert!(!has(&poor, khr::buffer_device_address::NAME));
         assert!(!has(&poor, khr::image_format_list::NAME));
-        assert!(!has(&poor, khr::swapchain::NAME));
+        assert!(!has(&poor, khr::video_queue::NAME));
     }
 }

@@ -155,6 +155,12 @@ impl Limits {
         most.checked_next_power_of_two().unwrap_or(PAGE)
     }
 
+    /// Most texels of a side of a flat image.
+    #[must_use]
+    pub fn image_side(&self) -> u32 {
+        self.get(at!(max_image_dimension2_d))
+    }
+
     /// Most descriptors of a set, in all its kinds.
     #[must_use]
     pub fn resources(&self) -> u32 {

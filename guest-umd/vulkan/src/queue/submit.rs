@@ -186,6 +186,32 @@ unsafe fn submit_all<B: Batch>(
     code(submitted)
 }
 
+impl Queue {
+    /// Holds what comes next until semaphores are signaled. Returns what the progress fences get when they and everything before them
+    /// are done.
+    ///
+    /// # Safety
+    /// The semaphores live.
+    pub(crate) unsafe fn hold(
+        &self,
+        semaphores: &[vk::Semaphore],
+    ) -> Result<Vec<Target>, vk::Result> {
+        if self.is_of_group() {
+            return self.submit_to_group(|parts| {
+                // SAFETY: the caller says so.
+                unsafe { await_all(parts, points(semaphores, &[], &[])) };
+                parts.end_batch();
+            });
+        }
+        // SAFETY: as above.
+        let fill = |packets: &mut Packets<'_>| unsafe {
+            await_all(packets, points(semaphores, &[], &[]));
+        };
+        let value = self.submit(fill)?;
+        Ok(vec![(Arc::clone(&self.first.progress), value)])
+    }
+}
+
 /// As [`submit_all`], to several GPUs.
 ///
 /// # Safety

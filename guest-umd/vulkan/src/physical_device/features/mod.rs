@@ -22,8 +22,10 @@ const SINCE_1_2: usize = SINCE_1_1 + 12;
 const SINCE_1_3: usize = SINCE_1_2 + 48;
 /// Those of `VK_EXT_device_fault`.
 const FAULT: usize = SINCE_1_3 + 16;
+/// Those of `VK_KHR_present_id` and `VK_KHR_present_wait`.
+pub(super) const PRESENT: usize = FAULT + 2;
 /// Whether there are images, samplers and buffers of texels: no feature of Vulkan's, but one that extensions are for.
-pub const IMAGES: usize = FAULT + 2;
+pub const IMAGES: usize = PRESENT + 2;
 
 /// All features, each of them 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,7 +224,9 @@ impl Features {
         for index in OF_IMAGES {
             offered.set(index, images && all.has(index));
         }
-        offered.set(IMAGES, images);
+        for index in PRESENT..=IMAGES {
+            offered.set(index, images);
+        }
         for index in OWN {
             offered.set(index, true);
         }

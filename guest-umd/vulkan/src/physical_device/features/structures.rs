@@ -3,7 +3,7 @@
 //! Which features each structure has: those of versions of Vulkan, and those of extensions that became parts of them.
 
 use super::super::chain::HEAD;
-use super::{FAULT, SINCE_1_1, SINCE_1_2, SINCE_1_3, index};
+use super::{FAULT, PRESENT, SINCE_1_1, SINCE_1_2, SINCE_1_3, index};
 use ash::vk;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -105,6 +105,8 @@ pub(super) fn range(kind: vk::StructureType) -> Option<Range<usize>> {
         }
         Kind::PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES => range!(since_1_3 maintenance4),
         Kind::PHYSICAL_DEVICE_FAULT_FEATURES_EXT => FAULT..FAULT + 2,
+        Kind::PHYSICAL_DEVICE_PRESENT_ID_FEATURES_KHR => PRESENT..PRESENT + 1,
+        Kind::PHYSICAL_DEVICE_PRESENT_WAIT_FEATURES_KHR => PRESENT + 1..PRESENT + 2,
         _ => return None,
     })
 }
