@@ -66,9 +66,9 @@ pub struct ContainerArguments {
     /// The Vulkan driver, instead of the one that belongs to this bellhop
     #[arg(long, value_name = "FILE", env = "BELLHOP_VULKAN_DRIVER", requires = "vulkan_driver")]
     driver: Option<PathBuf>,
-    /// Run a program of this package of Debian 13's, fetched once and not installed
+    /// Run a program of this package of Debian 13's, fetched once and not installed; may be given several times
     #[arg(long, value_name = "NAME", requires = "vulkan_driver")]
-    package: Option<String>,
+    package: Vec<String>,
     /// Run a program of this image of podman's, which has a Vulkan loader
     #[arg(long, value_name = "IMAGE", requires = "vulkan_driver", conflicts_with = "package")]
     image: Option<String>,
@@ -141,13 +141,12 @@ impl ContainerArguments {
         ensure!(self.task != ["run"], "name a program after --");
         // The program's files alone, and no words of bellhop-guest's.
         let Carried { files, .. } = Carried::new(&self.file, vec!["run".into()])?;
-        let root = match (self.image, &self.package) {
+        let root = match (self.image, &self.package[..]) {
             (Some(image), _) => Root::Image(image),
-            (None, Some(package)) => {
-                let packages = bellhop_vm::fetch_program(package, &sources(None))?;
-                Root::Packages(packages.root())
+            (None, []) => Root::ThisMachine,
+            (None, packages) => {
+                Root::Packages(bellhop_vm::fetch_programs(packages, &sources(None))?.root())
             }
-            (None, None) => Root::ThisMachine,
         };
         // Images and packages that run programs with Vulkan have a loader.
         let contents = root.contents();

@@ -49,9 +49,9 @@ pub(super) struct ProgramArguments {
     /// The Vulkan driver for the program, instead of the one that belongs to this bellhop
     #[arg(long, value_name = "FILE", env = "BELLHOP_VULKAN_DRIVER")]
     driver: Option<PathBuf>,
-    /// Run the program of this package of Debian 13's, fetched once and not installed
+    /// Run a program of this package of Debian 13's, fetched once and not installed; may be given several times
     #[arg(long, value_name = "NAME")]
-    package: Option<String>,
+    package: Vec<String>,
     /// Have Khronos' validation layer look at what the program does, and at its synchronization
     ///
     /// It is fetched once and not installed. Its errors are printed at the end; with one, the exit status is at least 1.
@@ -74,7 +74,7 @@ impl ProgramArguments {
         let driver = driver::find(self.driver.as_deref())?;
         let command = self.command()?;
         // Debian's program comes with the loader that it depends on.
-        let loader = if self.package.is_some() { None } else { loader(self.vulkan)? };
+        let loader = if !self.package.is_empty() { None } else { loader(self.vulkan)? };
         let validation = self.validate.then(validation).transpose()?;
         let program = Program { command, driver, loader, validation };
         let outcome = match &self.socket_path {
@@ -97,11 +97,9 @@ impl ProgramArguments {
             return Ok(command);
         }
         let [program, arguments @ ..] = &self.program[..] else { bail!("name a program") };
-        let mut command = match &self.package {
-            Some(package) => {
-                bellhop_vm::fetch_program(package, &sources(None))?.command(program)?
-            }
-            None => Command::new(program),
+        let mut command = match &self.package[..] {
+            [] => Command::new(program),
+            packages => bellhop_vm::fetch_programs(packages, &sources(None))?.command(program)?,
         };
         command.args(arguments);
         Ok(command)

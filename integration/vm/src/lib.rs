@@ -66,12 +66,12 @@ pub fn fetch_library(
     environment::Stock::open(sources)?.library(package, prefix)
 }
 
-/// Finds or fetches the programs of a package of Debian 13's.
+/// Finds or fetches the programs of packages of Debian 13's.
 ///
 /// # Errors
-/// When it is neither here nor can be fetched.
-pub fn fetch_program(package: &str, sources: &Sources) -> anyhow::Result<Packaged> {
-    environment::Stock::open(sources)?.packaged([package])
+/// When they are neither here nor can be fetched.
+pub fn fetch_programs(packages: &[String], sources: &Sources) -> anyhow::Result<Packaged> {
+    environment::Stock::open(sources)?.packaged(packages.iter().map(String::as_str))
 }
 
 /// Finds or fetches packages of Debian 13's with a Vulkan loader, for a program that uses Vulkan.
