@@ -13,12 +13,14 @@ use std::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
 
 /// The extensions of instances, and their versions. Some are parts of Vulkan 1.1.
-const EXTENSIONS: [(&CStr, u32); 11] = [
+const EXTENSIONS: [(&CStr, u32); 13] = [
     (ext::debug_utils::NAME, 2),
     (khr::device_group_creation::NAME, 1),
+    (khr::display::NAME, 23),
     (khr::external_fence_capabilities::NAME, 1),
     (khr::external_memory_capabilities::NAME, 1),
     (khr::external_semaphore_capabilities::NAME, 1),
+    (khr::get_display_properties2::NAME, 1),
     (khr::get_physical_device_properties2::NAME, 2),
     (khr::get_surface_capabilities2::NAME, 1),
     (khr::surface::NAME, 25),

@@ -91,12 +91,17 @@ fn what_extensions_add_is_there() {
         "vkGetPhysicalDeviceSurfaceSupportKHR vkGetPhysicalDeviceSurfaceCapabilitiesKHR
          vkGetPhysicalDeviceSurfaceFormatsKHR vkGetPhysicalDeviceSurfacePresentModesKHR
          vkGetPhysicalDeviceSurfaceCapabilities2KHR vkGetPhysicalDeviceSurfaceFormats2KHR
+         vkGetPhysicalDeviceDisplayPropertiesKHR vkGetPhysicalDeviceDisplayPlanePropertiesKHR
+         vkGetDisplayPlaneSupportedDisplaysKHR vkGetDisplayModePropertiesKHR vkCreateDisplayModeKHR
+         vkGetDisplayPlaneCapabilitiesKHR vkGetPhysicalDeviceDisplayProperties2KHR
+         vkGetPhysicalDeviceDisplayPlaneProperties2KHR vkGetDisplayModeProperties2KHR
+         vkGetDisplayPlaneCapabilities2KHR
          vkGetPhysicalDevicePresentRectanglesKHR vkGetPhysicalDeviceXcbPresentationSupportKHR
          vkGetPhysicalDeviceXlibPresentationSupportKHR",
         of_physical_device,
     );
     are_there(
-        "vkCreateHeadlessSurfaceEXT vkCreateXcbSurfaceKHR vkCreateXlibSurfaceKHR vkDestroySurfaceKHR",
+        "vkCreateDisplayPlaneSurfaceKHR vkCreateHeadlessSurfaceEXT vkCreateXcbSurfaceKHR vkCreateXlibSurfaceKHR vkDestroySurfaceKHR",
         of_instance,
     );
 }

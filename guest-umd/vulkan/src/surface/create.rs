@@ -3,6 +3,7 @@
 
 //! Creates surfaces and destroys them.
 
+use super::display::Monitor;
 use super::object::Surface;
 use super::screen::Headless;
 use super::x11::Window;
@@ -17,6 +18,23 @@ unsafe extern "system" fn create_headless(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe { *surface = Surface::create(Headless) };
+    vk::Result::SUCCESS
+}
+
+unsafe extern "system" fn create_of_display(
+    _instance: vk::Instance,
+    information: *const vk::DisplaySurfaceCreateInfoKHR<'_>,
+    _allocator: *const vk::AllocationCallbacks<'_>,
+    surface: *mut vk::SurfaceKHR,
+) -> vk::Result {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let vk::DisplaySurfaceCreateInfoKHR { display_mode, plane_index, .. } = *information;
+        match Monitor::open(display_mode, plane_index) {
+            Some(monitor) => *surface = Surface::create(monitor),
+            None => return vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+        }
+    }
     vk::Result::SUCCESS
 }
 
@@ -71,6 +89,7 @@ unsafe extern "system" fn destroy(
 
 crate::entry::entry_points! {
     vkCreateHeadlessSurfaceEXT = create_headless,
+    vkCreateDisplayPlaneSurfaceKHR = create_of_display,
     vkCreateXcbSurfaceKHR = create_xcb,
     vkCreateXlibSurfaceKHR = create_xlib,
     vkDestroySurfaceKHR = destroy,

@@ -10,6 +10,7 @@
 //! An image of a swap chain is a linear one in memory that GPU and program reach. So a window gets its rows as they lie there.
 
 mod create;
+mod display;
 mod object;
 mod questions;
 mod screen;
@@ -25,7 +26,7 @@ pub fn lookup_of_instance(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
 
 /// Finds an entry point by its name: those whose first argument is a physical device.
 pub fn lookup_of_physical_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
-    questions::lookup(name).or_else(|| x11::lookup(name))
+    questions::lookup(name).or_else(|| display::lookup(name)).or_else(|| x11::lookup(name))
 }
 
 /// Finds an entry point by its name: those whose first argument is a device or a queue.

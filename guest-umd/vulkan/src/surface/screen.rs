@@ -2,9 +2,12 @@
 
 //! What surfaces are of: what shows images.
 
+use crate::device::Device;
 use crate::heap::Piece;
 use ash::vk;
+use bellhop_guest_umd::display::Primary;
 use std::time::Duration;
+use vm_memory::VolatileSlice;
 
 /// Something that shows images.
 pub(super) trait Screen: Send + Sync {
@@ -17,38 +20,85 @@ pub(super) trait Screen: Send + Sync {
     /// The formats of images that it shows.
     fn formats(&self) -> &'static [vk::Format];
 
-    /// The time between two images in modes that wait for the screen; `None` if it has none.
+    /// The time between two images in modes that wait for the screen; `None` if showing one waits by itself, or there is no time.
     fn interval(&self) -> Option<Duration>;
+
+    /// Takes memory for an image whose rows are so many bytes apart.
+    ///
+    /// # Errors
+    /// When there is no more.
+    fn place(&self, device: &Device, size: Size) -> Result<Place, vk::Result> {
+        // A piece begins at any multiple of 64 bytes.
+        let bytes = size.bytes.saturating_add(size.alignment) as usize;
+        device.heap.take(bytes).map(Place::Piece)
+    }
 
     /// Begins to show images of one size.
     ///
     /// # Errors
     /// When it cannot show any.
-    fn canvas(&self, extent: vk::Extent2D) -> Result<Box<dyn Canvas>, vk::Result>;
+    fn canvas(
+        &self,
+        extent: vk::Extent2D,
+        mode: vk::PresentModeKHR,
+    ) -> Result<Box<dyn Canvas>, vk::Result>;
+}
+
+/// What memory an image needs.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    /// Bytes.
+    pub(super) bytes: u64,
+    /// What its address is a multiple of.
+    pub(super) alignment: u64,
+    /// Bytes from a row to the next.
+    pub(super) pitch: usize,
+    /// Texels.
+    pub(super) extent: vk::Extent2D,
+}
+
+/// Memory of an image.
+pub(super) enum Place {
+    /// The driver's own.
+    Piece(Piece),
+    /// What a display can show.
+    Primary(Primary),
+}
+
+impl Place {
+    /// GPU virtual address of its first byte.
+    pub(super) fn gpu_va(&self) -> u64 {
+        match self {
+            Self::Piece(piece) => piece.gpu_va(),
+            Self::Primary(primary) => primary.gpu_va(),
+        }
+    }
 }
 
 /// Where images of a swap chain are shown.
 pub(super) trait Canvas: Send {
-    /// Shows an image, and returns when nothing reads it any more. Says whether it still has the screen's size.
+    /// Shows an image, and returns when the next one may be shown.
     ///
     /// # Errors
     /// When the screen is not there any more.
-    fn show(&mut self, picture: &Picture<'_>) -> Result<Fits, vk::Result>;
+    fn show(&mut self, picture: &Picture<'_>) -> Result<Shown, vk::Result>;
 }
 
-/// Whether images have the size of the screen.
+/// What became of showing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fits {
-    /// They have.
-    Yes,
-    /// The screen has another size now.
-    No,
+pub(super) struct Shown {
+    /// Whether images still have the size of the screen.
+    pub(super) fits: bool,
+    /// The image that nothing reads any more: this one, or one that was shown before.
+    pub(super) free: Option<u32>,
 }
 
 /// An image with texels of 4 bytes.
 pub(super) struct Picture<'p> {
+    /// Its number in its swap chain.
+    pub(super) index: u32,
     /// Its memory.
-    pub(super) memory: &'p Piece,
+    pub(super) place: &'p Place,
     /// Where in it the image begins.
     pub(super) offset: usize,
     /// Bytes from a row to the next.
@@ -63,10 +113,11 @@ impl Picture<'_> {
         self.extent.width as usize * 4
     }
 
-    /// The rows, one after the other: where each begins in its memory.
-    pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
-        let (offset, pitch) = (self.offset, self.pitch);
-        (0..self.extent.height as usize).map(move |row| offset + row * pitch)
+    /// Copies a row out.
+    pub(super) fn copy_row(&self, row: usize, room: VolatileSlice<'_>) {
+        if let Place::Piece(memory) = self.place {
+            memory.copy_to(self.offset + row * self.pitch, room);
+        }
     }
 }
 
@@ -91,13 +142,17 @@ impl Screen for Headless {
         None
     }
 
-    fn canvas(&self, _extent: vk::Extent2D) -> Result<Box<dyn Canvas>, vk::Result> {
+    fn canvas(
+        &self,
+        _extent: vk::Extent2D,
+        _mode: vk::PresentModeKHR,
+    ) -> Result<Box<dyn Canvas>, vk::Result> {
         Ok(Box::new(Self))
     }
 }
 
 impl Canvas for Headless {
-    fn show(&mut self, _picture: &Picture<'_>) -> Result<Fits, vk::Result> {
-        Ok(Fits::Yes)
+    fn show(&mut self, picture: &Picture<'_>) -> Result<Shown, vk::Result> {
+        Ok(Shown { fits: true, free: Some(picture.index) })
     }
 }

@@ -93,10 +93,9 @@ impl Chain {
         self.changed.notify_all();
     }
 
-    /// Has images be free that were presented with these identifiers, as far as they have any, and are shown no more.
-    pub(super) fn shown(&self, image: u32, id: u64) {
+    /// Has what waits for this identifier go on: its image was shown, or passed over for a newer one.
+    pub(super) fn shown(&self, id: u64) {
         let mut state = self.state();
-        state.free.push_back(image);
         state.shown = state.shown.max(id);
         drop(state);
         self.changed.notify_all();
@@ -126,7 +125,7 @@ mod tests {
         assert_eq!(chain.acquire(0), Err(vk::Result::NOT_READY));
         assert_eq!(chain.acquire(1), Err(vk::Result::TIMEOUT));
         chain.free(2);
-        chain.shown(0, 0);
+        chain.free(0);
         assert_eq!([0; 2].map(|timeout| chain.acquire(timeout)), [Ok(2), Ok(0)]);
     }
 
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(chain.acquire(0), Ok(0));
         thread::scope(|threads| {
             let waiting = threads.spawn(|| chain.acquire(u64::MAX));
-            chain.shown(0, 0);
+            chain.free(0);
             assert_eq!(waiting.join().unwrap(), Ok(0));
         });
     }
@@ -145,8 +144,8 @@ mod tests {
     fn an_identifier_is_shown_with_any_later_one() {
         let chain = Chain::new(2);
         assert_eq!(chain.wait_for(5, 0), Err(vk::Result::TIMEOUT));
-        chain.shown(0, 7);
-        chain.shown(1, 0);
+        chain.shown(7);
+        chain.shown(0);
         assert_eq!((chain.wait_for(5, 0), chain.wait_for(7, 0)), (Ok(()), Ok(())));
         assert_eq!(chain.wait_for(8, 1), Err(vk::Result::TIMEOUT));
     }

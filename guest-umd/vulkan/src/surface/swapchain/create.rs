@@ -40,10 +40,10 @@ unsafe fn make(
         layers: information.image_array_layers,
         ..image(information.image_format, information.image_usage)
     };
-    let images = Arc::new(Images::new(device, description, count)?);
-    let chain = Arc::new(Chain::new(images.count()));
     // SAFETY: as the caller says.
     let screen = unsafe { &*Surface::get(information.surface).screen };
+    let images = Arc::new(Images::new(device, screen, description, count)?);
+    let chain = Arc::new(Chain::new(images.count()));
     let mode = information.present_mode;
     let presenter = Presenter::new(device, screen, extent, mode, &images, &chain)?;
     Swapchain::new(device, images, chain, presenter)

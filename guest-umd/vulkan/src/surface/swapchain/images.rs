@@ -3,9 +3,8 @@
 //! The images of a swap chain, and their memory.
 
 use crate::device::Device;
-use crate::heap::Piece;
 use crate::image::Image;
-use crate::surface::screen::Picture;
+use crate::surface::screen::{Picture, Place, Screen, Size};
 use ash::vk;
 use bellhop_protocol::vulkan::{Image as Description, Layers};
 
@@ -17,7 +16,7 @@ const PART: Layers =
 pub(super) struct Images {
     /// What the host is told of each, without an address.
     description: Description,
-    memory: Vec<Piece>,
+    places: Vec<Place>,
     alignment: u64,
     /// Where the rows begin, from the first byte on.
     offset: usize,
@@ -26,12 +25,13 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Takes memory for so many images of a description.
+    /// Takes memory for so many images of a description, of a screen.
     ///
     /// # Errors
     /// Why there can be no such images.
     pub(super) fn new(
         device: &Device,
+        screen: &dyn Screen,
         description: Description,
         count: u32,
     ) -> Result<Self, vk::Result> {
@@ -40,28 +40,22 @@ impl Images {
         }
         let needs = device.gpus.first().image_needs(description, PART)?;
         let alignment = needs.alignment.max(1);
-        // A piece begins at any multiple of 64 bytes.
-        let bytes = needs.size.saturating_add(alignment) as usize;
-        let memory = (0..count).map(|_| device.heap.take(bytes)).collect::<Result<_, _>>()?;
+        let (pitch, offset) = (needs.row_pitch as usize, needs.offset as usize);
         let [width, height, _] = description.extent;
-        Ok(Self {
-            description,
-            memory,
-            alignment,
-            offset: needs.offset as usize,
-            pitch: needs.row_pitch as usize,
-            extent: vk::Extent2D { width, height },
-        })
+        let extent = vk::Extent2D { width, height };
+        let size = Size { bytes: needs.size, alignment, pitch, extent };
+        let places = (0..count).map(|_| screen.place(device, size)).collect::<Result<_, _>>()?;
+        Ok(Self { description, places, alignment, offset, pitch, extent })
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> u32 {
-        self.memory.len() as u32
+        self.places.len() as u32
     }
 
     /// The address of an image in its memory.
-    fn address(&self, memory: &Piece) -> u64 {
-        memory.gpu_va().next_multiple_of(self.alignment)
+    fn address(&self, place: &Place) -> u64 {
+        place.gpu_va().next_multiple_of(self.alignment)
     }
 
     /// Makes an image for each place, already bound.
@@ -69,26 +63,26 @@ impl Images {
     /// # Errors
     /// Why there can be none.
     pub(super) fn make(&self, device: &Device) -> Result<Vec<Image>, vk::Result> {
-        let make = |memory| {
+        let make = |place| {
             let image = Image::new(device, self.description)?;
-            image.bind(self.address(memory));
+            image.bind(self.address(place));
             Ok(image)
         };
-        self.memory.iter().map(make).collect()
+        self.places.iter().map(make).collect()
     }
 
     /// Binds another image of this kind to the place of an image.
     pub(super) fn bind(&self, image: &Image, index: u32) {
-        if let Some(memory) = self.memory.get(index as usize) {
-            image.bind(self.address(memory));
+        if let Some(place) = self.places.get(index as usize) {
+            image.bind(self.address(place));
         }
     }
 
     /// What is shown of an image.
     pub(super) fn picture(&self, index: u32) -> Option<Picture<'_>> {
-        let memory = self.memory.get(index as usize)?;
-        let first = (self.address(memory) - memory.gpu_va()) as usize;
+        let place = self.places.get(index as usize)?;
+        let first = (self.address(place) - place.gpu_va()) as usize;
         let (pitch, extent) = (self.pitch, self.extent);
-        Some(Picture { memory, offset: first + self.offset, pitch, extent })
+        Some(Picture { index, place, offset: first + self.offset, pitch, extent })
     }
 }

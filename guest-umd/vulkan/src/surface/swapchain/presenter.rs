@@ -6,10 +6,10 @@ use super::chain::Chain;
 use super::images::Images;
 use crate::device::Device;
 use crate::device::wait::{Deadline, Target, left, wait};
-use crate::surface::screen::{Canvas, Fits, Screen};
+use crate::surface::screen::{Canvas, Screen};
 use ash::vk;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ impl Presenter {
         images: &Arc<Images>,
         chain: &Arc<Chain>,
     ) -> Result<Self, vk::Result> {
-        let canvas = screen.canvas(extent)?;
+        let canvas = screen.canvas(extent, mode)?;
         let pace = Pace::new(mode, screen.interval());
         let (images, chain) = (Arc::clone(images), Arc::clone(chain));
         let (frames, received) = channel();
@@ -87,6 +87,17 @@ impl Pace {
         Self { interval: interval.filter(|_| waits), takes_newest, next: Instant::now() }
     }
 
+    /// Waits until the next image may be shown. Returns one that takes the place of the one that waits.
+    fn wait(&self, frames: &Receiver<Frame>) -> Option<Frame> {
+        let due = self.interval.map(|_| self.next.saturating_duration_since(Instant::now()));
+        let left = due.unwrap_or_default();
+        if self.takes_newest {
+            return frames.recv_timeout(left).ok();
+        }
+        std::thread::sleep(left);
+        None
+    }
+
     /// Notes that an image is shown now, which may be late.
     fn shown(&mut self, now: Instant) {
         if let Some(interval) = self.interval {
@@ -124,35 +135,20 @@ impl Showing {
         pace: &mut Pace,
     ) -> Result<(), vk::Result> {
         self.wait(&frame)?;
-        loop {
-            let left = pace.next.saturating_duration_since(Instant::now());
-            if pace.interval.is_none() || left.is_zero() {
-                break;
-            }
-            if !pace.takes_newest {
-                std::thread::sleep(left);
-                break;
-            }
-            match frames.recv_timeout(left) {
-                Ok(newer) => {
-                    self.chain.shown(frame.image, frame.id);
-                    frame = newer;
-                    self.wait(&frame)?;
-                }
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
+        while let Some(newer) = pace.wait(frames) {
+            self.chain.free(frame.image);
+            self.chain.shown(frame.id);
+            frame = newer;
+            self.wait(&frame)?;
         }
         pace.shown(Instant::now());
-        let fits = match self.images.picture(frame.image) {
-            Some(picture) => self.canvas.show(&picture)?,
-            None => Fits::Yes,
-        };
-        self.chain.shown(frame.image, frame.id);
-        if fits == Fits::No {
-            self.chain.fail(vk::Result::ERROR_OUT_OF_DATE_KHR);
+        let picture = self.images.picture(frame.image).ok_or(vk::Result::ERROR_UNKNOWN)?;
+        let shown = self.canvas.show(&picture)?;
+        if let Some(image) = shown.free {
+            self.chain.free(image);
         }
-        Ok(())
+        self.chain.shown(frame.id);
+        if shown.fits { Ok(()) } else { Err(vk::Result::ERROR_OUT_OF_DATE_KHR) }
     }
 
     /// Waits until an image has been drawn.

@@ -4,9 +4,10 @@
 
 use super::segment::Segment;
 use super::window::lost;
-use crate::surface::screen::{Canvas, Fits, Picture};
+use crate::surface::screen::{Canvas, Picture, Shown};
 use ash::vk;
 use std::sync::Arc;
+use vm_memory::VolatileSlice;
 use x11rb::connection::{Connection as _, RequestConnection as _};
 use x11rb::errors::ReplyOrIdError;
 use x11rb::protocol::shm::ConnectionExt as _;
@@ -53,11 +54,11 @@ impl WindowCanvas {
     }
 
     /// Has the server copy an image out of the memory that it shares.
-    fn put(&self, segment: &Segment, picture: &Picture<'_>) -> Result<Fits, ReplyOrIdError> {
+    fn put(&self, segment: &Segment, picture: &Picture<'_>) -> Result<Shown, ReplyOrIdError> {
         let row = picture.row();
-        for (number, offset) in picture.rows().enumerate() {
-            if let Ok(place) = segment.bytes().subslice(number * row, row) {
-                picture.memory.copy_to(offset, place);
+        for number in 0..picture.extent.height as usize {
+            if let Ok(room) = segment.bytes().subslice(number * row, row) {
+                picture.copy_row(number, room);
             }
         }
         let [width, height] = sides(picture);
@@ -79,10 +80,9 @@ impl WindowCanvas {
             segment.id,
             0,
         )?;
-        // The answer comes when the server has copied.
-        let fits = self.fits(picture)?;
+        let shown = self.shown(picture)?;
         put.check()?;
-        Ok(fits)
+        Ok(shown)
     }
 
     /// Sends an image, some rows at a time.
@@ -91,31 +91,31 @@ impl WindowCanvas {
         most: usize,
         rows: &mut Vec<u8>,
         picture: &Picture<'_>,
-    ) -> Result<Fits, ReplyOrIdError> {
+    ) -> Result<Shown, ReplyOrIdError> {
         let row = picture.row();
         let [width, height] = sides(picture);
         let at_once = (most / row.max(1)).max(1);
-        let offsets: Vec<usize> = picture.rows().take(height.into()).collect();
-        for (number, offsets) in offsets.chunks(at_once).enumerate() {
-            rows.resize(offsets.len() * row, 0);
-            for (place, offset) in rows.chunks_exact_mut(row).zip(offsets) {
-                picture.memory.read(*offset, place);
+        for first in (0..usize::from(height)).step_by(at_once) {
+            let count = at_once.min(usize::from(height) - first);
+            rows.resize(count * row, 0);
+            for (number, room) in (first..).zip(rows.chunks_exact_mut(row)) {
+                picture.copy_row(number, VolatileSlice::from(room));
             }
-            let first = (number * at_once) as i16;
-            let (format, count) = (ImageFormat::Z_PIXMAP, offsets.len() as u16);
+            let (format, first, count) = (ImageFormat::Z_PIXMAP, first as i16, count as u16);
             let (window, context, depth) = (self.window, self.context, self.depth);
             let connection = &self.connection;
             let sent = connection
                 .put_image(format, window, context, width, count, 0, first, 0, depth, rows)?;
             sent.check()?;
         }
-        self.fits(picture)
+        self.shown(picture)
     }
 
-    fn fits(&self, picture: &Picture<'_>) -> Result<Fits, ReplyOrIdError> {
+    /// The answer comes when the server has done what it was asked before.
+    fn shown(&self, picture: &Picture<'_>) -> Result<Shown, ReplyOrIdError> {
         let told = self.connection.get_geometry(self.window)?.reply()?;
         let is_same = [told.width, told.height] == sides(picture);
-        Ok(if is_same { Fits::Yes } else { Fits::No })
+        Ok(Shown { fits: is_same, free: Some(picture.index) })
     }
 }
 
@@ -125,7 +125,7 @@ fn sides(picture: &Picture<'_>) -> [u16; 2] {
 }
 
 impl Canvas for WindowCanvas {
-    fn show(&mut self, picture: &Picture<'_>) -> Result<Fits, vk::Result> {
+    fn show(&mut self, picture: &Picture<'_>) -> Result<Shown, vk::Result> {
         let mut way = std::mem::replace(&mut self.way, Way::Sent(0, Vec::new()));
         let shown = match &mut way {
             Way::Shared(segment) => self.put(segment, picture),

@@ -100,7 +100,11 @@ impl Screen for Window {
         Some(INTERVAL)
     }
 
-    fn canvas(&self, extent: vk::Extent2D) -> Result<Box<dyn Canvas>, vk::Result> {
+    fn canvas(
+        &self,
+        extent: vk::Extent2D,
+        _mode: vk::PresentModeKHR,
+    ) -> Result<Box<dyn Canvas>, vk::Result> {
         Ok(Box::new(WindowCanvas::new(&self.connection, self.id, extent).map_err(lost)?))
     }
 }
