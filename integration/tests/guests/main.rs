@@ -10,6 +10,7 @@ mod broker;
 mod connections;
 mod displays;
 mod doorbell_models;
+mod drawing;
 mod endings;
 mod example;
 mod fence_sharing;

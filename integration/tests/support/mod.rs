@@ -22,6 +22,7 @@ pub mod typed;
 pub mod video;
 pub mod vulkan;
 pub mod vulkan_programs;
+pub mod windows;
 
 use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::fake_guest::{FakeGuest, GuestOptions, VmmProfile};

@@ -14,7 +14,7 @@ struct Tool {
     used: &'static str,
 }
 
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 13] = [
     Tool::new("systemd-analyze", "systemd", "tests of the service's units"),
     Tool::new("systemd-sysusers", "systemd", "tests of the service's user"),
     Tool::new("dbus-daemon", "dbus-daemon", "tests of the guest's system bus"),
@@ -25,6 +25,7 @@ const TOOLS: [Tool; 12] = [
     Tool::new("podman", "podman", "tests of containers"),
     Tool::new("runc", "runc", "tests of containers"),
     Tool::new("dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
+    Tool::new("Xvfb", "xvfb", "tests of programs in windows"),
     Tool::new("valgrind", "valgrind", "counts of instructions"),
     Tool {
         arguments: &["-c", "import ensurepip, venv"],

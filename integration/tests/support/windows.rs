@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Programs that draw into windows of an X server that nobody looks at but the test.
+
+use super::is_here;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// Bytes of a header of the file's format (`XWDFile.h`) as far as it always is there; all its words begin with their high byte.
+const HEADER: usize = 100;
+/// Words of the header: its size, the lines, bytes of a line, and colours in the table behind it.
+const SIZE: usize = 0;
+const COLUMNS: usize = 4;
+const LINES: usize = 5;
+const PITCH: usize = 12;
+const COLOURS: usize = 19;
+/// Bytes of a colour in the table.
+const COLOUR: usize = 12;
+
+/// An X server with one screen, in memory.
+pub struct XServer {
+    server: Child,
+    folder: TempDir,
+    /// What programs have in `DISPLAY`.
+    pub display: String,
+}
+
+impl XServer {
+    /// Starts one with a screen of 640x480. `None` where there is none to start.
+    pub fn start() -> Option<Self> {
+        if !is_here("Xvfb", "no window is drawn into") {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("Xvfb");
+        command.args(["-displayfd", "1", "-nolisten", "tcp", "-screen", "0", "640x480x24"]);
+        command.arg("-fbdir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = command.spawn().unwrap();
+        let mut number = String::new();
+        // It says its number when it is ready.
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut number).unwrap();
+        Some(Self { server, folder, display: format!(":{}", number.trim()) })
+    }
+
+    /// The words of the screen's pixels, one line after the other.
+    pub fn picture(&self) -> Vec<u32> {
+        let bytes = fs::read(self.path()).unwrap();
+        let header: Vec<usize> = bytes[..HEADER]
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u32::from_be_bytes(*word) as usize)
+            .collect();
+        let first = header[SIZE] + header[COLOURS] * COLOUR;
+        let lines = bytes[first..].chunks(header[PITCH]).take(header[LINES]);
+        let pixels = lines.flat_map(|line| line[..header[COLUMNS] * 4].as_chunks().0);
+        pixels.map(|pixel| u32::from_le_bytes(*pixel) & 0xFF_FFFF).collect()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("Xvfb_screen0")
+    }
+}
+
+impl Drop for XServer {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
