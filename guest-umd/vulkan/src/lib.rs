@@ -58,5 +58,6 @@ pub mod private_data;
 pub mod query;
 pub mod queue;
 mod raw;
+mod rendering;
 pub mod semaphore;
 mod unsupported;

@@ -3,7 +3,7 @@
 
 //! The memory of images: how much they need, and where it is.
 
-use super::description::describe;
+use super::create::asked;
 use super::object::{Image, needs};
 use crate::device::Device;
 use crate::memory::{Memory, put_requirements};
@@ -35,7 +35,7 @@ unsafe extern "system" fn requirements_without(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let description = describe(&*(*information).p_create_info);
+        let description = asked(&*(*information).p_create_info);
         // No memory is good for an image that there cannot be.
         let needs = needs(Device::get(device), description).unwrap_or_default();
         put_requirements(needs, place);
