@@ -219,7 +219,8 @@ mod tests {
         let mut addresses =
             vk::PhysicalDeviceBufferDeviceAddressFeatures::default().buffer_device_address(true);
         let core = vk::PhysicalDeviceFeatures::default().shader_int64(true);
-        let wrong = vk::PhysicalDeviceFeatures::default().geometry_shader(true);
+        let drawn = vk::PhysicalDeviceFeatures::default().geometry_shader(true);
+        let wrong = vk::PhysicalDeviceFeatures::default().sparse_binding(true);
         // SAFETY: the structures are valid.
         unsafe {
             let fine = vk::DeviceCreateInfo::default().enabled_extension_names(&names[..1]);
@@ -232,8 +233,11 @@ mod tests {
             assert_eq!(check(&caps(), &pointers), Ok(()));
             let absent = Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
             assert_eq!(check(&poor_caps(), &pointers), absent);
-            let graphics = vk::DeviceCreateInfo::default().enabled_features(&wrong);
-            assert_eq!(check(&caps(), &graphics), absent);
+            let graphics = vk::DeviceCreateInfo::default().enabled_features(&drawn);
+            assert_eq!(check(&caps(), &graphics), Ok(()));
+            assert_eq!(check(&poor_caps(), &graphics), absent);
+            let sparse = vk::DeviceCreateInfo::default().enabled_features(&wrong);
+            assert_eq!(check(&caps(), &sparse), absent);
         }
     }
 

@@ -58,6 +58,7 @@ pub mod private_data;
 pub mod query;
 pub mod queue;
 mod raw;
+mod rendering;
 pub mod semaphore;
 mod surface;
 mod unsupported;

@@ -11,7 +11,8 @@
 use crate::entry::entry_points;
 use crate::{
     buffer, command, creation, descriptor, device, event, fence, image, instance, memory, names,
-    physical_device, pipeline, private_data, query, queue, semaphore, surface, unsupported,
+    physical_device, pipeline, private_data, query, queue, rendering, semaphore, surface,
+    unsupported,
 };
 use ash::vk;
 use std::ffi::{CStr, c_char};
@@ -53,6 +54,7 @@ fn of_device(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| buffer::lookup(name))
         .or_else(|| image::lookup(name))
         .or_else(|| descriptor::lookup(name))
+        .or_else(|| rendering::lookup(name))
         .or_else(|| pipeline::lookup(name))
         .or_else(|| event::lookup(name))
         .or_else(|| query::lookup(name))

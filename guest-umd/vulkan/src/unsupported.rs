@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "programs call entry points by pointers")]
 
-//! Entry points of what is not offered: conversions of colours and graphics. Programs that try all the same, as some do at their
+//! Entry points of what is not offered: conversions of colours. Programs that try all the same, as some do at their
 //! start, get an error from what creates one. What needs one is not there, since nobody can have any.
 
 use ash::vk;
@@ -13,17 +13,6 @@ unsafe extern "system" fn create(
     _information: *const c_void,
     _allocator: *const vk::AllocationCallbacks<'_>,
     _object: *mut u64,
-) -> vk::Result {
-    vk::Result::ERROR_FEATURE_NOT_PRESENT
-}
-
-unsafe extern "system" fn create_graphics_pipelines(
-    _device: vk::Device,
-    _cache: vk::PipelineCache,
-    _count: u32,
-    _information: *const vk::GraphicsPipelineCreateInfo<'_>,
-    _allocator: *const vk::AllocationCallbacks<'_>,
-    _pipelines: *mut vk::Pipeline,
 ) -> vk::Result {
     vk::Result::ERROR_FEATURE_NOT_PRESENT
 }
@@ -41,11 +30,4 @@ crate::entry::entry_points! {
     vkCreateSamplerYcbcrConversionKHR = create,
     vkDestroySamplerYcbcrConversion = destroy,
     vkDestroySamplerYcbcrConversionKHR = destroy,
-    vkCreateFramebuffer = create,
-    vkDestroyFramebuffer = destroy,
-    vkCreateRenderPass = create,
-    vkCreateRenderPass2 = create,
-    vkCreateRenderPass2KHR = create,
-    vkDestroyRenderPass = destroy,
-    vkCreateGraphicsPipelines = create_graphics_pipelines,
 }

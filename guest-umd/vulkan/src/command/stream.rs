@@ -6,12 +6,18 @@
 //! recorded in a piece without a break is a *chunk*, which one packet has the GPU execute. Chunks are executed one after the
 //! other, so that a chunk of a primary command buffer begins with everything before it done. Where a device has several GPUs, each
 //! executes the chunks that are for it.
+//!
+//! A rendering and a query are not divided among chunks: while there is one, the stream is *held*, and a chunk goes on in the next
+//! piece.
 
 use crate::device::DeviceMask;
 use crate::heap::{Heap, Piece, put};
 use ash::vk;
 use bellhop_protocol::packet::UNIT;
-use bellhop_protocol::vulkan::{Barrier, CommandCode, CommandHeader, Encoded};
+use bellhop_protocol::vulkan::{
+    Barrier, CommandCode, CommandHeader, Continue, Encoded, MAX_CONTINUED,
+};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Most bytes of a chunk.
 pub(super) const CHUNK: usize = 64 << 10;
@@ -19,6 +25,13 @@ pub(super) const CHUNK: usize = 64 << 10;
 const FIRST: usize = 4 << 10;
 /// Alignment of sets.
 const SET: usize = 64;
+/// What is kept free in a piece while the stream is held: room for the command with which it goes on elsewhere.
+const RESERVE: usize = SET;
+/// Bytes of that command.
+const LINK: usize = size_of::<Continue>();
+const _: () = assert!(LINK <= RESERVE);
+/// From so many bytes of a chunk on there is no room for more than what is being recorded.
+const FULL: usize = MAX_CONTINUED as usize - 4 * CHUNK;
 
 /// A header for [`Stream::push`] to fill in.
 pub(super) const HEADER: CommandHeader =
@@ -29,12 +42,21 @@ pub(super) const HEADER: CommandHeader =
 pub struct Chunk {
     /// GPU virtual address of the first command.
     pub gpu_va: u64,
-    /// Bytes.
+    /// Bytes there, without those that it goes on with.
     pub length: u32,
     /// The GPUs that execute it, a bit for each device index. It counts where a device has several.
     pub devices: DeviceMask,
     /// Whether these GPUs wait for each other before it.
     pub meets: bool,
+    /// Whether it goes on elsewhere.
+    pub goes_on: bool,
+}
+
+/// Where a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    piece: usize,
+    offset: usize,
 }
 
 /// A stream.
@@ -57,6 +79,17 @@ pub(super) struct Stream {
     devices: DeviceMask,
     /// Whether they wait for each other before the chunk.
     meets: bool,
+    /// Bytes that are kept free: some while the stream is held.
+    reserve: usize,
+    /// Of a chunk that goes on: where it begins, its first bytes, and the command that leads to where it is being recorded.
+    first: Option<(u64, u32)>,
+    link: Option<Place>,
+    /// Bytes of the chunk before where it is being recorded.
+    before: usize,
+    /// The addresses of all commands with which chunks go on.
+    links: Vec<u64>,
+    /// How many chunks have ended.
+    turn: u32,
 }
 
 impl Stream {
@@ -74,6 +107,12 @@ impl Stream {
             all,
             devices: all,
             meets: false,
+            reserve: 0,
+            first: None,
+            link: None,
+            before: 0,
+            links: Vec::new(),
+            turn: 0,
         }
     }
 
@@ -98,11 +137,14 @@ impl Stream {
         self.end = self.pieces.first().map_or(0, room_of);
         self.is_ordered = self.is_primary;
         (self.devices, self.meets) = (self.all, false);
+        (self.reserve, self.before) = (0, 0);
+        (self.first, self.link) = (None, None);
+        self.links.clear();
     }
 
     /// Gives back the memory that no command uses.
     pub(super) fn trim(&mut self) {
-        let used = if self.end == 0 { 0 } else { self.current + 1 };
+        let used = if self.pieces.is_empty() { 0 } else { self.current + 1 };
         self.pieces.truncate(used);
     }
 
@@ -173,8 +215,102 @@ impl Stream {
         let piece = self.room(heap, size)?;
         let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
         self.end -= size;
-        piece.write(self.end, bytes);
-        Ok(piece.gpu_va() + self.end as u64)
+        // What is kept free stays between commands and sets.
+        let place = self.end + self.reserve;
+        piece.write(place, bytes);
+        Ok(piece.gpu_va() + place as u64)
+    }
+
+    /// Has what comes next stay in one chunk, which goes on elsewhere where a piece ends.
+    pub(super) fn hold(&mut self, heap: &Heap) -> Result<(), vk::Result> {
+        if self.reserve == 0 {
+            if self.end - self.at < RESERVE {
+                self.next_piece(heap, RESERVE)?;
+            }
+            self.end -= RESERVE;
+            self.reserve = RESERVE;
+        }
+        Ok(())
+    }
+
+    /// Ends [`Self::hold`].
+    pub(super) const fn let_go(&mut self) {
+        self.end += self.reserve;
+        self.reserve = 0;
+    }
+
+    /// Whether the stream is held.
+    pub(super) const fn is_held(&self) -> bool {
+        self.reserve > 0
+    }
+
+    /// Whether the chunk has to end soon, held or not.
+    #[inline]
+    pub(super) const fn is_full(&self) -> bool {
+        self.before >= FULL
+    }
+
+    /// How many bytes may be appended to the chunk while it is held.
+    pub(super) const fn left(&self) -> usize {
+        (FULL + CHUNK).saturating_sub(self.before)
+    }
+
+    /// How many chunks have ended: what the host keeps for a chunk is gone where this is another number.
+    pub(super) const fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Where the last command of a size is, which was just appended.
+    pub(super) const fn last(&self, size: usize) -> Place {
+        Place { piece: self.current, offset: self.at.saturating_sub(size) }
+    }
+
+    /// Writes bytes over those of a command.
+    pub(super) fn rewrite(&self, place: Place, bytes: &[u8]) {
+        if let Some(piece) = self.pieces.get(place.piece) {
+            piece.write(place.offset, bytes);
+        }
+    }
+
+    /// Appends a chunk of another stream to this one's chunk. The stream is held if the chunk goes on.
+    pub(super) fn append_chunk(
+        &mut self,
+        heap: &Heap,
+        other: &Self,
+        chunk: &Chunk,
+    ) -> Result<(), vk::Result> {
+        for bytes in other.parts(chunk).ok_or(vk::Result::ERROR_UNKNOWN)? {
+            let piece = self.room(heap, bytes.len())?;
+            let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
+            piece.write(self.at, &bytes);
+            self.at += bytes.len();
+            self.is_ordered = false;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a chunk, in each place where it is, without the commands with which it goes on.
+    fn parts(&self, chunk: &Chunk) -> Option<Vec<Vec<u8>>> {
+        let mut parts = Vec::new();
+        let (mut address, mut length) = (chunk.gpu_va, chunk.length as usize);
+        loop {
+            let mut bytes = self.read(address, length)?;
+            let end = length.checked_sub(LINK).map(|end| (end, address + end as u64));
+            let Some((end, _)) = end.filter(|(_, link)| chunk.goes_on && self.links.contains(link))
+            else {
+                parts.push(bytes);
+                return Some(parts);
+            };
+            let link = Continue::read_from_bytes(bytes.get(end..)?).ok()?;
+            bytes.truncate(end);
+            parts.push(bytes);
+            (address, length) = (link.address, link.length as usize);
+        }
+    }
+
+    /// Bytes of a chunk with all that it goes on with.
+    pub(super) fn size_of(&self, chunk: &Chunk) -> usize {
+        self.parts(chunk).map_or(0, |parts| parts.iter().map(Vec::len).sum())
     }
 
     /// Appends commands that another stream has, which is no primary one's, for the GPUs of both. `apart` has each of its chunks
@@ -187,28 +323,36 @@ impl Stream {
     ) -> Result<(), vk::Result> {
         let devices = self.devices;
         for chunk in &other.chunks {
-            let bytes = other.bytes(chunk).ok_or(vk::Result::ERROR_UNKNOWN)?;
             self.set_devices(devices & chunk.devices);
-            if apart || chunk.meets {
+            if apart || chunk.meets || chunk.goes_on {
                 self.new_chunk();
             }
             self.meets |= chunk.meets;
-            let piece = self.room(heap, bytes.len())?;
-            let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
-            piece.write(self.at, &bytes);
-            self.at += bytes.len();
-            self.is_ordered = false;
+            if chunk.goes_on {
+                self.hold(heap)?;
+            }
+            let outcome = self.append_chunk(heap, other, chunk);
+            if chunk.goes_on {
+                self.let_go();
+            }
+            outcome?;
         }
         self.set_devices(devices);
         Ok(())
     }
 
-    /// The bytes of a chunk.
+    /// The bytes of a chunk, wherever they are.
+    #[cfg(test)]
     pub(super) fn bytes(&self, chunk: &Chunk) -> Option<Vec<u8>> {
-        let offset = |piece: &Piece| chunk.gpu_va.checked_sub(piece.gpu_va());
+        self.parts(chunk).map(|parts| parts.concat())
+    }
+
+    /// Bytes of the stream.
+    fn read(&self, address: u64, length: usize) -> Option<Vec<u8>> {
+        let offset = |piece: &Piece| address.checked_sub(piece.gpu_va());
         let holds = |piece: &&Piece| offset(piece).is_some_and(|at| at < piece.size() as u64);
         let piece = self.pieces.iter().find(holds)?;
-        let mut bytes = vec![0; chunk.length as usize];
+        let mut bytes = vec![0; length];
         piece.read(offset(piece)? as usize, &mut bytes);
         Some(bytes)
     }
@@ -219,10 +363,50 @@ impl Stream {
             let gpu_va = piece.gpu_va() + self.start as u64;
             let length = (self.at - self.start) as u32;
             let meets = std::mem::take(&mut self.meets);
-            self.chunks.push(Chunk { gpu_va, length, devices: self.devices, meets });
+            let goes_on = self.first.is_some();
+            let (gpu_va, length) =
+                if goes_on { self.end_parts(gpu_va, length) } else { (gpu_va, length) };
+            self.chunks.push(Chunk { gpu_va, length, devices: self.devices, meets, goes_on });
             self.start = self.at;
             self.is_ordered = self.is_primary;
+            self.turn = self.turn.wrapping_add(1);
         }
+    }
+
+    /// Ends a chunk that goes on, whose last part is this. Returns its first part.
+    #[cold]
+    fn end_parts(&mut self, gpu_va: u64, length: u32) -> (u64, u32) {
+        self.end_part(gpu_va, length);
+        self.before = 0;
+        self.link = None;
+        self.first.take().unwrap_or((gpu_va, length))
+    }
+
+    /// Ends a part of a chunk: what leads to it learns where it is.
+    fn end_part(&mut self, address: u64, length: u32) {
+        if let Some(link) = self.link {
+            let command = Continue { header: HEADER, address, length: length.into() };
+            self.rewrite(link, command.with_header(0, 0).as_bytes());
+        } else {
+            self.first = Some((address, length));
+        }
+    }
+
+    /// Has the chunk go on in another piece.
+    fn leave_piece(&mut self) {
+        let Some(piece) = self.pieces.get(self.current).filter(|_| self.at > self.start) else {
+            // Nothing of the chunk is here. What leads here will lead to the other piece.
+            return;
+        };
+        let base = piece.gpu_va();
+        let link = Place { piece: self.current, offset: self.at };
+        self.at += LINK;
+        let length = self.at - self.start;
+        self.before += length;
+        self.links.push(base + link.offset as u64);
+        self.end_part(base + self.start as u64, length as u32);
+        self.link = Some(link);
+        self.start = self.at;
     }
 
     /// Finds the piece in which there is room for so many bytes from `at` on, at most [`CHUNK`].
@@ -237,8 +421,13 @@ impl Stream {
     /// Goes on in the next piece, which has room for so many bytes.
     #[cold]
     fn next_piece(&mut self, heap: &Heap, bytes: usize) -> Result<(), vk::Result> {
-        self.new_chunk();
-        let next = if self.end == 0 { 0 } else { self.current + 1 };
+        if self.reserve > 0 {
+            self.leave_piece();
+        } else {
+            self.new_chunk();
+        }
+        let bytes = bytes + self.reserve;
+        let next = if self.pieces.is_empty() { 0 } else { self.current + 1 };
         if self.pieces.get(next).is_none_or(|piece| piece.size() < bytes) {
             let last = next.checked_sub(1).and_then(|last| self.pieces.get(last));
             let size = last.map_or(FIRST, |last| last.size().saturating_mul(4)).min(CHUNK);
@@ -246,8 +435,9 @@ impl Stream {
         }
         let end = self.pieces.get(next).map_or(0, room_of);
         self.current = next;
-        (self.start, self.at, self.end) = (0, 0, end);
-        self.is_ordered = self.is_primary;
+        (self.start, self.at, self.end) = (0, 0, end.saturating_sub(self.reserve));
+        // What goes on has what was before it in the chunk.
+        self.is_ordered = self.is_primary && self.link.is_none();
         Ok(())
     }
 }

@@ -47,7 +47,12 @@ unsafe fn lay_out(
     let needs_images = |binding: &vk::DescriptorSetLayoutBinding<'_>| {
         binding.descriptor_type < vk::DescriptorType::UNIFORM_BUFFER
     };
-    if !caps.have_images() && bindings.iter().any(needs_images) {
+    let needs_graphics = |binding: &vk::DescriptorSetLayoutBinding<'_>| {
+        binding.descriptor_type == vk::DescriptorType::INPUT_ATTACHMENT
+    };
+    if !caps.have_images() && bindings.iter().any(needs_images)
+        || !caps.have_graphics() && bindings.iter().any(needs_graphics)
+    {
         return None;
     }
     let flags = flags.unwrap_or_default();

@@ -75,7 +75,10 @@ pub(super) unsafe fn write_array(
                 target.put_all(number, element, both.map(|it| describe::combined(&it)));
             }
             Kind::SAMPLER => {}
-            Kind::COMBINED_IMAGE_SAMPLER | Kind::SAMPLED_IMAGE | Kind::STORAGE_IMAGE => {
+            Kind::COMBINED_IMAGE_SAMPLER
+            | Kind::SAMPLED_IMAGE
+            | Kind::STORAGE_IMAGE
+            | Kind::INPUT_ATTACHMENT => {
                 let images = elements::<Image>(first, stride, count);
                 target.put_all(number, element, images.map(|it| describe::image(it.image_view)));
             }
@@ -111,7 +114,10 @@ pub(crate) unsafe fn write(mut target: impl Target, write: &vk::WriteDescriptorS
         Kind::SAMPLER
         | Kind::COMBINED_IMAGE_SAMPLER
         | Kind::SAMPLED_IMAGE
-        | Kind::STORAGE_IMAGE => (write.p_image_info.cast(), size_of::<vk::DescriptorImageInfo>()),
+        | Kind::STORAGE_IMAGE
+        | Kind::INPUT_ATTACHMENT => {
+            (write.p_image_info.cast(), size_of::<vk::DescriptorImageInfo>())
+        }
         Kind::UNIFORM_TEXEL_BUFFER | Kind::STORAGE_TEXEL_BUFFER => {
             (write.p_texel_buffer_view.cast(), size_of::<vk::BufferView>())
         }

@@ -6,8 +6,20 @@
 use super::description::describe;
 use super::object::Image;
 use crate::device::Device;
-use crate::handle;
+use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
+use bellhop_protocol::vulkan::Image as Description;
+
+/// The image that a program asks for.
+///
+/// # Safety
+/// The structure is valid, as Vulkan demands it.
+pub(super) unsafe fn asked(information: &vk::ImageCreateInfo<'_>) -> Description {
+    type Stencils<'a> = vk::ImageStencilUsageCreateInfo<'a>;
+    // SAFETY: a valid structure's chain is.
+    let stencils = unsafe { raw::find::<Stencils<'_>>(information.p_next) };
+    describe(information, stencils.map(|of| of.stencil_usage).unwrap_or_default())
+}
 
 unsafe extern "system" fn create(
     device: vk::Device,
@@ -17,7 +29,7 @@ unsafe extern "system" fn create(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        match Image::new(Device::get(device), describe(&*information)) {
+        match Image::new(Device::get(device), asked(&*information)) {
             Ok(made) => *image = vk::Image::from_raw(handle::create(made)),
             Err(error) => return error,
         }

@@ -5,9 +5,12 @@
 use ash::vk;
 use bellhop_protocol::vulkan::{Image, ImageKind, Layers, Range, Tiling};
 
-/// An image that a program asks for, without address and size. Which formats its views may have, and what its stencils are
-/// for, changes nothing: the flags have it.
-pub(super) fn describe(information: &vk::ImageCreateInfo<'_>) -> Image {
+/// An image that a program asks for, without address and size, whose stencils are also for `stencil_usage`. Which formats its
+/// views may have changes nothing: the flags have it.
+pub(super) fn describe(
+    information: &vk::ImageCreateInfo<'_>,
+    stencil_usage: vk::ImageUsageFlags,
+) -> Image {
     let vk::Extent3D { width, height, depth } = information.extent;
     Image {
         address: 0,
@@ -15,7 +18,7 @@ pub(super) fn describe(information: &vk::ImageCreateInfo<'_>) -> Image {
         format: information.format.as_raw() as u32,
         kind: ImageKind(information.image_type.as_raw() as u32),
         tiling: Tiling(information.tiling.as_raw() as u32),
-        usage: information.usage.as_raw(),
+        usage: (information.usage | stencil_usage).as_raw(),
         flags: information.flags.as_raw(),
         samples: information.samples.as_raw(),
         extent: [width, height, depth],
@@ -85,7 +88,7 @@ pub(super) mod tests {
             .samples(vk::SampleCountFlags::TYPE_1)
             .tiling(vk::ImageTiling::LINEAR)
             .usage(vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::TRANSFER_DST);
-        describe(&information)
+        describe(&information, vk::ImageUsageFlags::empty())
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! The memory of images: how much they need, and where it is. Where several are bound at once, some may be of swap chains:
 //! `surface` does that.
 
-use super::description::describe;
+use super::create::asked;
 use super::object::{Image, needs};
 use crate::device::Device;
 use crate::list;
@@ -36,7 +36,7 @@ unsafe extern "system" fn requirements_without(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let description = describe(&*(*information).p_create_info);
+        let description = asked(&*(*information).p_create_info);
         // No memory is good for an image that there cannot be.
         let needs = needs(Device::get(device), description).unwrap_or_default();
         put_requirements(needs, place);

@@ -5,14 +5,21 @@
 
 use crate::device::Device;
 use crate::handle;
+use crate::physical_device::format_table::is_of_depth;
 use crate::physical_device::memory::MAX_ALLOCATION;
 use ash::vk::{self, Handle as _};
 use bellhop_protocol::vulkan::{Image as Description, ImageNeeds, Layers};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A part that each image has.
-const PART: Layers =
-    Layers { aspect: vk::ImageAspectFlags::COLOR.as_raw(), level: 0, first: 0, count: 1 };
+/// A part that each image of a format has.
+fn part(format: u32) -> Layers {
+    let aspect = match vk::Format::from_raw(format as i32) {
+        vk::Format::S8_UINT => vk::ImageAspectFlags::STENCIL,
+        format if is_of_depth(format) => vk::ImageAspectFlags::DEPTH,
+        _ => vk::ImageAspectFlags::COLOR,
+    };
+    Layers { aspect: aspect.as_raw(), level: 0, first: 0, count: 1 }
+}
 
 /// An image.
 pub(crate) struct Image {
@@ -68,7 +75,11 @@ pub(super) fn needs(
     if !device.caps.formats.may_have(&description) {
         return Err(vk::Result::ERROR_FEATURE_NOT_PRESENT);
     }
-    device.gpus.first().image_needs(description, PART).and_then(|needs| requirements(&needs))
+    device
+        .gpus
+        .first()
+        .image_needs(description, part(description.format))
+        .and_then(|needs| requirements(&needs))
 }
 
 /// What a program is told of what an image needs, unless that is more than it can have.
@@ -93,6 +104,11 @@ mod tests {
         assert!(requirements(&needs(1 << 30)).is_ok());
         let large = requirements(&needs((1 << 30) + 1));
         assert_eq!(large.err(), Some(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY));
+    }
+
+    #[test]
+    fn a_part_has_an_aspect_of_its_format() {
+        assert_eq!([37, 126, 127, 130].map(|format| part(format).aspect), [1, 2, 4, 2]);
     }
 
     #[test]

@@ -89,6 +89,12 @@ impl Caps {
         self.features.has(features::IMAGES)
     }
 
+    /// Whether there are graphics.
+    #[must_use]
+    pub fn have_graphics(&self) -> bool {
+        self.features.has(features::GRAPHICS)
+    }
+
     /// The device's vendor, its number, and what pipeline caches have in common that were made for it.
     #[must_use]
     pub fn pipeline_cache_identity(&self) -> (u32, u32, [u8; vk::UUID_SIZE]) {
@@ -114,6 +120,7 @@ pub(crate) mod tests {
             host.features_1_2.fill(1);
             host.features_1_3.fill(1);
             host.formats.fill([u32::MAX; 3]);
+            host.queue_flags = vk::QueueFlags::GRAPHICS.as_raw();
         }
         host
     }
@@ -131,6 +138,7 @@ pub(crate) mod tests {
     #[test]
     fn there_are_images_if_a_format_has_a_feature() {
         assert!(caps().have_images() && !poor_caps().have_images());
+        assert!(caps().have_graphics() && !poor_caps().have_graphics());
     }
 
     #[test]

@@ -9,14 +9,17 @@ use ash::vk;
 use bellhop_protocol::vulkan::{Image, ImageFormat, ImageKind, Tiling};
 
 /// A question about images: what matters of them.
-fn question(information: &vk::PhysicalDeviceImageFormatInfo2<'_>) -> Image {
+fn question(
+    information: &vk::PhysicalDeviceImageFormatInfo2<'_>,
+    stencil_usage: vk::ImageUsageFlags,
+) -> Image {
     Image {
         address: 0,
         size: 0,
         format: information.format.as_raw() as u32,
         kind: ImageKind(information.ty.as_raw() as u32),
         tiling: Tiling(information.tiling.as_raw() as u32),
-        usage: information.usage.as_raw(),
+        usage: (information.usage | stencil_usage).as_raw(),
         flags: information.flags.as_raw(),
         samples: 0,
         extent: [0; 3],
@@ -48,12 +51,15 @@ unsafe fn find(
     information: &vk::PhysicalDeviceImageFormatInfo2<'_>,
 ) -> Result<vk::ImageFormatProperties, vk::Result> {
     type External<'a> = vk::PhysicalDeviceExternalImageFormatInfo<'a>;
+    type Stencils<'a> = vk::ImageStencilUsageCreateInfo<'a>;
     // SAFETY: as the caller says.
-    let (gpu, external) = unsafe {
+    let (gpu, external, stencils) = unsafe {
         let external = raw::find::<External<'_>>(information.p_next);
-        (&PhysicalDevice::get(device).gpu, external)
+        let stencils = raw::find::<Stencils<'_>>(information.p_next);
+        (&PhysicalDevice::get(device).gpu, external, stencils)
     };
-    let image = question(information);
+    let stencil_usage = stencils.map(|of| of.stencil_usage).unwrap_or_default();
+    let image = question(information, stencil_usage);
     let is_shared = external.is_some_and(|external| !external.handle_type.is_empty());
     if is_shared || !gpu.caps.formats.may_have(&image) {
         return Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED);

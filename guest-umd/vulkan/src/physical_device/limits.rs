@@ -2,11 +2,12 @@
 
 //! Limits: the host's, or what the commands or the driver can carry if that is less.
 
-use super::format_table::has_images;
+use super::format_table::{has_graphics, has_images};
 use super::memory::MAX_ALLOCATION;
 use ash::vk;
 use bellhop_protocol::vulkan::{
-    CommandCaps, MAX_DESCRIPTORS, MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS,
+    CommandCaps, MAX_COLORS, MAX_DESCRIPTORS, MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS,
+    MAX_VERTEX_BINDINGS, MAX_VIEWPORTS,
 };
 use std::mem::offset_of;
 use std::ops::Range;
@@ -38,9 +39,11 @@ macro_rules! until {
     };
 }
 
-/// What concerns graphics and sparse memory.
-const NONE: [Range<usize>; 10] = [
-    until!(sparse_address_space_size max_bound_descriptor_sets),
+/// What concerns sparse memory.
+const SPARSE: Range<usize> = until!(sparse_address_space_size max_bound_descriptor_sets);
+
+/// What concerns graphics.
+const OF_GRAPHICS: [Range<usize>; 9] = [
     until!(max_per_stage_descriptor_input_attachments max_per_stage_resources),
     until!(max_descriptor_set_input_attachments max_compute_shared_memory_size),
     until!(sub_pixel_precision_bits sub_texel_precision_bits),
@@ -74,6 +77,7 @@ pub(super) struct Descriptors {
     pub(super) storage_buffers: u32,
     pub(super) sampled_images: u32,
     pub(super) storage_images: u32,
+    pub(super) input_attachments: u32,
 }
 
 impl Limits {
@@ -82,8 +86,10 @@ impl Limits {
     pub fn offered(host: &CommandCaps) -> Self {
         let mut limits = Self(host.limits);
         let has_images = has_images(host);
-        let absent = OF_IMAGES.into_iter().filter(|_| !has_images);
-        for range in NONE.into_iter().chain(absent) {
+        let draws = has_images && has_graphics(host);
+        let of_images = OF_IMAGES.into_iter().filter(|_| !has_images);
+        let of_graphics = OF_GRAPHICS.into_iter().filter(|_| !draws);
+        for range in of_images.chain(of_graphics).chain([SPARSE]) {
             if let Some(bytes) = limits.0.get_mut(range) {
                 bytes.fill(0);
             }
@@ -108,8 +114,18 @@ impl Limits {
             at!(max_descriptor_set_storage_buffers),
             at!(max_descriptor_set_sampled_images),
             at!(max_descriptor_set_storage_images),
+            at!(max_per_stage_descriptor_input_attachments),
+            at!(max_descriptor_set_input_attachments),
         ] {
             limits.lower(at, MAX_DESCRIPTORS);
+        }
+        for (at, most) in [
+            (at!(max_color_attachments), MAX_COLORS),
+            (at!(max_vertex_input_bindings), MAX_VERTEX_BINDINGS),
+            (at!(max_vertex_input_attributes), MAX_VERTEX_BINDINGS),
+            (at!(max_viewports), MAX_VIEWPORTS),
+        ] {
+            limits.lower(at, most);
         }
         // Both kinds share the offsets of a dispatch.
         for at in [
@@ -175,6 +191,7 @@ impl Limits {
             storage_buffers: self.get(at!(max_per_stage_descriptor_storage_buffers)),
             sampled_images: self.get(at!(max_per_stage_descriptor_sampled_images)),
             storage_images: self.get(at!(max_per_stage_descriptor_storage_images)),
+            input_attachments: self.get(at!(max_per_stage_descriptor_input_attachments)),
         }
     }
 
@@ -186,6 +203,7 @@ impl Limits {
             storage_buffers: self.get(at!(max_descriptor_set_storage_buffers)),
             sampled_images: self.get(at!(max_descriptor_set_sampled_images)),
             storage_images: self.get(at!(max_descriptor_set_storage_images)),
+            input_attachments: self.get(at!(max_descriptor_set_input_attachments)),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Families of queues: one, for compute and transfer.
+//! Families of queues: one, for everything that there is.
 
 use super::{Caps, PhysicalDevice};
 use crate::list;
@@ -11,8 +11,10 @@ use ash::vk;
 pub(crate) const QUEUES: u32 = 8;
 
 fn family(caps: &Caps) -> vk::QueueFamilyProperties {
+    let draws = caps.have_graphics();
+    let graphics = if draws { vk::QueueFlags::GRAPHICS } else { vk::QueueFlags::empty() };
     vk::QueueFamilyProperties {
-        queue_flags: vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER,
+        queue_flags: graphics | vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER,
         queue_count: QUEUES,
         timestamp_valid_bits: caps.timestamp_bits,
         min_image_transfer_granularity: vk::Extent3D { width: 1, height: 1, depth: 1 },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The description of a pipeline that the host reads.
+//! The description of a compute pipeline that the host reads.
 
 use super::layout::PipelineLayout;
 use bellhop_protocol::packet::UNIT;
@@ -12,8 +12,8 @@ use zerocopy::IntoBytes;
 /// What a pipeline consists of.
 pub(super) struct Parts<'p> {
     pub(super) layout: &'p PipelineLayout,
-    /// Entries that name bytes outside of the values, or a size that no constant has, are left out: no shader uses them.
-    pub(super) constants: Vec<SpecialisationEntry>,
+    /// Each is inside of the values.
+    pub(super) constants: &'p [SpecialisationEntry],
     pub(super) values: &'p [u8],
     pub(super) entry_point: &'p [u8],
     pub(super) spirv: &'p [u32],
@@ -24,11 +24,7 @@ pub(super) struct Parts<'p> {
 
 impl Parts<'_> {
     /// Writes the description. `None` if something of it is larger than it can be.
-    pub(super) fn describe(mut self, serial: u64) -> Option<Vec<u8>> {
-        self.constants.retain(|entry| {
-            let end = u64::from(entry.offset) + u64::from(entry.size);
-            matches!(entry.size, 1 | 2 | 4 | 8) && end <= self.values.len() as u64
-        });
+    pub(super) fn describe(self, serial: u64) -> Option<Vec<u8>> {
         let bindings: Vec<Binding> = self.layout.bindings().collect();
         let can_be = self.constants.len() <= MAX_BINDINGS as usize
             && (1..=MAX_ENTRY_POINT as usize).contains(&self.entry_point.len())
@@ -101,7 +97,7 @@ mod tests {
         let layout = layout();
         let parts = Parts {
             layout: &layout,
-            constants: vec![entry(0, 0, 4), entry(1, 0, 3), entry(2, 4, 4), entry(3, 4, 1)],
+            constants: &[entry(0, 0, 4), entry(3, 4, 1)],
             values: &[1, 2, 3, 4, 5],
             entry_point: b"main",
             spirv: &[0x0723_0203, 1, 2, 3, 4],
@@ -131,7 +127,7 @@ mod tests {
     fn what_cannot_be_is_not_described() {
         let layout = layout();
         let describe = |entry_point: &[u8], spirv: &[u32]| {
-            let (constants, values) = (Vec::new(), &[][..]);
+            let (constants, values) = (&[][..], &[][..]);
             let (subgroup_size, stage_flags) = (0, 0);
             let layout = &layout;
             Parts { layout, constants, values, entry_point, spirv, subgroup_size, stage_flags }

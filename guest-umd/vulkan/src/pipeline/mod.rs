@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pipelines: a program for the GPU, and what it uses. The host compiles them when a dispatch names them.
+//! Pipelines: a program for the GPU, and what it uses. The host compiles them when a dispatch or a draw names them.
 
 mod cache;
 mod compute;
 mod description;
 mod device_index;
+mod dynamic;
+mod fixed;
+mod graphics;
+mod graphics_description;
 mod layout;
 mod module;
+mod object;
+mod stage;
 
-pub(crate) use compute::Pipeline;
 pub(crate) use layout::PipelineLayout;
+pub(crate) use object::Pipeline;
 
 use ash::vk;
 
@@ -20,4 +26,6 @@ pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| layout::lookup(name))
         .or_else(|| cache::lookup(name))
         .or_else(|| compute::lookup(name))
+        .or_else(|| graphics::lookup(name))
+        .or_else(|| object::lookup(name))
 }

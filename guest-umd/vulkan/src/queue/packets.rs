@@ -112,7 +112,13 @@ mod tests {
     fn an_engine_reads_what_is_put_into_the_ring() {
         let packets = [
             wait(3, 7),
-            execute(&Chunk { gpu_va: 0x1000, length: 64, devices: 1, meets: false }),
+            execute(&Chunk {
+                gpu_va: 0x1000,
+                length: 64,
+                devices: 1,
+                meets: false,
+                goes_on: false,
+            }),
             signal(4, 8),
         ];
         let read = packets.each_ref().map(|packet| Packet::decode(packet.as_bytes()).unwrap().0);

@@ -7,7 +7,7 @@ mod structures;
 mod tests;
 
 use super::chain::HEAD;
-use super::format_table::has_images;
+use super::format_table::{has_graphics, has_images};
 use ash::vk;
 use bellhop_protocol::vulkan::CommandCaps;
 use std::mem::offset_of;
@@ -15,17 +15,22 @@ use structures::range;
 use zerocopy::IntoBytes;
 
 /// Number of features, with gaps.
-const COUNT: usize = IMAGES + 1;
+const COUNT: usize = GRAPHICS + 1;
 /// Where the features of each structure begin.
 const SINCE_1_1: usize = 55;
 const SINCE_1_2: usize = SINCE_1_1 + 12;
 const SINCE_1_3: usize = SINCE_1_2 + 48;
 /// Those of `VK_EXT_device_fault`.
 const FAULT: usize = SINCE_1_3 + 16;
+/// That of `VK_EXT_extended_dynamic_state`, and those of `VK_EXT_extended_dynamic_state2`.
+pub(super) const DYNAMIC_STATE: usize = FAULT + 2;
+pub(super) const DYNAMIC_STATE_2: usize = DYNAMIC_STATE + 1;
 /// Those of `VK_KHR_present_id` and `VK_KHR_present_wait`.
-pub(super) const PRESENT: usize = FAULT + 2;
+pub(super) const PRESENT: usize = DYNAMIC_STATE_2 + 3;
 /// Whether there are images, samplers and buffers of texels: no feature of Vulkan's, but one that extensions are for.
 pub const IMAGES: usize = PRESENT + 2;
+/// Whether there are graphics: no feature of Vulkan's, either.
+pub const GRAPHICS: usize = IMAGES + 1;
 
 /// All features, each of them 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +87,13 @@ pub(super) const SAMPLER_MIRROR_CLAMP_TO_EDGE: usize =
 pub(super) const SAMPLER_FILTER_MINMAX: usize = index!(since_1_2 sampler_filter_minmax);
 pub(super) const ROBUST_IMAGE_ACCESS: usize = index!(since_1_3 robust_image_access);
 pub(super) const SUBGROUP_SIZE_CONTROL: usize = index!(since_1_3 subgroup_size_control);
+pub(super) const MULTIVIEW: usize = index!(since_1_1 multiview);
+pub(super) const SHADER_DRAW_PARAMETERS: usize = index!(since_1_1 shader_draw_parameters);
+pub(super) const DRAW_INDIRECT_COUNT: usize = index!(since_1_2 draw_indirect_count);
+pub(super) const SHADER_OUTPUT_LAYER: usize = index!(since_1_2 shader_output_layer);
+const SHADER_OUTPUT_VIEWPORT_INDEX: usize = index!(since_1_2 shader_output_viewport_index);
+pub(super) const DEMOTE_TO_HELPER: usize = index!(since_1_3 shader_demote_to_helper_invocation);
+pub(super) const TERMINATE_INVOCATION: usize = index!(since_1_3 shader_terminate_invocation);
 /// What formats depend on.
 pub(super) const READ_WITHOUT_FORMAT: usize = index!(core shader_storage_image_read_without_format);
 pub(super) const WRITE_WITHOUT_FORMAT: usize =
@@ -89,7 +101,7 @@ pub(super) const WRITE_WITHOUT_FORMAT: usize =
 
 const SHADER_FLOAT_16: usize = index!(since_1_2 shader_float16);
 
-/// What a guest has if the host has it. There is nothing of graphics or sparse memory.
+/// What a guest has if the host has it. There is nothing of sparse memory.
 const PASSED: [usize; 46] = indices! {
     core {
         robust_buffer_access
@@ -187,6 +199,59 @@ const OF_IMAGES: [usize; 27] = indices! {
     }
 };
 
+/// What a guest has if the host has it, and graphics.
+const OF_GRAPHICS: [usize; 34] = indices! {
+    core {
+        full_draw_index_uint32
+        independent_blend
+        geometry_shader
+        tessellation_shader
+        sample_rate_shading
+        dual_src_blend
+        logic_op
+        multi_draw_indirect
+        draw_indirect_first_instance
+        depth_clamp
+        depth_bias_clamp
+        fill_mode_non_solid
+        depth_bounds
+        wide_lines
+        large_points
+        alpha_to_one
+        multi_viewport
+        occlusion_query_precise
+        pipeline_statistics_query
+        vertex_pipeline_stores_and_atomics
+        fragment_stores_and_atomics
+        shader_tessellation_and_geometry_point_size
+        shader_clip_distance
+        shader_cull_distance
+    }
+    since_1_1 {
+        storage_input_output16
+        multiview
+        multiview_geometry_shader
+        multiview_tessellation_shader
+        shader_draw_parameters
+    }
+    since_1_2 {
+        draw_indirect_count
+        shader_input_attachment_array_dynamic_indexing
+        shader_input_attachment_array_non_uniform_indexing
+    }
+    since_1_3 {
+        shader_demote_to_helper_invocation
+        shader_terminate_invocation
+    }
+};
+
+/// What the driver does itself if there are graphics.
+const OWN_OF_GRAPHICS: [usize; 4] = indices! {
+    core { inherited_queries }
+    since_1_2 { imageless_framebuffer separate_depth_stencil_layouts }
+    since_1_3 { dynamic_rendering }
+};
+
 /// What the driver does itself, whatever the host has.
 const OWN: [usize; 8] = indices! {
     since_1_2 { host_query_reset timeline_semaphore }
@@ -227,6 +292,9 @@ impl Features {
         for index in PRESENT..=IMAGES {
             offered.set(index, images);
         }
+        if images && has_graphics(host) {
+            offered.add_graphics(&all, host.api_version);
+        }
         for index in OWN {
             offered.set(index, true);
         }
@@ -240,6 +308,27 @@ impl Features {
         // The GPUs of a chain have one address space.
         offered.set(BUFFER_DEVICE_ADDRESS_MULTI_DEVICE, addresses);
         offered
+    }
+
+    /// Adds what is there with graphics, of a host with these features and this version of Vulkan.
+    fn add_graphics(&mut self, host: &Self, version: u32) {
+        self.set(GRAPHICS, true);
+        for index in OF_GRAPHICS {
+            self.set(index, host.has(index));
+        }
+        // What both are for is one extension, which has no features of its own.
+        let outputs = [SHADER_OUTPUT_LAYER, SHADER_OUTPUT_VIEWPORT_INDEX];
+        let has_both = outputs.iter().all(|index| host.has(*index));
+        for index in outputs {
+            self.set(index, has_both);
+        }
+        for index in OWN_OF_GRAPHICS {
+            self.set(index, true);
+        }
+        // Parts of Vulkan 1.3 that had been extensions. The two more features of the second did not become parts.
+        let is_newer = version >= vk::API_VERSION_1_3;
+        self.set(DYNAMIC_STATE, is_newer);
+        self.set(DYNAMIC_STATE_2, is_newer);
     }
 
     fn set(&mut self, index: usize, value: bool) {

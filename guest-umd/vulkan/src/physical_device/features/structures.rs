@@ -3,7 +3,9 @@
 //! Which features each structure has: those of versions of Vulkan, and those of extensions that became parts of them.
 
 use super::super::chain::HEAD;
-use super::{FAULT, PRESENT, SINCE_1_1, SINCE_1_2, SINCE_1_3, index};
+use super::{
+    DYNAMIC_STATE, DYNAMIC_STATE_2, FAULT, IMAGES, PRESENT, SINCE_1_1, SINCE_1_2, SINCE_1_3, index,
+};
 use ash::vk;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -104,9 +106,11 @@ pub(super) fn range(kind: vk::StructureType) -> Option<Range<usize>> {
             range!(since_1_3 shader_integer_dot_product)
         }
         Kind::PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES => range!(since_1_3 maintenance4),
-        Kind::PHYSICAL_DEVICE_FAULT_FEATURES_EXT => FAULT..FAULT + 2,
+        Kind::PHYSICAL_DEVICE_FAULT_FEATURES_EXT => FAULT..DYNAMIC_STATE,
+        Kind::PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_FEATURES_EXT => DYNAMIC_STATE..DYNAMIC_STATE_2,
+        Kind::PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_2_FEATURES_EXT => DYNAMIC_STATE_2..PRESENT,
         Kind::PHYSICAL_DEVICE_PRESENT_ID_FEATURES_KHR => PRESENT..PRESENT + 1,
-        Kind::PHYSICAL_DEVICE_PRESENT_WAIT_FEATURES_KHR => PRESENT + 1..PRESENT + 2,
+        Kind::PHYSICAL_DEVICE_PRESENT_WAIT_FEATURES_KHR => PRESENT + 1..IMAGES,
         _ => return None,
     })
 }

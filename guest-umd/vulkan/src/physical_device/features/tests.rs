@@ -17,6 +17,32 @@ fn host(everything: bool) -> CommandCaps {
     host
 }
 
+fn drawing_host() -> CommandCaps {
+    let queue_flags = vk::QueueFlags::GRAPHICS.as_raw();
+    CommandCaps { queue_flags, api_version: vk::API_VERSION_1_3, ..host(true) }
+}
+
+#[test]
+fn of_a_host_that_draws_a_guest_has_what_drawing_needs() {
+    use vk::StructureType as Kind;
+    let offered = Features::offered(&drawing_host(), true);
+    assert!(OF_GRAPHICS.iter().chain(&OWN_OF_GRAPHICS).all(|index| offered.has(*index)));
+    for absent in [index!(core sparse_binding), index!(since_1_1 protected_memory)] {
+        assert!(!offered.has(absent), "{absent}");
+    }
+    let says = |kind| words(&offered, kind);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_FEATURES_EXT), [1]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_2_FEATURES_EXT), [1, 0, 0]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_MULTIVIEW_FEATURES), [1; 3]);
+    let older = CommandCaps { api_version: vk::API_VERSION_1_2, ..drawing_host() };
+    assert!(!Features::offered(&older, true).has(DYNAMIC_STATE));
+    let mut one = drawing_host();
+    one.features_1_2[SHADER_OUTPUT_LAYER - SINCE_1_2] = 0;
+    assert!(!Features::offered(&one, true).has(SHADER_OUTPUT_VIEWPORT_INDEX));
+    let without = CommandCaps { formats: FromZeros::new_zeroed(), ..drawing_host() };
+    assert!(!Features::offered(&without, true).has(GRAPHICS));
+}
+
 fn words(features: &Features, kind: vk::StructureType) -> Vec<u32> {
     let bytes = features.fields(kind).unwrap();
     bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()

@@ -31,6 +31,7 @@ fn a_guest_has_no_more_than_the_commands_carry() {
         storage_buffers: 65536,
         sampled_images: 65536,
         storage_images: 65536,
+        input_attachments: 0,
     };
     assert_eq!((limits.of_stage(), limits.of_set(), limits.dynamic()), (most, most, [32; 2]));
     assert_eq!(limits.resources(), 65536);
@@ -94,6 +95,22 @@ fn what_kernels_and_images_need_is_the_host_s_and_what_graphics_need_is_nothing(
     ] {
         assert_eq!(limits.get::<u32>(at), 0, "{at}");
     }
+    assert_eq!(limits.get::<u64>(at!(sparse_address_space_size)), 0);
+}
+
+#[test]
+fn a_guest_that_draws_has_the_host_s_limits_of_graphics() {
+    let mut host = CommandCaps::new_zeroed();
+    host.formats[37] = [0, 1, 0];
+    host.queue_flags = vk::QueueFlags::GRAPHICS.as_raw();
+    host.limits = [0xFF; SIZE];
+    let limits = Limits::offered(&host);
+    let is = |at| limits.get::<u32>(at);
+    assert_eq!(is(at!(max_framebuffer_width)), u32::MAX);
+    assert_eq!(is(at!(max_draw_indirect_count)), u32::MAX);
+    assert_eq!((is(at!(max_color_attachments)), is(at!(max_viewports))), (8, 16));
+    assert_eq!(is(at!(max_vertex_input_attributes)), 32);
+    assert_eq!(limits.of_set().input_attachments, 65536);
     assert_eq!(limits.get::<u64>(at!(sparse_address_space_size)), 0);
 }
 

@@ -5,6 +5,7 @@
 mod structures;
 
 use super::chain::HEAD;
+use super::format_table::{has_graphics, has_images};
 use super::limits::Limits;
 use super::memory::MAX_ALLOCATION;
 use crate::descriptor::layout::{MAX_BLOCK, MAX_BLOCKS};
@@ -27,6 +28,11 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Operations of subgroups that Vulkan has of itself, of which this is the last. All others are those of extensions, and there is none
 /// of these.
 const SUBGROUP_OPERATIONS: u32 = (vk::SubgroupFeatureFlags::QUAD.as_raw() << 1) - 1;
+
+/// The stages that shaders may be of.
+const STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
+    vk::ShaderStageFlags::ALL_GRAPHICS.as_raw() | vk::ShaderStageFlags::COMPUTE.as_raw(),
+);
 
 /// Properties that structures in a chain have, as bytes behind their head.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +87,9 @@ impl Properties {
         };
         offered.name(name, gpu);
         offered.limit(limits);
+        if !(has_images(host) && has_graphics(host)) {
+            offered.leave_out_graphics();
+        }
         offered
     }
 
@@ -108,14 +117,12 @@ impl Properties {
 
     /// Lowers what the driver or the commands carry less of than the host has.
     fn limit(&mut self, limits: &Limits) {
-        let compute = vk::ShaderStageFlags::COMPUTE.as_raw();
         let bytes = &mut self.since_1_1[..];
-        put(bytes, at!(Since11 subgroup_supported_stages), &compute);
+        let stages = word(bytes, at!(Since11 subgroup_supported_stages)) & STAGES.as_raw();
+        put(bytes, at!(Since11 subgroup_supported_stages), &stages);
         let operations = word(bytes, at!(Since11 subgroup_supported_operations));
         let operations = operations & SUBGROUP_OPERATIONS;
         put(bytes, at!(Since11 subgroup_supported_operations), &operations);
-        put(bytes, at!(Since11 max_multiview_view_count), &0u32);
-        put(bytes, at!(Since11 max_multiview_instance_index), &0u32);
         put(bytes, at!(Since11 protected_no_fault), &vk::FALSE);
         put(bytes, at!(Since11 max_per_set_descriptors), &limits.resources());
         put(bytes, at!(Since11 max_memory_allocation_size), &MAX_ALLOCATION);
@@ -142,7 +149,10 @@ impl Properties {
                 at!(Since12 max_per_stage_descriptor_update_after_bind_storage_images),
                 stage.storage_images,
             ),
-            (at!(Since12 max_per_stage_descriptor_update_after_bind_input_attachments), 0),
+            (
+                at!(Since12 max_per_stage_descriptor_update_after_bind_input_attachments),
+                stage.input_attachments,
+            ),
             (at!(Since12 max_per_stage_update_after_bind_resources), limits.resources()),
             (at!(Since12 max_descriptor_set_update_after_bind_samplers), set.samplers),
             (
@@ -163,19 +173,18 @@ impl Properties {
             ),
             (at!(Since12 max_descriptor_set_update_after_bind_sampled_images), set.sampled_images),
             (at!(Since12 max_descriptor_set_update_after_bind_storage_images), set.storage_images),
-            (at!(Since12 max_descriptor_set_update_after_bind_input_attachments), 0),
-            (at!(Since12 supported_depth_resolve_modes), 0),
-            (at!(Since12 supported_stencil_resolve_modes), 0),
-            (at!(Since12 independent_resolve_none), 0),
-            (at!(Since12 independent_resolve), 0),
-            (at!(Since12 framebuffer_integer_color_sample_counts), 0),
+            (
+                at!(Since12 max_descriptor_set_update_after_bind_input_attachments),
+                set.input_attachments,
+            ),
         ] {
             put(bytes, at, &most);
         }
         let difference = u64::MAX / 2;
         put(bytes, at!(Since12 max_timeline_semaphore_value_difference), &difference);
         let bytes = &mut self.since_1_3[..];
-        put(bytes, at!(Since13 required_subgroup_size_stages), &compute);
+        let stages = word(bytes, at!(Since13 required_subgroup_size_stages)) & STAGES.as_raw();
+        put(bytes, at!(Since13 required_subgroup_size_stages), &stages);
         for (at, most) in [
             (at!(Since13 max_inline_uniform_block_size), MAX_BLOCK),
             (at!(Since13 max_per_stage_descriptor_inline_uniform_blocks), MAX_BLOCKS),
@@ -190,6 +199,27 @@ impl Properties {
             put(bytes, at, &most);
         }
         put(bytes, at!(Since13 max_buffer_size), &MAX_ALLOCATION);
+    }
+
+    /// Leaves out what concerns graphics.
+    fn leave_out_graphics(&mut self) {
+        let compute = vk::ShaderStageFlags::COMPUTE.as_raw();
+        let bytes = &mut self.since_1_1[..];
+        put(bytes, at!(Since11 subgroup_supported_stages), &compute);
+        put(bytes, at!(Since11 max_multiview_view_count), &0u32);
+        put(bytes, at!(Since11 max_multiview_instance_index), &0u32);
+        let bytes = &mut self.since_1_2[..];
+        for at in [
+            at!(Since12 supported_depth_resolve_modes),
+            at!(Since12 supported_stencil_resolve_modes),
+            at!(Since12 independent_resolve_none),
+            at!(Since12 independent_resolve),
+            at!(Since12 framebuffer_integer_color_sample_counts),
+        ] {
+            put(bytes, at, &0u32);
+        }
+        let bytes = &mut self.since_1_3[..];
+        put(bytes, at!(Since13 required_subgroup_size_stages), &compute);
     }
 }
 
@@ -234,6 +264,22 @@ mod tests {
         let maintenance = words(Kind::PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
         assert_eq!(maintenance[2..], [1 << 30, 0]);
         assert_eq!(offered(0).fields(Kind::DEVICE_CREATE_INFO), None);
+    }
+
+    #[test]
+    fn a_guest_that_draws_has_the_host_s_properties_of_graphics() {
+        let mut host = CommandCaps::new_zeroed();
+        host.formats[37] = [0, 1, 0];
+        host.queue_flags = vk::QueueFlags::GRAPHICS.as_raw();
+        host.properties_1_1.fill(0xFF);
+        host.properties_1_2.fill(0xFF);
+        let offered = Properties::offered(&host, &Limits::offered(&host), "llvmpipe", 0);
+        let views = offered.fields(Kind::PHYSICAL_DEVICE_MULTIVIEW_PROPERTIES).unwrap();
+        assert_eq!(views, [0xFF; 8]);
+        let resolves = offered.fields(Kind::PHYSICAL_DEVICE_DEPTH_STENCIL_RESOLVE_PROPERTIES);
+        assert_eq!(resolves.unwrap(), [0xFF; 16]);
+        let stages = word(&offered.since_1_1, at!(Since11 subgroup_supported_stages));
+        assert_eq!(stages, 0x3F);
     }
 
     #[test]
