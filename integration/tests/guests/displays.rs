@@ -80,7 +80,11 @@ fn capture(daemon: &Daemon, png: &std::path::Path) {
 }
 
 /// What a connector of the first guest shows.
-fn captured(daemon: &Daemon, connector: &str, folder: &std::path::Path) -> ((u32, u32), Vec<u32>) {
+pub fn captured(
+    daemon: &Daemon,
+    connector: &str,
+    folder: &std::path::Path,
+) -> ((u32, u32), Vec<u32>) {
     let png = folder.join("captured.png");
     let guest = daemon.snapshot().guests[0].id.to_string();
     let which = ["screen", "capture", "--guest", &guest, "--connector", connector];

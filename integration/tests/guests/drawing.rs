@@ -2,6 +2,7 @@
 
 //! Guests' programs that draw with Vulkan, compared with the same programs on lavapipe itself.
 
+use crate::displays::captured;
 use crate::support::vulkan::beside;
 use crate::support::windows::XServer;
 use crate::support::{Daemon, text};
@@ -18,33 +19,46 @@ const COLOURS: usize = 100;
 /// Debian's package of the cube, and the program.
 const PACKAGE: &str = "vulkan-tools";
 const CUBE: &str = "vkcube";
+/// Vulkan's numbers of modes in which frames are shown: each at its time, or the newest.
+const FIFO: &str = "2";
+const MAILBOX: &str = "1";
+/// More frames than a test looks at.
+const MANY: &str = "1000000";
 
-/// The cube's arguments. It turns by 4 degrees from frame to frame, whatever time that takes.
-fn arguments(command: &mut Command, mode: &str, frames: &str) -> Child {
-    command.args(["--wsi", "xcb", "--suppress_popups", "--width", "200", "--height", "200"]);
+/// Starts the cube, with frames of this size. It turns by 4 degrees from frame to frame, whatever time that takes.
+fn start(command: &mut Command, wsi: &str, mode: &str, size: [&str; 2], frames: &str) -> Child {
+    let [width, height] = size;
+    command.args(["--suppress_popups", "--wsi", wsi, "--width", width, "--height", height]);
     command.args(["--present_mode", mode, "--c", frames]);
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// The cube of a guest.
+fn cube(daemon: &Daemon) -> Command {
+    let mut command = beside(daemon, 0);
+    command.args(["--package", PACKAGE, "--", CUBE]);
+    command
+}
+
 /// The cube on lavapipe itself, in a window of this server.
-fn native(server: &XServer, mode: &str) -> Child {
+fn native(server: &XServer) -> Command {
     let sources = Sources::default();
     let packages = fetch_programs(&[PACKAGE.to_owned()], &sources).unwrap();
     let vulkan = fetch_vulkan(Mesa::Debian13, &sources).unwrap().command(Path::new(CUBE));
     let mut command = packages.command(OsStr::new(CUBE)).unwrap();
     let variables = vulkan.get_envs().filter_map(|(name, value)| Some((name, value?)));
     command.envs(variables).env("DISPLAY", &server.display);
-    arguments(&mut command, mode, "1000000")
+    command
 }
 
-/// Pictures of a server, as far as something was drawn, until this says that there are enough, or the program has ended.
+/// Looks at pictures in which something was drawn, until this says that there are enough, or the program has ended.
 fn look(
-    server: &XServer,
     program: &mut Child,
+    picture: impl Fn() -> Vec<u32>,
     mut is_enough: impl FnMut(Vec<u32>) -> bool,
 ) -> bool {
     while program.try_wait().unwrap().is_none() {
-        let picture = server.picture();
+        let picture = picture();
         let colours: BTreeSet<_> = picture.iter().collect();
         if colours.len() >= COLOURS && is_enough(picture) {
             return true;
@@ -53,42 +67,62 @@ fn look(
     false
 }
 
-/// Draws the cube in both ways, in a mode of Vulkan's (`VkPresentModeKHR`), until frames were the same.
-fn assert_same_frames(mode: &str) {
-    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
-    let (Some(ours), Some(theirs)) = (XServer::start(), XServer::start()) else { return };
-    let mut command = beside(&daemon, 0);
-    command.args(["--package", PACKAGE, "--", CUBE]).env("DISPLAY", &ours.display);
-    let mut guest = arguments(&mut command, mode, "100000");
+/// Has a guest's cube draw and lavapipe's own in a window, until enough of their frames were the same.
+fn assert_same_frames(mut guest: Child, picture: impl Fn() -> Vec<u32>, size: [&str; 2]) {
     // A frame that is caught while it is drawn is like no other.
     let mut drawn = BTreeSet::new();
-    let has_drawn = look(&ours, &mut guest, |picture| {
+    let has_drawn = look(&mut guest, picture, |picture| {
         drawn.insert(picture);
         drawn.len() >= 4 * FRAMES
     });
-    let mut native = native(&theirs, mode);
+    let server = XServer::start().unwrap();
+    let mut native = start(&mut native(&server), "xcb", FIFO, size, MANY);
     let mut same = BTreeSet::new();
     let are_same = has_drawn
-        && look(&theirs, &mut native, |picture| {
-            if drawn.contains(&picture) {
-                same.insert(picture);
-            }
-            same.len() >= FRAMES
-        });
+        && look(
+            &mut native,
+            || server.picture(),
+            |picture| {
+                if drawn.contains(&picture) {
+                    same.insert(picture);
+                }
+                same.len() >= FRAMES
+            },
+        );
     let _ = (guest.kill(), native.kill());
     let said = guest.wait_with_output().unwrap();
     let _ = native.wait();
     assert!(are_same, "{} of {} frames: {}", same.len(), drawn.len(), text(&said.stderr));
 }
 
+/// Draws into a window in a mode of Vulkan's (`VkPresentModeKHR`).
+fn assert_same_frames_in_a_window(mode: &str) {
+    let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
+    let Some(server) = XServer::start() else { return };
+    let size = ["200", "200"];
+    let mut command = cube(&daemon);
+    let guest = start(command.env("DISPLAY", &server.display), "xcb", mode, size, MANY);
+    assert_same_frames(guest, || server.picture(), size);
+}
+
 #[test]
 fn a_cube_in_a_window_is_lavapipe_s_to_the_pixel() {
-    assert_same_frames("2");
+    assert_same_frames_in_a_window(FIFO);
 }
 
 #[test]
 fn a_cube_in_a_window_that_shows_the_newest_frame_is_lavapipe_s_to_the_pixel() {
-    assert_same_frames("1");
+    assert_same_frames_in_a_window(MAILBOX);
+}
+
+#[test]
+fn a_cube_on_the_guest_s_own_display_is_lavapipe_s_to_the_pixel() {
+    let display = "[[adapter.displays]]\nname = \"left\"\nmodes = [\"640x480@60\"]\n";
+    let Some(daemon) = Daemon::start_with_kernels(1, display) else { return };
+    let size = ["640", "480"];
+    let guest = start(&mut cube(&daemon), "display", FIFO, size, MANY);
+    let folder = tempfile::tempdir().unwrap();
+    assert_same_frames(guest, || captured(&daemon, "left", folder.path()).1, size);
 }
 
 #[test]
@@ -97,6 +131,6 @@ fn the_validation_layer_finds_nothing_in_a_cube() {
     let Some(server) = XServer::start() else { return };
     let mut command = beside(&daemon, 0);
     command.args(["--validate", "--package", PACKAGE, "--", CUBE]).env("DISPLAY", &server.display);
-    let said = arguments(&mut command, "2", "60").wait_with_output().unwrap();
+    let said = start(&mut command, "xcb", FIFO, ["200", "200"], "60").wait_with_output().unwrap();
     assert!(said.status.success(), "{}", text(&said.stderr));
 }

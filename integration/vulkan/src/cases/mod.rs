@@ -20,6 +20,7 @@ mod set;
 mod shader;
 mod sharing;
 mod storage_image;
+mod swapchain;
 mod texels;
 mod timeline;
 mod transfer;
@@ -42,6 +43,7 @@ const ALL: &[&[Case]] = &[
     sharing::CASES,
     event::CASES,
     query::CASES,
+    swapchain::CASES,
     lost::CASES,
 ];
 

@@ -4,8 +4,9 @@
 //! An opened device, and what is made with it.
 
 use super::machine::Features;
+use super::presented::Presents;
 use super::{Failure, Lab, Outcome};
-use ash::khr::{external_semaphore_fd, push_descriptor};
+use ash::khr::{external_semaphore_fd, present_id, present_wait, push_descriptor};
 use ash::vk;
 use std::cell::RefCell;
 
@@ -34,6 +35,7 @@ pub(crate) struct Gpu<'l> {
     pub(super) memory_types: Vec<vk::MemoryType>,
     pub(super) push_descriptors: Option<push_descriptor::Device>,
     pub(super) shared_semaphores: Option<external_semaphore_fd::Device>,
+    pub(super) presents: Option<Presents>,
     queues: Vec<Queue>,
     ends: RefCell<Vec<End>>,
 }
@@ -72,13 +74,15 @@ impl<'l> Gpu<'l> {
             .push_next(&mut since_1_1)
             .push_next(&mut since_1_2)
             .push_next(&mut since_1_3);
-        let mut extensions = Vec::new();
+        let mut extensions = Presents::extensions(lab)?;
         for name in [push_descriptor::NAME, external_semaphore_fd::NAME] {
             if lab.has(name)? {
                 extensions.push(name);
             }
         }
         let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
+        let mut ids = vk::PhysicalDevicePresentIdFeaturesKHR::default().present_id(true);
+        let mut waits = vk::PhysicalDevicePresentWaitFeaturesKHR::default().present_wait(true);
         let mut group = vk::DeviceGroupDeviceCreateInfo::default().physical_devices(devices);
         let mut information = vk::DeviceCreateInfo::default()
             .queue_create_infos(&wanted)
@@ -86,6 +90,12 @@ impl<'l> Gpu<'l> {
             .push_next(&mut features);
         if devices.len() > 1 {
             information = information.push_next(&mut group);
+        }
+        if extensions.contains(&present_id::NAME) {
+            information = information.push_next(&mut ids);
+        }
+        if extensions.contains(&present_wait::NAME) {
+            information = information.push_next(&mut waits);
         }
         let first = devices.first().copied().unwrap_or(lab.physical);
         // SAFETY: the structures live until the call returns. The devices are of this instance, which this borrows.
@@ -107,6 +117,7 @@ impl<'l> Gpu<'l> {
             has(push_descriptor::NAME).then(|| push_descriptor::Device::new(&lab.instance, &raw));
         let shared_semaphores = has(external_semaphore_fd::NAME)
             .then(|| external_semaphore_fd::Device::new(&lab.instance, &raw));
+        let presents = Presents::new(lab, &raw, &extensions);
         let memory_types = lab.memory().memory_types_as_slice().to_vec();
         Ok(Self {
             raw,
@@ -114,6 +125,7 @@ impl<'l> Gpu<'l> {
             memory_types,
             push_descriptors,
             shared_semaphores,
+            presents,
             queues,
             ends: RefCell::default(),
         })

@@ -4,8 +4,10 @@
 //! The loader, an instance, and a device of it.
 
 use super::messages::{Message, Messages};
+use super::presented::Surfaces;
 use super::{Failure, Outcome};
-use ash::ext::debug_utils;
+use ash::ext::{debug_utils, headless_surface};
+use ash::khr::surface;
 use ash::vk;
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -14,6 +16,7 @@ use std::fmt;
 pub struct Lab {
     /// Goes before the instance does.
     pub(super) messages: Option<Messages>,
+    pub(super) surfaces: Option<Surfaces>,
     pub(super) physical: vk::PhysicalDevice,
     pub(super) instance: ash::Instance,
     /// Keeps the library loaded: `instance` has pointers into it.
@@ -52,12 +55,15 @@ impl Lab {
             .api_version(vk::API_VERSION_1_3);
         // SAFETY: the loader is there.
         let offered = unsafe { entry.enumerate_instance_extension_properties(None) }?;
-        let tells =
-            offered.iter().any(|one| one.extension_name_as_c_str() == Ok(debug_utils::NAME));
-        let names = [debug_utils::NAME.as_ptr()];
+        let has = |name| offered.iter().any(|one| one.extension_name_as_c_str() == Ok(name));
+        let tells = has(debug_utils::NAME);
+        let shows = has(surface::NAME) && has(headless_surface::NAME);
+        let of_messages = tells.then_some(debug_utils::NAME);
+        let of_surfaces = [surface::NAME, headless_surface::NAME].into_iter().filter(|_| shows);
+        let names: Vec<_> = of_messages.into_iter().chain(of_surfaces).map(CStr::as_ptr).collect();
         let information = vk::InstanceCreateInfo::default()
             .application_info(&application)
-            .enabled_extension_names(if tells { &names } else { &[] });
+            .enabled_extension_names(&names);
         // SAFETY: the structures live until the call returns, and ask for no layers.
         let instance = match unsafe { entry.create_instance(&information, None) } {
             Err(vk::Result::ERROR_INCOMPATIBLE_DRIVER) => {
@@ -67,7 +73,8 @@ impl Lab {
         };
         let messages = if tells { Some(Messages::new(&entry, &instance)?) } else { None };
         let physical = vk::PhysicalDevice::null();
-        let mut lab = Self { messages, physical, instance, _entry: entry };
+        let surfaces = shows.then(|| Surfaces::new(&entry, &instance));
+        let mut lab = Self { messages, surfaces, physical, instance, _entry: entry };
         let devices = lab.devices()?;
         lab.physical = *devices
             .get(device)
