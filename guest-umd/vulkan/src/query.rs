@@ -1,53 +1,105 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Query pools. A query is two 64-bit words in memory: its value, and whether there is one.
+//! Query pools. The value of a query is one number of 64 bits in memory, or several; those of all queries follow each other, since
+//! one command may write several. Behind them there is a word for each query that says whether there is a value.
 
 use crate::device::Device;
 use crate::device::wait::{self, Deadline, Left};
-use crate::heap::Piece;
+use crate::heap::{Heap, Piece};
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use bellhop_protocol::handoff::publication;
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 
-/// Bytes of a query.
-pub(crate) const QUERY: u64 = 16;
-/// Where in a query the word is that says whether there is a value.
+/// Bytes of a number.
+pub(crate) const NUMBER: u64 = 8;
+/// Bytes of the word that says whether there is a value.
 pub(crate) const AVAILABLE: u64 = 8;
+
+/// What is counted between the beginning of a query and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// `VkQueryType`.
+    pub(crate) kind: u32,
+    /// `VkQueryPipelineStatisticFlags`.
+    pub(crate) statistics: u32,
+}
 
 /// A query pool.
 pub(crate) struct QueryPool {
     memory: Piece,
     count: u32,
+    /// What is counted, unless it is a time.
+    counted: Option<Counted>,
+    /// Numbers of a value.
+    numbers: u64,
 }
 
 impl QueryPool {
-    fn new(device: &Device, count: u32) -> Result<Self, vk::Result> {
-        let memory = device.heap.take(count.max(1) as usize * QUERY as usize)?;
-        let pool = Self { memory, count };
+    /// A pool of so many queries that are of times, or of what is counted.
+    fn new(heap: &Heap, count: u32, counted: Option<Counted>) -> Result<Self, vk::Result> {
+        let statistics = counted.map_or(0, |counted| counted.statistics);
+        let numbers = u64::from(statistics.count_ones().max(1));
+        let bytes = u64::from(count.max(1)) * (numbers * NUMBER + AVAILABLE);
+        let memory = heap.take(bytes as usize)?;
+        let pool = Self { memory, count, counted, numbers };
         pool.reset(0, count);
         Ok(pool)
     }
 
-    /// The GPU virtual address of a query.
+    /// What is counted, unless it is a time.
+    pub(crate) const fn counted(&self) -> Option<Counted> {
+        self.counted
+    }
+
+    /// Bytes of a value.
+    pub(crate) const fn size(&self) -> u64 {
+        self.numbers * NUMBER
+    }
+
+    /// Where in the memory a query's value is.
+    fn place(&self, query: u32) -> u64 {
+        u64::from(query) * self.size()
+    }
+
+    /// Where in the memory the word is that says whether there is a value.
+    fn available_place(&self, query: u32) -> u64 {
+        self.place(self.count) + u64::from(query) * AVAILABLE
+    }
+
+    /// The GPU virtual address of a query's value.
     pub(crate) fn address(&self, query: u32) -> u64 {
-        self.memory.gpu_va() + u64::from(query) * QUERY
+        self.memory.gpu_va() + self.place(query)
+    }
+
+    /// The GPU virtual address of the word that says whether there is a value.
+    pub(crate) fn available(&self, query: u32) -> u64 {
+        self.memory.gpu_va() + self.available_place(query)
     }
 
     /// Forgets the values of queries.
     fn reset(&self, first: u32, count: u32) {
         let end = first.saturating_add(count).min(self.count);
         for query in first..end {
-            self.memory.write(query as usize * QUERY as usize, &[0; QUERY as usize]);
+            for number in 0..self.numbers {
+                let place = self.place(query) + number * NUMBER;
+                self.memory.long(place as usize).store(0, Ordering::Relaxed);
+            }
+            self.memory.long(self.available_place(query) as usize).store(0, Ordering::Relaxed);
         }
     }
 
     /// A query's value, if there is one.
-    fn value(&self, query: u32) -> Option<u64> {
-        let place = query as usize * QUERY as usize;
-        let available = self.memory.long(place + AVAILABLE as usize);
-        (publication::read(available) != 0).then(|| publication::read(self.memory.long(place)))
+    fn value(&self, query: u32) -> Option<Vec<u64>> {
+        let available = self.memory.long(self.available_place(query) as usize);
+        if publication::read(available) == 0 {
+            return None;
+        }
+        let places = (0..self.numbers).map(|number| self.place(query) + number * NUMBER);
+        let numbers = places.map(|place| publication::read(self.memory.long(place as usize)));
+        Some(numbers.collect())
     }
 }
 
@@ -73,16 +125,17 @@ impl Results<'_> {
         }
     }
 
-    /// Writes a result. Returns whether there is one.
-    fn put_result(&mut self, index: usize, value: Option<u64>) -> bool {
-        let partial = self.flags.contains(vk::QueryResultFlags::PARTIAL).then_some(0);
-        if let Some(value) = value.or(partial) {
-            self.put(index, 0, value);
+    /// Writes a result of so many numbers. Returns whether there is one.
+    fn put_result(&mut self, index: usize, numbers: usize, value: Option<Vec<u64>>) -> bool {
+        let is_there = value.is_some();
+        let partial = self.flags.contains(vk::QueryResultFlags::PARTIAL).then(|| vec![0; numbers]);
+        for (number, value) in value.or(partial).into_iter().flatten().enumerate() {
+            self.put(index, number, value);
         }
         if self.flags.contains(vk::QueryResultFlags::WITH_AVAILABILITY) {
-            self.put(index, 1, value.is_some().into());
+            self.put(index, numbers, is_there.into());
         }
-        value.is_some()
+        is_there
     }
 }
 
@@ -92,7 +145,7 @@ fn value(
     pool: &QueryPool,
     query: u32,
     flags: vk::QueryResultFlags,
-) -> Option<u64> {
+) -> Option<Vec<u64>> {
     let mut value = pool.value(query);
     if value.is_none() && flags.contains(vk::QueryResultFlags::WAIT) {
         let look = || {
@@ -115,7 +168,22 @@ unsafe extern "system" fn create(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        match QueryPool::new(Device::get(device), (*information).query_count) {
+        let (device, information) = (Device::get(device), &*information);
+        let kind = information.query_type;
+        let counted = match kind {
+            vk::QueryType::TIMESTAMP => None,
+            vk::QueryType::OCCLUSION => Some(vk::QueryPipelineStatisticFlags::empty()),
+            vk::QueryType::PIPELINE_STATISTICS => Some(information.pipeline_statistics),
+            _ => return vk::Result::ERROR_FEATURE_NOT_PRESENT,
+        };
+        if counted.is_some() && !device.caps.have_graphics() {
+            return vk::Result::ERROR_FEATURE_NOT_PRESENT;
+        }
+        let counted = counted.map(|statistics| Counted {
+            kind: kind.as_raw() as u32,
+            statistics: statistics.as_raw(),
+        });
+        match QueryPool::new(&device.heap, information.query_count, counted) {
             Ok(made) => *pool = vk::QueryPool::from_raw(handle::create(made)),
             Err(error) => return error,
         }
@@ -156,7 +224,8 @@ unsafe extern "system" fn results(
     let mut are_all_there = true;
     let end = first.saturating_add(count).min(pool.count);
     for (index, query) in (first..end).enumerate() {
-        are_all_there &= results.put_result(index, value(device, pool, query, flags));
+        let value = value(device, pool, query, flags);
+        are_all_there &= results.put_result(index, pool.numbers as usize, value);
     }
     match (device.is_lost(), are_all_there) {
         (true, _) => vk::Result::ERROR_DEVICE_LOST,
@@ -176,15 +245,16 @@ crate::entry::entry_points! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::test_heap;
 
     #[test]
     fn results_have_the_width_and_the_place_that_was_asked_for() {
         let mut bytes = [0xEE; 40];
         let flags = vk::QueryResultFlags::WITH_AVAILABILITY;
         let mut results = Results { bytes: &mut bytes, stride: 12, flags };
-        assert!(results.put_result(0, Some(0x1_0000_0002)));
-        assert!(!results.put_result(1, None));
-        assert!(results.put_result(3, Some(5)), "what there is no room for is left out");
+        assert!(results.put_result(0, 1, Some(vec![0x1_0000_0002])));
+        assert!(!results.put_result(1, 1, None));
+        assert!(results.put_result(3, 1, Some(vec![5])), "what there is no room for is left out");
         let words: Vec<_> =
             bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect();
         let old = 0xEEEE_EEEE;
@@ -192,12 +262,28 @@ mod tests {
     }
 
     #[test]
+    fn values_of_several_numbers_follow_each_other() {
+        let counted = Counted { kind: 1, statistics: 0b101 };
+        let pool = QueryPool::new(test_heap::heap(), 4, Some(counted)).unwrap();
+        assert_eq!(pool.address(1) - pool.address(0), 16);
+        assert_eq!(pool.available(0), pool.address(4));
+        assert_eq!(pool.available(1) - pool.available(0), AVAILABLE);
+        assert_eq!(pool.value(2), None);
+        for (place, value) in [(32, 7), (40, 8), (4 * 16 + 2 * 8, 1)] {
+            pool.memory.long(place).store(value, Ordering::Relaxed);
+        }
+        assert_eq!(pool.value(2), Some(vec![7, 8]));
+        pool.reset(2, 1);
+        assert_eq!((pool.value(2), pool.value(3)), (None, None));
+    }
+
+    #[test]
     fn wide_and_partial_results() {
         let mut bytes = [0xEE; 16];
         let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::PARTIAL;
         let mut results = Results { bytes: &mut bytes, stride: 8, flags };
-        assert!(results.put_result(0, Some(u64::MAX - 1)));
-        assert!(!results.put_result(1, None));
+        assert!(results.put_result(0, 1, Some(vec![u64::MAX - 1])));
+        assert!(!results.put_result(1, 1, None));
         let words: Vec<_> =
             bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         assert_eq!(words, [u64::MAX - 1, 0]);

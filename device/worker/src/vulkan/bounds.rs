@@ -3,10 +3,17 @@
 
 //! What a device takes of commands.
 
-use super::{Formats, PhysicalDevice};
+use super::{Formats, OfGraphics, PhysicalDevice};
 use ash::ext::robustness2;
 use ash::vk;
 use std::ops::RangeInclusive;
+
+/// What commands are about.
+const USED: vk::QueueFlags = vk::QueueFlags::from_raw(
+    vk::QueueFlags::GRAPHICS.as_raw()
+        | vk::QueueFlags::COMPUTE.as_raw()
+        | vk::QueueFlags::TRANSFER.as_raw(),
+);
 
 /// What a device takes of the buffers of one kind of descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +38,7 @@ pub struct OfSamplers {
 }
 
 /// What a device takes of commands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Bounds {
     /// Most work groups, by dimension.
     pub work_groups: [u32; 3],
@@ -53,6 +60,10 @@ pub struct Bounds {
     pub formats: Formats,
     /// Whether there can be arrays of cubes.
     pub cube_arrays: bool,
+    /// What commands can be about: drawing, computing, copies.
+    pub queue_flags: vk::QueueFlags,
+    /// What the device takes of drawing, if there can be any.
+    pub graphics: Option<Box<OfGraphics>>,
     /// Bits of a timestamp that mean something; 0 if the device has none.
     pub timestamp_bits: u32,
     /// The sizes of subgroups that a pipeline may ask for, if it may.
@@ -97,6 +108,16 @@ impl PhysicalDevice<'_> {
         let sizes = properties_1_3.min_subgroup_size..=properties_1_3.max_subgroup_size;
         let may_ask = features_1_3.subgroup_size_control == vk::TRUE && in_compute;
         let family = self.first_for_compute();
+        let formats = self.formats(device_type);
+        let mut queue_flags =
+            family.map_or(vk::QueueFlags::empty(), |(_, family)| family.queue_flags & USED);
+        let can_draw = queue_flags.contains(vk::QueueFlags::GRAPHICS)
+            && formats.are_there()
+            && features_1_3.dynamic_rendering == vk::TRUE;
+        let graphics = can_draw.then(|| Box::new(self.graphics()));
+        if !can_draw {
+            queue_flags &= !vk::QueueFlags::GRAPHICS;
+        }
         Bounds {
             work_groups: limits.max_compute_work_group_count,
             push_constants: limits.max_push_constants_size,
@@ -117,8 +138,10 @@ impl PhysicalDevice<'_> {
                 mirror_once: features_1_2.sampler_mirror_clamp_to_edge == vk::TRUE,
                 reduce: features_1_2.sampler_filter_minmax == vk::TRUE,
             },
-            formats: self.formats(device_type),
+            formats,
             cube_arrays: features_1_0.image_cube_array == vk::TRUE,
+            queue_flags,
+            graphics,
             timestamp_bits: family.map_or(0, |(_, family)| family.timestamp_valid_bits),
             subgroup_sizes: may_ask.then_some(sizes),
             null_descriptors: robustness.null_descriptor == vk::TRUE,

@@ -121,6 +121,7 @@ impl Device<'_> {
         copy(&device[NAME..], &mut caps.name);
         copy(&device[LIMITS..], &mut caps.limits);
         caps.timestamp_bits = self.bounds.timestamp_bits;
+        caps.queue_flags = self.bounds.queue_flags.as_raw();
         features.fill(&mut caps.features);
         features_1_1.fill(&mut caps.features_1_1);
         features_1_2.fill(&mut caps.features_1_2);

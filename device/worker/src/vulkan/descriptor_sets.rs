@@ -8,8 +8,8 @@ use ash::vk;
 use bellhop_protocol::vulkan::{self as protocol, DescriptorKind};
 use std::rc::Rc;
 
-/// Kinds of descriptors whose offsets were added: the first so many of Vulkan's.
-const KINDS: usize = 8;
+/// Kinds of descriptors: Vulkan's numbers are less.
+const KINDS: usize = 11;
 
 /// What is to be recorded needs at most so much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,8 +18,6 @@ pub struct Needs {
     pub sets: u32,
     /// Descriptors in them, by Vulkan's number of the kind.
     pub(super) descriptors: [u32; KINDS],
-    /// Timestamps.
-    pub timestamps: u32,
 }
 
 impl Needs {
@@ -46,11 +44,7 @@ impl Needs {
         for (one, other) in descriptors.iter_mut().zip(other.descriptors) {
             *one = (*one).max(other);
         }
-        Self {
-            sets: self.sets.max(other.sets),
-            descriptors,
-            timestamps: self.timestamps.max(other.timestamps),
-        }
+        Self { sets: self.sets.max(other.sets), descriptors }
     }
 }
 
@@ -150,7 +144,12 @@ impl<'d> Pool<'d> {
         let size = |kind, count: u32| {
             vk::DescriptorPoolSize::default().ty(kind).descriptor_count(count.max(1))
         };
-        let sizes = (0..).map(vk::DescriptorType::from_raw).zip(needs.descriptors);
+        let kinds = (0..).map(DescriptorKind).zip(needs.descriptors);
+        // Offsets are added before there is a descriptor.
+        let sizes = kinds.filter(|(kind, _)| !kind.is_dynamic());
+        let sizes = sizes.map(|(DescriptorKind(kind), count)| {
+            (vk::DescriptorType::from_raw(kind as i32), count)
+        });
         let sizes: Vec<_> = sizes.map(|(kind, count)| size(kind, count)).collect();
         let pool =
             vk::DescriptorPoolCreateInfo::default().max_sets(needs.sets.max(1)).pool_sizes(&sizes);

@@ -7,7 +7,7 @@ use super::PhysicalDevice;
 use ash::vk;
 use bellhop_protocol::vulkan::{FORMATS, Texel, Tiling};
 
-/// What commands and dispatches can use. The others are about drawing.
+/// What commands can use.
 const USED: vk::FormatFeatureFlags = vk::FormatFeatureFlags::from_raw(
     vk::FormatFeatureFlags::SAMPLED_IMAGE.as_raw()
         | vk::FormatFeatureFlags::STORAGE_IMAGE.as_raw()
@@ -18,13 +18,33 @@ const USED: vk::FormatFeatureFlags = vk::FormatFeatureFlags::from_raw(
         | vk::FormatFeatureFlags::SAMPLED_IMAGE_FILTER_LINEAR.as_raw()
         | vk::FormatFeatureFlags::TRANSFER_SRC.as_raw()
         | vk::FormatFeatureFlags::TRANSFER_DST.as_raw()
-        | vk::FormatFeatureFlags::SAMPLED_IMAGE_FILTER_MINMAX.as_raw(),
+        | vk::FormatFeatureFlags::SAMPLED_IMAGE_FILTER_MINMAX.as_raw()
+        | vk::FormatFeatureFlags::VERTEX_BUFFER.as_raw()
+        | vk::FormatFeatureFlags::COLOR_ATTACHMENT.as_raw()
+        | vk::FormatFeatureFlags::COLOR_ATTACHMENT_BLEND.as_raw()
+        | vk::FormatFeatureFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
+        | vk::FormatFeatureFlags::BLIT_SRC.as_raw()
+        | vk::FormatFeatureFlags::BLIT_DST.as_raw(),
 );
 
 /// Where texels are, in the order of [`Formats::all`].
 const LINEAR: usize = 0;
 const OPTIMAL: usize = 1;
 const BUFFER: usize = 2;
+
+/// What texels of a `VkFormat` of Vulkan 1.0 consist of: nothing, if it is none.
+pub fn aspects(format: u32) -> vk::ImageAspectFlags {
+    let (depth, stencil) = (vk::ImageAspectFlags::DEPTH, vk::ImageAspectFlags::STENCIL);
+    match vk::Format::from_raw(format as i32) {
+        vk::Format::D16_UNORM | vk::Format::X8_D24_UNORM_PACK32 | vk::Format::D32_SFLOAT => depth,
+        vk::Format::S8_UINT => stencil,
+        vk::Format::D16_UNORM_S8_UINT
+        | vk::Format::D24_UNORM_S8_UINT
+        | vk::Format::D32_SFLOAT_S8_UINT => depth | stencil,
+        _ if Texel::of(format).is_some() => vk::ImageAspectFlags::COLOR,
+        _ => vk::ImageAspectFlags::empty(),
+    }
+}
 
 /// What a device can do with texels of each format: nothing, if it makes no images of a process's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +98,7 @@ impl PhysicalDevice<'_> {
         }
         let mut features = Box::new([[0; 3]; FORMATS]);
         for (format, features) in (0..).zip(features.iter_mut()) {
-            if Texel::of(format).is_some() {
+            if !aspects(format).is_empty() {
                 let format = vk::Format::from_raw(format as i32);
                 let raw = &self.instance.raw;
                 // SAFETY: the handle belongs to this instance.

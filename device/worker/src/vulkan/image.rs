@@ -4,7 +4,7 @@
 //! Images: what a device says of their descriptions, and those that it makes of imported memory.
 
 use super::device::HOST;
-use super::{Binding, Called, Device, Imported, VulkanError};
+use super::{Binding, Called, Device, Imported, VulkanError, aspects};
 use ash::vk;
 use bellhop_protocol::vulkan::{self as protocol, ImageFormat, Layers, Tiling};
 use std::rc::Rc;
@@ -14,6 +14,8 @@ pub struct Shape<'d> {
     device: &'d Device<'d>,
     raw: vk::Image,
     needs: vk::MemoryRequirements,
+    /// What its texels consist of.
+    aspects: vk::ImageAspectFlags,
 }
 
 /// An image in imported memory.
@@ -25,7 +27,7 @@ pub struct Image<'d> {
 
 impl Device<'_> {
     /// Returns which images there can be of a description's format, kind, tiling, usage and flags: values that Vulkan
-    /// knows, of a colour.
+    /// knows.
     pub fn image_format(&self, of: &protocol::Image) -> ImageFormat {
         let mut external = vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(HOST);
         let question = vk::PhysicalDeviceImageFormatInfo2::default()
@@ -92,7 +94,7 @@ impl Device<'_> {
         let raw = unsafe { self.raw.create_image(&information, None) }?;
         // SAFETY: the image is live.
         let needs = unsafe { self.raw.get_image_memory_requirements(raw) };
-        Ok(Shape { device: self, raw, needs })
+        Ok(Shape { device: self, raw, needs, aspects: aspects(of.format) })
     }
 }
 
@@ -118,11 +120,13 @@ impl<'d> Shape<'d> {
 
     /// Returns where a level of a layer begins, if this is an image of a description that is linear and has them.
     pub fn place(&self, of: &protocol::Image, part: &Layers) -> Option<vk::SubresourceLayout> {
-        let is_there = part.aspect == vk::ImageAspectFlags::COLOR.as_raw()
+        let aspect = vk::ImageAspectFlags::from_raw(part.aspect);
+        let is_there = part.aspect.is_power_of_two()
+            && self.aspects.contains(aspect)
             && part.level < of.levels
             && part.first < of.layers;
         let subresource = vk::ImageSubresource::default()
-            .aspect_mask(vk::ImageAspectFlags::COLOR)
+            .aspect_mask(aspect)
             .mip_level(part.level)
             .array_layer(part.first);
         (of.tiling == Tiling::LINEAR && is_there).then(|| {
@@ -157,6 +161,11 @@ impl Image<'_> {
     /// Vulkan's handle.
     pub(super) fn raw(&self) -> vk::Image {
         self.shape.raw
+    }
+
+    /// What its texels consist of.
+    pub(super) fn aspects(&self) -> vk::ImageAspectFlags {
+        self.shape.aspects
     }
 }
 

@@ -7,7 +7,7 @@ use super::recorder::LAYOUT;
 use super::view::range;
 use super::{Binding, Image, Recorder, VulkanError};
 use ash::vk;
-use bellhop_protocol::vulkan::{CopyImage, Layers, Range};
+use bellhop_protocol::vulkan::{BlitImage, CopyImage, Layers, Range, ResolveImage};
 
 /// Texels of an image, and how they lie in memory.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +93,44 @@ impl<'d> Recorder<'d> {
         let (raw, commands) = (&self.device.raw, self.commands.raw);
         // SAFETY: the command buffer is being recorded. `self` keeps the image, and the range is in it.
         unsafe { raw.cmd_clear_color_image(commands, image.raw(), LAYOUT, &color, &ranges) };
+    }
+
+    /// Records that all texels of a range of an image of this recording get a depth, whose bits these are, and a stencil.
+    pub fn clear_depth(&self, image: &Image<'d>, [depth, stencil]: [u32; 2], of: &Range) {
+        let value = vk::ClearDepthStencilValue { depth: f32::from_bits(depth), stencil };
+        let (raw, commands, ranges) = (&self.device.raw, self.commands.raw, [range(of)]);
+        // SAFETY: as in `clear_image`.
+        unsafe {
+            raw.cmd_clear_depth_stencil_image(commands, image.raw(), LAYOUT, &value, &ranges);
+        }
+    }
+
+    /// Records that samples become one, in images of this recording. The command's parts are in them, as Vulkan demands.
+    pub fn resolve(&self, resolve: &ResolveImage, from: &Image<'d>, to: &Image<'d>) {
+        let region = [vk::ImageResolve::default()
+            .src_subresource(layers(&resolve.from))
+            .src_offset(corner(resolve.from_offset))
+            .dst_subresource(layers(&resolve.to))
+            .dst_offset(corner(resolve.to_offset))
+            .extent(size(resolve.extent))];
+        let (raw, commands) = (&self.device.raw, self.commands.raw);
+        // SAFETY: as in `copy_image`.
+        unsafe { raw.cmd_resolve_image(commands, from.raw(), LAYOUT, to.raw(), LAYOUT, &region) };
+    }
+
+    /// Records a blit between images of this recording. The command's parts are in them, as Vulkan demands, and have texels.
+    pub fn blit(&self, blit: &BlitImage, from: &Image<'d>, to: &Image<'d>) {
+        let region = [vk::ImageBlit::default()
+            .src_subresource(layers(&blit.from))
+            .src_offsets(blit.from_corners.map(corner))
+            .dst_subresource(layers(&blit.to))
+            .dst_offsets(blit.to_corners.map(corner))];
+        let filter = vk::Filter::from_raw(blit.header.argument as i32);
+        let (raw, commands) = (&self.device.raw, self.commands.raw);
+        // SAFETY: as in `copy_image`.
+        unsafe {
+            raw.cmd_blit_image(commands, from.raw(), LAYOUT, to.raw(), LAYOUT, &region, filter);
+        }
     }
 }
 

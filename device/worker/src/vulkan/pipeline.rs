@@ -1,17 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! Compute pipelines, as they are described in a process's memory.
+//! Pipelines and their layouts. Compute pipelines, as they are described in a process's memory.
 
 use super::descriptor_sets::kind;
 use super::{Called, Device, VulkanError};
 use ash::vk;
-use bellhop_protocol::vulkan::{Binding, PipelineParts, SpecialisationEntry};
+use bellhop_protocol::vulkan::{
+    Binding, DescriptorKind, PipelineHead, PipelineParts, SpecialisationEntry,
+};
 use std::ffi::CStr;
 
-/// A compute pipeline and its layout.
+/// What a pipeline is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Point {
+    /// Dispatches.
+    Compute,
+    /// Draws.
+    Graphics,
+}
+
+impl Point {
+    /// Vulkan's name of it.
+    pub(super) fn raw(self) -> vk::PipelineBindPoint {
+        match self {
+            Self::Compute => vk::PipelineBindPoint::COMPUTE,
+            Self::Graphics => vk::PipelineBindPoint::GRAPHICS,
+        }
+    }
+
+    /// The stages that see its sets and constants.
+    pub(super) fn stages(self) -> vk::ShaderStageFlags {
+        match self {
+            Self::Compute => vk::ShaderStageFlags::COMPUTE,
+            Self::Graphics => vk::ShaderStageFlags::ALL_GRAPHICS,
+        }
+    }
+}
+
+/// A pipeline and its layout.
 pub struct Pipeline<'d> {
-    device: &'d Device<'d>,
+    pub(super) device: &'d Device<'d>,
+    /// What it is for.
+    pub point: Point,
     pub(super) set_layouts: Vec<vk::DescriptorSetLayout>,
     pub(super) layout: vk::PipelineLayout,
     pub(super) raw: vk::Pipeline,
@@ -32,13 +63,9 @@ impl<'i> Device<'i> {
         entry_point: &CStr,
     ) -> Result<Pipeline<'_>, VulkanError> {
         // From here on, dropping this destroys what was made if a step fails.
-        let mut pipeline = Pipeline {
-            device: self,
-            set_layouts: Vec::new(),
-            layout: vk::PipelineLayout::null(),
-            raw: vk::Pipeline::null(),
-        };
-        pipeline.make_layout(parts)?;
+        let mut pipeline = Pipeline::new(self, Point::Compute);
+        let PipelineHead { sets, push_constants, .. } = parts.head;
+        pipeline.make_layout(sets, parts.bindings, push_constants)?;
         let module = vk::ShaderModuleCreateInfo::default().code(spirv);
         // SAFETY: the structure lives until the call returns.
         let module = unsafe { self.raw.create_shader_module(&module, None) };
@@ -50,12 +77,28 @@ impl<'i> Device<'i> {
     }
 }
 
-impl Pipeline<'_> {
-    fn make_layout(&mut self, parts: &PipelineParts<'_>) -> Result<(), VulkanError> {
-        let raw = &self.device.raw;
-        let of_set = |set: u32| parts.bindings.iter().filter(move |binding| binding.set == set);
-        for set in 0..parts.head.sets {
-            let bindings: Vec<_> = of_set(set).map(layout_binding).collect();
+impl<'d> Pipeline<'d> {
+    /// Begins with nothing that Vulkan has made.
+    pub(super) fn new(device: &'d Device<'d>, point: Point) -> Self {
+        let (layout, raw) = (vk::PipelineLayout::null(), vk::Pipeline::null());
+        Self { device, point, set_layouts: Vec::new(), layout, raw }
+    }
+
+    /// Makes the layout of so many sets, with these bindings, and of so many bytes of push constants.
+    ///
+    /// # Errors
+    /// When a Vulkan call fails.
+    pub(super) fn make_layout(
+        &mut self,
+        sets: u32,
+        bindings: &[Binding],
+        push_constants: u32,
+    ) -> Result<(), VulkanError> {
+        let (raw, point) = (&self.device.raw, self.point);
+        let of_set = |set: u32| bindings.iter().filter(move |binding| binding.set == set);
+        for set in 0..sets {
+            let bindings: Vec<_> =
+                of_set(set).map(|binding| layout_binding(binding, point)).collect();
             let flags = vec![vk::DescriptorBindingFlags::PARTIALLY_BOUND; bindings.len()];
             let mut flags =
                 vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&flags);
@@ -68,11 +111,10 @@ impl Pipeline<'_> {
             let layout = unsafe { raw.create_descriptor_set_layout(&layout, None) };
             self.set_layouts.push(layout.called("vkCreateDescriptorSetLayout")?);
         }
-        let ranges = [vk::PushConstantRange::default()
-            .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            .size(parts.head.push_constants)];
+        let ranges =
+            [vk::PushConstantRange::default().stage_flags(point.stages()).size(push_constants)];
         // A range may not be empty.
-        let ranges = if parts.head.push_constants > 0 { &ranges[..] } else { &[] };
+        let ranges = if push_constants > 0 { &ranges[..] } else { &[] };
         let layout = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(&self.set_layouts)
             .push_constant_ranges(ranges);
@@ -116,15 +158,21 @@ impl Pipeline<'_> {
     }
 }
 
-fn layout_binding(binding: &Binding) -> vk::DescriptorSetLayoutBinding<'static> {
+fn layout_binding(binding: &Binding, point: Point) -> vk::DescriptorSetLayoutBinding<'static> {
+    // Fragments alone have attachments.
+    let stages = match binding.kind {
+        DescriptorKind::INPUT_ATTACHMENT => vk::ShaderStageFlags::FRAGMENT,
+        _ => point.stages(),
+    };
     vk::DescriptorSetLayoutBinding::default()
         .binding(binding.binding)
         .descriptor_type(kind(binding.kind))
         .descriptor_count(binding.count)
-        .stage_flags(vk::ShaderStageFlags::COMPUTE)
+        .stage_flags(stages)
 }
 
-fn map_entry(entry: &SpecialisationEntry) -> vk::SpecializationMapEntry {
+/// Vulkan's form of a specialisation constant.
+pub(super) fn map_entry(entry: &SpecialisationEntry) -> vk::SpecializationMapEntry {
     vk::SpecializationMapEntry::default()
         .constant_id(entry.id)
         .offset(entry.offset)

@@ -5,8 +5,10 @@
 
 use super::command_buffer::CommandBuffer;
 use super::descriptor_sets::Pool;
+use super::queries::Queries;
 use super::{
-    Binding, Called, DescriptorSet, Device, Image, Imported, Needs, Pipeline, Resource, VulkanError,
+    Binding, Counts, DescriptorSet, Device, Image, Imported, Needs, Pipeline, Point, Resource,
+    VulkanError,
 };
 use ash::vk;
 use bellhop_protocol::vulkan as protocol;
@@ -18,37 +20,24 @@ const MOST: usize = 1 << 20;
 /// The layout of all images.
 pub(super) const LAYOUT: vk::ImageLayout = vk::ImageLayout::GENERAL;
 
-/// How many work groups run.
-pub enum Groups<'a, 'd> {
-    /// So many in each dimension, from the first in each dimension.
-    Are {
-        /// The first, by dimension.
-        base: [u32; 3],
-        /// Their number, by dimension.
-        groups: [u32; 3],
-    },
-    /// As many as three words in memory say.
-    In(&'a Binding<'d>),
-}
-
 /// A command buffer, and what it uses.
 pub struct Recorder<'d> {
     pub(super) device: &'d Device<'d>,
     pub(super) commands: CommandBuffer<'d>,
-    /// What pool and queries have room for.
+    /// What the pool has room for.
     pub(super) room: Needs,
     pool: Pool<'d>,
-    pub(super) queries: vk::QueryPool,
-    /// Timestamps so far.
-    pub(super) timestamps: u32,
-    /// What the recorded commands use. The last pipeline is bound.
+    pub(super) queries: Queries<'d>,
+    /// What the recorded commands use.
     pipelines: Vec<Rc<Pipeline<'d>>>,
     memory: Vec<Rc<Imported<'d>>>,
     images: Vec<Rc<Image<'d>>>,
     /// What descriptors are of beside memory.
-    resources: Vec<Resource<'d>>,
+    pub(super) resources: Vec<Resource<'d>>,
+    /// What is bound, for each point.
+    bound: [Option<Rc<Pipeline<'d>>>; 2],
     /// Whether the last dispatch had a first work group.
-    has_base: bool,
+    pub(super) has_base: bool,
 }
 
 impl<'d> Recorder<'d> {
@@ -63,57 +52,44 @@ impl<'d> Recorder<'d> {
             commands: CommandBuffer::new(device)?,
             room,
             pool: Pool::new(device, room)?,
-            queries: vk::QueryPool::null(),
-            timestamps: 0,
+            queries: Queries::new(device),
             pipelines: Vec::new(),
             memory: Vec::new(),
             images: Vec::new(),
             resources: Vec::new(),
+            bound: [None, None],
             has_base: false,
         })
     }
 
-    /// Forgets what was recorded, and begins anew, with room for these needs, and with these images.
+    /// Forgets what was recorded, and begins anew, with room for these needs and counts, and with these images.
     ///
     /// # Errors
     /// When a Vulkan call fails.
-    pub fn begin(&mut self, needs: Needs, images: &[Rc<Image<'d>>]) -> Result<(), VulkanError> {
+    pub fn begin(
+        &mut self,
+        needs: Needs,
+        counts: &Counts,
+        images: &[Rc<Image<'d>>],
+    ) -> Result<(), VulkanError> {
         self.commands.begin()?;
         self.pipelines.clear();
         self.memory.clear();
         self.resources.clear();
         self.images.clear();
         self.images.extend_from_slice(images);
-        self.timestamps = 0;
+        self.bound = [None, None];
         self.has_base = false;
-        let raw = &self.device.raw;
         let room = self.room.max(needs);
-        if room.timestamps > self.room.timestamps {
-            let pool = vk::QueryPoolCreateInfo::default()
-                .query_type(vk::QueryType::TIMESTAMP)
-                .query_count(room.timestamps);
-            // SAFETY: the structure lives until the call returns. The command buffer has been reset, so nothing uses the
-            // queries that are destroyed.
-            unsafe {
-                raw.destroy_query_pool(self.queries, None);
-                self.queries = vk::QueryPool::null();
-                self.room.timestamps = 0;
-                self.queries = raw.create_query_pool(&pool, None).called("vkCreateQueryPool")?;
-            }
-        }
-        if (Needs { timestamps: 0, ..room }) != (Needs { timestamps: 0, ..self.room }) {
+        if room != self.room {
             self.pool = Pool::new(self.device, room)?;
         } else {
             // SAFETY: the command buffer has been reset, so nothing uses the sets.
             unsafe { self.pool.reset()? };
         }
         self.room = room;
-        if needs.timestamps > 0 {
-            // SAFETY: the command buffer is being recorded, and the pool has so many queries.
-            unsafe {
-                raw.cmd_reset_query_pool(self.commands.raw, self.queries, 0, needs.timestamps);
-            }
-        }
+        // SAFETY: the command buffer was reset, so nothing uses the queries, and it is being recorded.
+        unsafe { self.queries.begin(self.commands.raw, counts)? };
         self.admit_images();
         Ok(())
     }
@@ -127,7 +103,6 @@ impl<'d> Recorder<'d> {
             return;
         }
         let whole = vk::ImageSubresourceRange::default()
-            .aspect_mask(vk::ImageAspectFlags::COLOR)
             .level_count(vk::REMAINING_MIP_LEVELS)
             .layer_count(vk::REMAINING_ARRAY_LAYERS);
         let into_layout = |image: &Rc<Image<'d>>| {
@@ -138,7 +113,7 @@ impl<'d> Recorder<'d> {
                 .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
                 .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
                 .image(image.raw())
-                .subresource_range(whole)
+                .subresource_range(whole.aspect_mask(image.aspects()))
         };
         let barriers: Vec<_> = self.images.iter().map(into_layout).collect();
         let all = vk::PipelineStageFlags::ALL_COMMANDS;
@@ -184,76 +159,43 @@ impl<'d> Recorder<'d> {
         unsafe { raw.cmd_pipeline_barrier(self.commands.raw, all, all, none, &barrier, &[], &[]) };
     }
 
-    /// Makes a pipeline the one that the next dispatches run, and returns whether it was another before.
+    /// Makes a pipeline the one that what follows runs, and returns whether it was another before.
     pub fn bind(&mut self, pipeline: &Rc<Pipeline<'d>>) -> bool {
-        if self.pipelines.last().is_some_and(|last| Rc::ptr_eq(last, pipeline)) {
+        let point = pipeline.point;
+        if self.bound(point).is_some_and(|bound| Rc::ptr_eq(bound, pipeline)) {
             return false;
         }
-        let (raw, point) = (&self.device.raw, vk::PipelineBindPoint::COMPUTE);
-        // SAFETY: the command buffer is being recorded, and `self` keeps the pipeline.
-        unsafe { raw.cmd_bind_pipeline(self.commands.raw, point, pipeline.raw) };
+        // SAFETY: the command buffer is being recorded, and `self` keeps the pipeline, which is for this point.
+        unsafe { self.device.raw.cmd_bind_pipeline(self.commands.raw, point.raw(), pipeline.raw) };
         self.pipelines.push(Rc::clone(pipeline));
+        self.bound[point as usize] = Some(Rc::clone(pipeline));
         true
     }
 
-    /// Gives the bound pipeline a set of its layout.
-    pub fn bind_set(&mut self, number: usize, DescriptorSet(set): DescriptorSet) {
-        let Some(pipeline) = self.pipelines.last() else { return };
-        let (raw, point) = (&self.device.raw, vk::PipelineBindPoint::COMPUTE);
-        let (layout, number) = (pipeline.layout, number as u32);
-        // SAFETY: as in `bind`. The set is of this recorder's pool, which `begin` alone empties.
-        unsafe {
-            raw.cmd_bind_descriptor_sets(self.commands.raw, point, layout, number, &[set], &[]);
-        }
+    /// The pipeline that is bound for this.
+    pub(super) fn bound(&self, point: Point) -> Option<&Rc<Pipeline<'d>>> {
+        self.bound[point as usize].as_ref()
     }
 
-    /// Records work groups of the bound pipeline, with its first push constants, no more than it has.
-    ///
-    /// A shader that follows pointers reaches all of this process's memory. The process exists to run such shaders, and
-    /// contains the damage.
-    ///
-    /// # Errors
-    /// When there are too many.
-    pub fn dispatch(
-        &mut self,
-        push_constants: &[u8],
-        groups: &Groups<'_, 'd>,
-    ) -> Result<(), VulkanError> {
-        let Some(pipeline) = self.pipelines.last() else { return Ok(()) };
-        let (raw, commands) = (&self.device.raw, self.commands.raw);
-        if !push_constants.is_empty() {
-            let (layout, stage) = (pipeline.layout, vk::ShaderStageFlags::COMPUTE);
+    /// Gives the bound pipeline a set of its layout.
+    pub fn bind_set(&mut self, point: Point, number: usize, DescriptorSet(set): DescriptorSet) {
+        let Some(pipeline) = self.bound(point) else { return };
+        let (raw, commands, number) = (&self.device.raw, self.commands.raw, number as u32);
+        let (layout, sets) = (pipeline.layout, [set]);
+        // SAFETY: as in `bind`. The set is of this recorder's pool, which `begin` alone empties.
+        unsafe { raw.cmd_bind_descriptor_sets(commands, point.raw(), layout, number, &sets, &[]) };
+    }
+
+    /// Gives the bound pipeline its first push constants, no more than it has.
+    pub fn push_constants(&self, point: Point, bytes: &[u8]) {
+        let Some(pipeline) = self.bound(point) else { return };
+        if !bytes.is_empty() {
+            let (layout, stages) = (pipeline.layout, point.stages());
             // SAFETY: the command buffer is being recorded. The pipeline's layout has so many push constants.
-            unsafe { raw.cmd_push_constants(commands, layout, stage, 0, push_constants) };
-        }
-        match groups {
-            Groups::Are { base: [0, 0, 0], groups: [x, y, z] } => {
-                // SAFETY: a pipeline is bound, and `self` keeps it and the memory of its sets.
-                unsafe { raw.cmd_dispatch(commands, *x, *y, *z) };
-                self.has_base = false;
-            }
-            Groups::Are { base: [from_x, from_y, from_z], groups: [x, y, z] } => {
-                // SAFETY: as above. Every pipeline is made for a base.
-                unsafe {
-                    raw.cmd_dispatch_base(commands, *from_x, *from_y, *from_z, *x, *y, *z);
-                }
-                self.has_base = true;
-            }
-            Groups::In(words) => {
-                self.keep(words)?;
-                // SAFETY: as above. The words are in the buffer, at a multiple of 4.
-                unsafe {
-                    if self.has_base {
-                        // Lavapipe (25.0) has an indirect dispatch begin at the first work group of the dispatch before
-                        // it. One of no work groups begins at 0.
-                        raw.cmd_dispatch(commands, 0, 0, 0);
-                        self.has_base = false;
-                    }
-                    raw.cmd_dispatch_indirect(commands, words.memory.buffer, words.offset);
-                }
+            unsafe {
+                self.device.raw.cmd_push_constants(self.commands.raw, layout, stages, 0, bytes);
             }
         }
-        Ok(())
     }
 
     /// Ends the recording.
@@ -288,12 +230,5 @@ impl<'d> Recorder<'d> {
         }
         self.memory.push(Rc::clone(memory));
         Ok(())
-    }
-}
-
-impl Drop for Recorder<'_> {
-    fn drop(&mut self) {
-        // SAFETY: nothing is pending: `run` waits. Destroying a null handle does nothing.
-        unsafe { self.device.raw.destroy_query_pool(self.queries, None) };
     }
 }

@@ -2,7 +2,9 @@
 
 //! Dispatches of kernels: one command buffer, which may be run again as it was recorded.
 
-use super::{Binding, Device, Groups, Kernel, Needs, Recorder, Resource, VulkanError};
+use super::{
+    Binding, Counts, Device, Groups, Kernel, Needs, Point, Recorder, Resource, VulkanError,
+};
 use crate::messages::MAX_DESCRIPTORS;
 
 /// A dispatch of a kernel.
@@ -51,7 +53,7 @@ impl<'d> Runner<'d> {
     /// # Errors
     /// When a Vulkan call fails.
     pub fn begin(&mut self) -> Result<(), VulkanError> {
-        self.recorder.begin(self.needs, &[])
+        self.recorder.begin(self.needs, &Counts::new(), &[])
     }
 
     /// Records a dispatch.
@@ -69,9 +71,10 @@ impl<'d> Runner<'d> {
         if !bindings.is_empty() {
             let resources: Vec<_> = bindings.iter().cloned().map(Resource::Buffer).collect();
             let set = self.recorder.set(&kernel.pipeline, 0, &kernel.bindings, &resources)?;
-            self.recorder.bind_set(0, set);
+            self.recorder.bind_set(Point::Compute, 0, set);
         }
-        self.recorder.dispatch(push_constants, &Groups::Are { base: [0; 3], groups })
+        self.recorder.push_constants(Point::Compute, push_constants);
+        self.recorder.dispatch(&Groups::Are { base: [0; 3], groups })
     }
 
     /// Ends the recording.

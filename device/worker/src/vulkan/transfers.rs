@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "Vulkan's functions are C functions")]
 
-//! Records what moves bytes: copies, fills, updates and timestamps.
+//! Records what moves bytes: copies, fills and updates.
 
 use super::{Binding, Recorder, VulkanError};
 use ash::vk;
@@ -45,30 +45,6 @@ impl<'d> Recorder<'d> {
         let (buffer, raw) = (to.memory.buffer, &self.device.raw);
         // SAFETY: as in `copy`. The bytes are copied before the call returns.
         unsafe { raw.cmd_update_buffer(self.commands.raw, buffer, to.offset, bytes) };
-        Ok(())
-    }
-
-    /// Records that 8 bytes become the time at which everything before is done. Only so often as `begin` has made room for,
-    /// on a device with timestamps.
-    ///
-    /// # Errors
-    /// When there are too many.
-    pub fn timestamp(&mut self, to: &Binding<'d>) -> Result<(), VulkanError> {
-        assert!(self.timestamps < self.room.timestamps, "more timestamps than announced");
-        self.keep(to)?;
-        let (raw, commands, queries) = (&self.device.raw, self.commands.raw, self.queries);
-        let (number, buffer) = (self.timestamps, to.memory.buffer);
-        let (at, size) = (vk::PipelineStageFlags::BOTTOM_OF_PIPE, size_of::<u64>() as u64);
-        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
-        self.timestamps += 1;
-        // SAFETY: as in `copy`. The query exists, was reset at the beginning, and is written once.
-        unsafe {
-            raw.cmd_write_timestamp(commands, at, queries, number);
-            let offset = to.offset;
-            raw.cmd_copy_query_pool_results(
-                commands, queries, number, 1, buffer, offset, size, flags,
-            );
-        }
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::pipeline::Pipeline;
 use bellhop_protocol::vulkan::{MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zerocopy::IntoBytes;
@@ -34,7 +35,7 @@ impl Program {
     }
 }
 
-/// What is bound for dispatches.
+/// What is bound for dispatches, or for draws.
 pub(super) struct Bound {
     pub(super) program: Option<Program>,
     sets: [u64; MAX_SETS as usize],
@@ -60,6 +61,12 @@ impl Bound {
         }
     }
 
+    /// Binds a set. Returns whether it is another one.
+    pub(super) fn replace(&mut self, number: u32, address: u64) -> bool {
+        let set = self.sets.get_mut(number as usize);
+        set.is_some_and(|set| mem::replace(set, address) != address)
+    }
+
     /// Binds dynamic offsets, behind those of sets before.
     pub(super) fn offsets(&mut self, first: u32, offsets: &[u32]) {
         let places = self.offsets.get_mut(first as usize..).unwrap_or_default();
@@ -79,12 +86,24 @@ impl Bound {
     /// What follows a dispatch of a program.
     #[inline]
     pub(super) fn parts(&self, program: &Program) -> [&[u8]; 3] {
+        self.parts_with(program, self)
+    }
+
+    /// What follows a dispatch or draw of a program, with push constants of another.
+    #[inline]
+    pub(super) fn parts_with<'b>(&'b self, program: &Program, other: &'b Self) -> [&'b [u8]; 3] {
         let Program { sets, dynamic_offsets, push_constants, .. } = program;
         [
             self.sets.get(..*sets as usize).unwrap_or(&self.sets).as_bytes(),
             self.offsets.get(..*dynamic_offsets as usize).unwrap_or(&self.offsets).as_bytes(),
-            self.constants.get(..*push_constants as usize).unwrap_or(&self.constants),
+            other.constants.get(..*push_constants as usize).unwrap_or(&other.constants),
         ]
+    }
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

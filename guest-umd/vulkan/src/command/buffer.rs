@@ -6,9 +6,11 @@
 use super::recording::Recording;
 use super::stream::Chunk;
 use crate::device::{Device, DeviceMask};
+use crate::rendering::RenderPass;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use std::cell::UnsafeCell;
+use std::sync::Arc;
 
 /// A command buffer.
 pub struct CommandBuffer {
@@ -59,6 +61,23 @@ impl CommandBuffer {
     }
 }
 
+/// The mask of views of the rendering that a secondary command buffer is for.
+///
+/// # Safety
+/// The structure is valid, as Vulkan demands it.
+unsafe fn view_mask(inherited: &vk::CommandBufferInheritanceInfo<'_>) -> u32 {
+    type Rendering<'a> = vk::CommandBufferInheritanceRenderingInfo<'a>;
+    // SAFETY: a valid structure's chain and handles are.
+    unsafe {
+        if inherited.render_pass.is_null() {
+            let rendering = raw::find::<Rendering<'_>>(inherited.p_next);
+            return rendering.map_or(0, |of| of.view_mask);
+        }
+        let pass = handle::get::<Arc<RenderPass>>(inherited.render_pass.as_raw());
+        pass.subpass(inherited.subpass).map_or(0, |subpass| subpass.view_mask)
+    }
+}
+
 unsafe extern "system" fn begin(
     buffer: vk::CommandBuffer,
     information: *const vk::CommandBufferBeginInfo<'_>,
@@ -70,6 +89,12 @@ unsafe extern "system" fn begin(
         recording.reset(false);
         if let Some(group) = raw::find::<Group<'_>>((*information).p_next) {
             recording.set_devices(group.device_mask as DeviceMask);
+        }
+        let goes_on = vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE;
+        if (*information).flags.contains(goes_on)
+            && let Some(inherited) = (*information).p_inheritance_info.as_ref()
+        {
+            recording.inherit(view_mask(inherited));
         }
     }
     vk::Result::SUCCESS

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Commands that bind what dispatches use, and dispatches.
+//! Commands that bind what dispatches and draws use, and dispatches.
 
 use super::buffer::CommandBuffer;
+use super::drawing::stale;
 use crate::buffer::Buffer;
 use crate::descriptor::DescriptorSet;
 use crate::pipeline::{Pipeline, PipelineLayout};
@@ -16,11 +17,13 @@ unsafe extern "system" fn bind_pipeline(
     point: vk::PipelineBindPoint,
     pipeline: vk::Pipeline,
 ) {
-    if point == vk::PipelineBindPoint::COMPUTE {
-        // SAFETY: what a program passes is valid, as Vulkan demands it.
-        unsafe {
-            CommandBuffer::record(buffer).bind(handle::get::<Pipeline>(pipeline.as_raw()));
-        }
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let (recording, pipeline) =
+        unsafe { (CommandBuffer::record(buffer), handle::get::<Pipeline>(pipeline.as_raw())) };
+    match point {
+        vk::PipelineBindPoint::COMPUTE => recording.bind(pipeline),
+        vk::PipelineBindPoint::GRAPHICS => recording.bind_graphics(pipeline),
+        _ => {}
     }
 }
 
@@ -35,7 +38,11 @@ unsafe extern "system" fn bind_sets(
     offsets: *const u32,
 ) {
     if point != vk::PipelineBindPoint::COMPUTE {
-        return;
+        // SAFETY: what a program passes is valid, as Vulkan demands it.
+        return unsafe {
+            let (sets, offsets) = (raw::slice(sets, count), raw::slice(offsets, offset_count));
+            bind_graphics_sets(buffer, layout, first, sets, offsets);
+        };
     }
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
@@ -54,6 +61,35 @@ unsafe extern "system" fn bind_sets(
     }
 }
 
+/// Binds sets for draws.
+///
+/// # Safety
+/// The handles are those of a call that records.
+#[inline(never)]
+unsafe fn bind_graphics_sets(
+    buffer: vk::CommandBuffer,
+    layout: vk::PipelineLayout,
+    first: u32,
+    sets: &[vk::DescriptorSet],
+    offsets: &[u32],
+) {
+    // SAFETY: as the caller says.
+    unsafe {
+        let recording = CommandBuffer::record(buffer);
+        for (number, set) in (first..).zip(sets) {
+            let address = match set.as_raw() {
+                0 => 0,
+                set => handle::get::<DescriptorSet>(set).address(),
+            };
+            recording.bind_graphics_set(number, address);
+        }
+        if !offsets.is_empty() {
+            let before = handle::get::<PipelineLayout>(layout.as_raw()).offsets_before(first);
+            recording.bind_graphics_offsets(before, offsets);
+        }
+    }
+}
+
 unsafe extern "system" fn push_constants(
     buffer: vk::CommandBuffer,
     _layout: vk::PipelineLayout,
@@ -65,7 +101,10 @@ unsafe extern "system" fn push_constants(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let values = raw::slice(values.cast::<u8>(), size);
-        CommandBuffer::record(buffer).bound.constants(offset, values);
+        let recording = CommandBuffer::record(buffer);
+        recording.bound.constants(offset, values);
+        // They are draws', too.
+        recording.stale |= stale::BOUND;
     }
 }
 

@@ -73,10 +73,16 @@ unsafe fn store(buffer: vk::CommandBuffer, event: vk::Event, word: u32) {
 /// # Safety
 /// As for [`store`].
 unsafe fn wait_for(recording: &mut Recording, events: &[vk::Event]) {
-    for event in events {
+    let addresses = events.iter().map(|event| {
         // SAFETY: as the caller says.
-        let event = unsafe { handle::get::<Event>(event.as_raw()) };
-        recording.wait(event.address(), SET);
+        unsafe { handle::get::<Event>(event.as_raw()) }.address()
+    });
+    if recording.stream.is_held() {
+        let words: Vec<_> = addresses.map(|address| (address, SET)).collect();
+        return recording.wait_inside(&words);
+    }
+    for address in addresses {
+        recording.wait(address, SET);
     }
     recording.barrier();
 }

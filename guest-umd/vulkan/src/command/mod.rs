@@ -5,6 +5,7 @@
 mod bound;
 mod buffer;
 mod compute;
+mod drawing;
 mod events;
 mod images;
 mod others;
@@ -15,6 +16,7 @@ mod queries;
 mod recording;
 mod regions;
 mod stream;
+mod stretches;
 #[cfg(test)]
 pub(crate) mod test_heap;
 mod transfer;
@@ -29,9 +31,11 @@ pub fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
     pool::lookup(name)
         .or_else(|| buffer::lookup(name))
         .or_else(|| compute::lookup(name))
+        .or_else(|| drawing::lookup(name))
         .or_else(|| push::lookup(name))
         .or_else(|| transfer::lookup(name))
         .or_else(|| images::lookup(name))
+        .or_else(|| stretches::lookup(name))
         .or_else(|| events::lookup(name))
         .or_else(|| queries::lookup(name))
         .or_else(|| others::lookup(name))

@@ -4,6 +4,7 @@
 //! Commands that push descriptors.
 
 use super::buffer::CommandBuffer;
+use super::pushed::Pushed;
 use crate::descriptor::{Template, write};
 use crate::pipeline::PipelineLayout;
 use crate::{handle, raw};
@@ -18,17 +19,20 @@ unsafe extern "system" fn push_set(
     count: u32,
     writes: *const vk::WriteDescriptorSet<'_>,
 ) {
-    if point != vk::PipelineBindPoint::COMPUTE {
-        return;
-    }
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let Some(layout) = handle::get::<PipelineLayout>(layout.as_raw()).set(set) else { return };
-        CommandBuffer::record(buffer).push_set(set, layout, |pushed| {
+        let write_all = |pushed: &mut Pushed| {
             for change in raw::slice(writes, count) {
                 write(&mut *pushed, change);
             }
-        });
+        };
+        let recording = CommandBuffer::record(buffer);
+        if point == vk::PipelineBindPoint::GRAPHICS {
+            recording.push_graphics_set(set, layout, write_all);
+        } else {
+            recording.push_set(set, layout, write_all);
+        }
     }
 }
 
@@ -44,7 +48,12 @@ unsafe extern "system" fn push_set_with_template(
         let Some(layout) = handle::get::<PipelineLayout>(layout.as_raw()).set(set) else { return };
         let template = handle::get::<Template>(template.as_raw());
         let recording = CommandBuffer::record(buffer);
-        recording.push_set(set, layout, |pushed| template.apply(pushed, data));
+        let write_all = |pushed: &mut Pushed| template.apply(pushed, data);
+        if template.is_for_graphics() {
+            recording.push_graphics_set(set, layout, write_all);
+        } else {
+            recording.push_set(set, layout, write_all);
+        }
     }
 }
 

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Commands of queries, all of which ask for a time.
+//! Commands of queries.
 
 use super::buffer::CommandBuffer;
 use super::recording::Recording;
 use crate::buffer::Buffer;
 use crate::handle;
-use crate::query::{AVAILABLE, QUERY, QueryPool};
+use crate::query::{AVAILABLE, NUMBER, QueryPool};
 use ash::vk::{self, Handle as _};
 
 impl Recording {
-    /// Writes the time into a query.
-    fn write_time(&mut self, query: u64) {
-        self.barrier();
-        self.timestamp(query);
-        self.barrier();
-        self.fill(query + AVAILABLE, 4, 1);
+    /// Writes the time into a query: in a rendering, into one for each view.
+    fn write_time(&mut self, pool: &QueryPool, query: u32) {
+        let views = self.views();
+        if views.is_none() {
+            self.barrier();
+        }
+        self.timestamp(pool.address(query));
+        self.say_available(pool.available(query), views);
     }
 }
 
@@ -28,8 +30,8 @@ unsafe extern "system" fn write_timestamp(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let query = handle::get::<QueryPool>(pool.as_raw()).address(query);
-        CommandBuffer::record(buffer).write_time(query);
+        let pool = handle::get::<QueryPool>(pool.as_raw());
+        CommandBuffer::record(buffer).write_time(pool, query);
     }
 }
 
@@ -41,8 +43,8 @@ unsafe extern "system" fn write_timestamp_2(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let query = handle::get::<QueryPool>(pool.as_raw()).address(query);
-        CommandBuffer::record(buffer).write_time(query);
+        let pool = handle::get::<QueryPool>(pool.as_raw());
+        CommandBuffer::record(buffer).write_time(pool, query);
     }
 }
 
@@ -54,10 +56,11 @@ unsafe extern "system" fn reset(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let first = handle::get::<QueryPool>(pool.as_raw()).address(first);
+        let pool = handle::get::<QueryPool>(pool.as_raw());
         let recording = CommandBuffer::record(buffer);
         recording.barrier();
-        recording.fill(first, u64::from(count) * QUERY, 0);
+        recording.fill(pool.address(first), u64::from(count) * pool.size(), 0);
+        recording.fill(pool.available(first), u64::from(count) * AVAILABLE, 0);
     }
 }
 
@@ -78,35 +81,58 @@ unsafe extern "system" fn copy_results(
         let destination = handle::get::<Buffer>(destination.as_raw()).address() + offset;
         (pool, destination, CommandBuffer::record(buffer))
     };
-    let length = if flags.contains(vk::QueryResultFlags::TYPE_64) { 8 } else { 4 };
+    let is_wide = flags.contains(vk::QueryResultFlags::TYPE_64);
     let with_availability = flags.contains(vk::QueryResultFlags::WITH_AVAILABILITY);
     // Values of queries are there when what writes them is done.
     recording.barrier();
-    if with_availability && length == 8 && stride == QUERY {
-        return recording.copy(pool.address(first), destination, u64::from(count) * QUERY);
+    if is_wide && !with_availability && stride == pool.size() {
+        return recording.copy(pool.address(first), destination, u64::from(count) * stride);
     }
     for index in 0..count {
-        let query = pool.address(first + index);
-        let to = destination + u64::from(index) * stride;
-        // The low half comes first in memory.
-        recording.copy(query, to, length);
+        let (query, to) = (first + index, destination + u64::from(index) * stride);
+        let (value, numbers) = (pool.address(query), pool.size() / NUMBER);
+        let length = if is_wide { NUMBER } else { NUMBER / 2 };
+        if is_wide {
+            recording.copy(value, to, pool.size());
+        } else {
+            for number in 0..numbers {
+                // The low half comes first in memory.
+                recording.copy(value + number * NUMBER, to + number * length, length);
+            }
+        }
         if with_availability {
-            recording.copy(query + AVAILABLE, to + length, length);
+            recording.copy(pool.available(query), to + numbers * length, length);
         }
     }
 }
 
 unsafe extern "system" fn begin(
-    _buffer: vk::CommandBuffer,
-    _pool: vk::QueryPool,
-    _query: u32,
-    _flags: vk::QueryControlFlags,
+    buffer: vk::CommandBuffer,
+    pool: vk::QueryPool,
+    query: u32,
+    flags: vk::QueryControlFlags,
 ) {
-    // A time has no beginning.
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let pool = handle::get::<QueryPool>(pool.as_raw());
+        // A time has no beginning.
+        if let Some(counted) = pool.counted() {
+            let destination = pool.address(query);
+            CommandBuffer::record(buffer).begin_query(counted, flags.as_raw(), destination);
+        }
+    }
 }
 
-unsafe extern "system" fn end(_buffer: vk::CommandBuffer, _pool: vk::QueryPool, _query: u32) {
-    // A time has no end.
+unsafe extern "system" fn end(buffer: vk::CommandBuffer, pool: vk::QueryPool, query: u32) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let pool = handle::get::<QueryPool>(pool.as_raw());
+        // A time has no end.
+        if pool.counted().is_some() {
+            let (value, available) = (pool.address(query), pool.available(query));
+            CommandBuffer::record(buffer).end_query(value, available);
+        }
+    }
 }
 
 crate::entry::entry_points! {

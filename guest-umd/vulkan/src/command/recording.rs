@@ -3,6 +3,7 @@
 //! What a command buffer records, and how far it is.
 
 use super::bound::{Bound, Program};
+use super::drawing::{Drawing, stale};
 use super::pushed::Pushed;
 use super::stream::{Chunk, HEADER, Stream};
 use crate::descriptor::SetLayout;
@@ -20,14 +21,19 @@ const PART: usize = 16 << 10;
 
 /// Commands as they are recorded.
 pub(super) struct Recording {
-    heap: &'static Heap,
-    stream: Stream,
+    pub(super) heap: &'static Heap,
+    pub(super) stream: Stream,
+    /// What is bound for dispatches, and push constants, which are draws', too.
     pub(super) bound: Bound,
     pushed: Pushed,
     /// What to set when the commands are submitted: for each pipeline that the host compiles then.
     cold: Vec<Arc<AtomicBool>>,
     /// Why the commands cannot be executed.
     failure: Option<vk::Result>,
+    /// What is bound for draws, from the first of it on.
+    pub(super) drawing: Option<Box<Drawing>>,
+    /// What of that the host was not told yet.
+    pub(super) stale: u32,
 }
 
 impl Recording {
@@ -40,6 +46,8 @@ impl Recording {
             pushed: Pushed::default(),
             cold: Vec::new(),
             failure: None,
+            drawing: None,
+            stale: stale::ALL,
         }
     }
 
@@ -54,6 +62,10 @@ impl Recording {
         self.pushed.forget();
         self.cold.clear();
         self.failure = None;
+        self.stale = stale::ALL;
+        if let Some(drawing) = &mut self.drawing {
+            drawing.forget();
+        }
     }
 
     /// Gives back memory that no command uses.
@@ -86,7 +98,7 @@ impl Recording {
     }
 
     #[inline]
-    fn note(&mut self, outcome: Result<(), vk::Result>) {
+    pub(super) fn note(&mut self, outcome: Result<(), vk::Result>) {
         if let Err(why) = outcome {
             self.fail(why);
         }
@@ -106,18 +118,37 @@ impl Recording {
 
     /// Has what comes next wait for everything before it.
     pub(super) fn barrier(&mut self) {
+        if self.stream.is_held() {
+            return self.barrier_inside();
+        }
+        self.barrier_now();
+    }
+
+    /// As [`Self::barrier`], outside of renderings.
+    pub(super) fn barrier_now(&mut self) {
         let outcome = self.stream.barrier(self.heap);
         self.note(outcome);
     }
 
     /// Has what comes next wait for everything before it on all GPUs that execute it.
     pub(super) fn meet(&mut self) {
+        if self.stream.is_held() {
+            return self.meet_inside();
+        }
+        self.meet_now();
+    }
+
+    /// As [`Self::meet`], outside of renderings.
+    pub(super) fn meet_now(&mut self) {
         let outcome = self.stream.meet(self.heap);
         self.note(outcome);
     }
 
     /// Has these GPUs execute what comes next, and no others.
     pub(super) fn set_devices(&mut self, devices: DeviceMask) {
+        if self.stream.is_held() {
+            return self.set_devices_inside(devices);
+        }
         self.stream.set_devices(devices);
     }
 
@@ -189,8 +220,10 @@ impl Recording {
         let Some(program) = &mut self.bound.program else { return };
         program.is_plain = true;
         if let Some(cold) = program.cold.take() {
-            // The host compiles it then, and a packet may not take long.
-            self.stream.new_chunk();
+            if !self.stream.is_held() {
+                // The host compiles it then, and a packet may not take long.
+                self.stream.new_chunk();
+            }
             self.cold.push(cold);
         }
         if program.others.is_empty() {
@@ -203,14 +236,14 @@ impl Recording {
             if device == 0 {
                 continue;
             }
-            self.stream.set_devices(device);
+            self.set_devices(device);
             // For these GPUs it is the only one.
             if let Some(program) = &mut self.bound.program {
                 program.address = address;
             }
             self.dispatch(indirect, base, groups);
         }
-        self.stream.set_devices(devices);
+        self.set_devices(devices);
         if let Some(program) = &mut self.bound.program {
             (program.address, program.others, program.is_plain) = (first, others, false);
         }
@@ -237,8 +270,15 @@ impl Recording {
         let before = self.cold.len();
         self.cold.extend(cold.map(Arc::clone));
         let apart = self.cold.len() > before;
-        let outcome = self.stream.append(self.heap, &other.stream, apart);
-        self.note(outcome);
+        if self.stream.is_held() {
+            self.execute_inside(other);
+        } else {
+            let outcome = self.stream.append(self.heap, &other.stream, apart);
+            self.note(outcome);
+        }
+        if other.drawing.is_some() {
+            self.renew();
+        }
         if let Some(why) = other.failure {
             self.fail(why);
         }

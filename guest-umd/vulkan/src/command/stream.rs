@@ -265,10 +265,10 @@ impl Stream {
         Place { piece: self.current, offset: self.at.saturating_sub(size) }
     }
 
-    /// Writes bytes over those of a command.
-    pub(super) fn rewrite(&self, place: Place, bytes: &[u8]) {
+    /// Writes bytes over those of a command, from a byte on.
+    pub(super) fn rewrite(&self, place: Place, from: usize, bytes: &[u8]) {
         if let Some(piece) = self.pieces.get(place.piece) {
-            piece.write(place.offset, bytes);
+            piece.write(place.offset + from, bytes);
         }
     }
 
@@ -386,7 +386,7 @@ impl Stream {
     fn end_part(&mut self, address: u64, length: u32) {
         if let Some(link) = self.link {
             let command = Continue { header: HEADER, address, length: length.into() };
-            self.rewrite(link, command.with_header(0, 0).as_bytes());
+            self.rewrite(link, 0, command.with_header(0, 0).as_bytes());
         } else {
             self.first = Some((address, length));
         }

@@ -12,12 +12,21 @@ use std::ffi::c_void;
 /// A template.
 pub(crate) struct Template {
     entries: Vec<vk::DescriptorUpdateTemplateEntry>,
+    is_for_graphics: bool,
 }
 
 impl Template {
     /// A template with these entries.
-    pub(super) const fn new(entries: Vec<vk::DescriptorUpdateTemplateEntry>) -> Self {
-        Self { entries }
+    pub(super) const fn new(
+        entries: Vec<vk::DescriptorUpdateTemplateEntry>,
+        is_for_graphics: bool,
+    ) -> Self {
+        Self { entries, is_for_graphics }
+    }
+
+    /// Whether the sets that it pushes are for draws.
+    pub(crate) const fn is_for_graphics(&self) -> bool {
+        self.is_for_graphics
     }
 
     /// Does what the template says.
@@ -55,7 +64,9 @@ unsafe extern "system" fn create(
         let information = &*information;
         let entries = information.p_descriptor_update_entries;
         let entries = raw::slice(entries, information.descriptor_update_entry_count).to_vec();
-        *template = vk::DescriptorUpdateTemplate::from_raw(handle::create(Template::new(entries)));
+        let is_for_graphics = information.pipeline_bind_point == vk::PipelineBindPoint::GRAPHICS;
+        let made = Template::new(entries, is_for_graphics);
+        *template = vk::DescriptorUpdateTemplate::from_raw(handle::create(made));
     }
     vk::Result::SUCCESS
 }

@@ -70,7 +70,7 @@ impl Rendering {
 
     /// How many queries are counted at a time: one for each view.
     pub(crate) const fn views(&self) -> u32 {
-        views(self.view_mask)
+        count_views(self.view_mask)
     }
 
     /// It up to where it is interrupted: what was drawn is kept, and nothing is resolved.
@@ -100,7 +100,7 @@ impl Rendering {
 }
 
 /// How many queries are counted at a time in a rendering with a mask of views.
-pub(crate) const fn views(view_mask: u32) -> u32 {
+pub(crate) const fn count_views(view_mask: u32) -> u32 {
     if view_mask == 0 { 1 } else { view_mask.count_ones() }
 }
 
@@ -137,6 +137,6 @@ mod tests {
         let last = Attachment { load: 0, clear: [0; 4], ..color };
         assert_eq!(attachments(&rendering.resumed()), last);
         assert_eq!(Rendering::new(area, 3, 0b101).layers, 0);
-        assert_eq!((views(0), views(0b101)), (1, 2));
+        assert_eq!((count_views(0), count_views(0b101)), (1, 2));
     }
 }

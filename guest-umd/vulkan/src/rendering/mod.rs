@@ -12,8 +12,8 @@ mod pass;
 
 pub(crate) use dynamic::{Formats, begin as begin_dynamic};
 pub(crate) use framebuffer::{Framebuffer, View, views};
-pub(crate) use instance::Rendering;
-pub(crate) use pass::{RenderPass, Subpass};
+pub(crate) use instance::{Rendering, count_views};
+pub(crate) use pass::RenderPass;
 
 use ash::vk;
 

@@ -91,3 +91,18 @@ impl Subpass {
         )
     }
 }
+
+#[cfg(test)]
+impl RenderPass {
+    /// One with an attachment that two subpasses draw to: the first clears it, and the second does not store it. It waits on
+    /// both sides.
+    pub(crate) fn of_two_subpasses() -> Self {
+        let used = Use { attachment: Some(0), format: 37, ..Default::default() };
+        let subpass = |load, store| {
+            let colors = vec![Use { load, store, ..used }];
+            Subpass { colors, ..Default::default() }
+        };
+        let subpasses = vec![subpass(1, 0), subpass(0, 1)];
+        Self { subpasses, waits_before: true, waits_after: true }
+    }
+}

@@ -51,6 +51,17 @@ impl Descriptors {
         self.samplers.get([of.sampler, of.about])
     }
 
+    /// Reads the view of an attachment, and checks its image.
+    ///
+    /// # Errors
+    /// When it has ended, or its image is none.
+    pub fn attach(&mut self, name: [u64; 2], memory: &Memory) -> Result<ImageView, Why> {
+        let view = self.views.read(name, memory)?.copied();
+        let view = view.ok_or("an attachment whose view has ended")?;
+        check_image(&view.image, memory)?;
+        Ok(view)
+    }
+
     /// The memory that a descriptor of a kind reaches.
     pub fn memory(&self, of: &Descriptor, kind: DescriptorKind) -> Option<[u64; 2]> {
         if kind.has_view() {

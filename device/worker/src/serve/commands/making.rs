@@ -2,16 +2,32 @@
 
 //! Makes what a stream names, on a device.
 
+use super::described::Description;
 use super::images::Made;
 use super::pipelines::{Known, Pipelines};
 use super::plan::Maker;
 use super::wrong::Why;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
-use crate::vulkan::{Device, Image, Pipeline};
-use bellhop_protocol::vulkan::{self as protocol, PipelineParts};
-use std::ffi::CStr;
+use crate::vulkan::{Device, Image, Pipeline, Point, VulkanError};
+use bellhop_protocol::vulkan as protocol;
 use std::rc::Rc;
+
+/// Makes a pipeline of a description that has been checked.
+///
+/// # Errors
+/// When Vulkan fails.
+pub fn make_pipeline<'d>(
+    device: &'d Device<'d>,
+    of: &Description<'_>,
+) -> Result<Pipeline<'d>, VulkanError> {
+    match of {
+        Description::Compute(parts, module) => {
+            device.pipeline(parts, module.spirv, &module.entry_point)
+        }
+        Description::Graphics(parts, modules) => device.graphics_pipeline(parts, modules),
+    }
+}
 
 /// What makes pipelines and images on a device, and keeps them.
 pub struct Making<'a, 'd> {
@@ -33,12 +49,10 @@ impl<'d> Maker for Making<'_, 'd> {
     type Pipeline = Pipeline<'d>;
     type Image = Image<'d>;
 
-    fn pipeline(&mut self, address: u64) -> Result<Rc<Known<Pipeline<'d>>>, Why> {
-        let make = |parts: &PipelineParts<'_>, spirv: &[u32], entry_point: &CStr| {
-            self.device.pipeline(parts, spirv, entry_point)
-        };
-        let make = self.makes.then_some(make);
-        self.pipelines.find(address, self.memory, self.device.bounds(), make)
+    fn pipeline(&mut self, point: Point, address: u64) -> Result<Rc<Known<Pipeline<'d>>>, Why> {
+        let device = self.device;
+        let make = self.makes.then_some(|of: &Description<'_>| make_pipeline(device, of));
+        self.pipelines.find(address, point, self.memory, device.bounds(), make)
     }
 
     fn image(&mut self, of: &protocol::Image) -> Result<Rc<Image<'d>>, Why> {

@@ -5,7 +5,10 @@
 //! Nothing is kept that another worker could not make again: pipelines, images, and the last command buffers are kept
 //! because they take long to make.
 
+mod continued;
+mod described;
 mod descriptors;
+mod drawing;
 mod images;
 mod making;
 mod pipelines;
@@ -20,6 +23,8 @@ mod wrong;
 
 #[cfg(test)]
 mod tests;
+
+use stream::{aligned, none};
 
 pub use residency::Residency;
 pub use runs::Runs;

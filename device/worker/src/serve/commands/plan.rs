@@ -4,13 +4,16 @@
 //! anything is recorded.
 
 use super::descriptors::Descriptors;
-use super::images::Images;
+use super::drawing::{Current, Rendering, check_clear, check_draw, check_for};
+use super::images::{Images, check_blitted, check_resolved};
 use super::pipelines::Known;
 use super::stream::Stream;
 use super::wrong::{Why, Wrong};
 use crate::serve::memory::Memory;
-use crate::vulkan::Bounds;
-use bellhop_protocol::vulkan::{Binding, Command, Descriptor, Dispatch, Image};
+use crate::vulkan::{Bounds, OfGraphics, Point};
+use bellhop_protocol::vulkan::{
+    BeginQuery, BeginRendering, Binding, Command, Descriptor, Dispatch, Image, Resources, SetState,
+};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zerocopy::IntoBytes;
@@ -22,11 +25,11 @@ pub trait Maker {
     /// What is made of an image.
     type Image;
 
-    /// Returns the pipeline whose description is at an address.
+    /// Returns the pipeline for dispatches or draws whose description is at an address.
     ///
     /// # Errors
     /// What is wrong with it, or why it cannot be made.
-    fn pipeline(&mut self, address: u64) -> Result<Rc<Known<Self::Pipeline>>, Why>;
+    fn pipeline(&mut self, point: Point, address: u64) -> Result<Rc<Known<Self::Pipeline>>, Why>;
 
     /// Returns the image of a description that Vulkan allows, in the window.
     ///
@@ -35,7 +38,7 @@ pub trait Maker {
     fn image(&mut self, of: &Image) -> Result<Rc<Self::Image>, Why>;
 }
 
-/// A descriptor set, as a dispatch of one pipeline sees it.
+/// A descriptor set, as a dispatch or draws of one pipeline see it.
 pub struct Set<P> {
     /// The pipeline.
     pub pipeline: Rc<Known<P>>,
@@ -52,8 +55,11 @@ impl<P> Set<P> {
     }
 }
 
-/// A dispatch.
+/// What a dispatch or draws run on.
 pub struct Planned<P> {
+    /// Where the command begins that names it.
+    pub offset: u32,
+
     /// The pipeline.
     pub pipeline: Rc<Known<P>>,
     /// Its sets that have bindings, in [`Plan::sets`].
@@ -62,8 +68,10 @@ pub struct Planned<P> {
 
 /// What a stream runs on.
 pub struct Plan<P, I> {
-    /// The dispatches, in their order.
-    pub dispatches: Vec<Planned<P>>,
+    /// What dispatches and draws run on, in the order of the commands that name it.
+    pub uses: Vec<Planned<P>>,
+    /// Where the renderings begin, in their order, and the renderings.
+    renderings: Vec<(u32, Rendering)>,
     /// Sets that differ.
     pub sets: Vec<Set<P>>,
     /// What they have.
@@ -96,43 +104,115 @@ impl<P, I> Plan<P, I> {
         maker: &mut impl Maker<Pipeline = P, Image = I>,
     ) -> Result<Self, Wrong> {
         let mut plan = Self {
-            dispatches: Vec::new(),
+            uses: Vec::new(),
+            renderings: Vec::new(),
             sets: Vec::new(),
             descriptors: Descriptors::new(),
             images: Images::new(),
             known: BTreeMap::new(),
         };
         let mut reader = Reader { memory, bounds, maker };
+        let mut current = Current::new();
         for (offset, command) in &stream.commands {
-            let added = match command {
-                Command::Dispatch(dispatch, data) => reader
-                    .maker
-                    .pipeline(dispatch.pipeline)
-                    .and_then(|pipeline| plan.add(dispatch, data, pipeline, &mut reader)),
-                Command::Timestamp(..) if bounds.timestamp_bits == 0 => {
-                    Err("a timestamp on a device that has none".into())
-                }
-                other => {
-                    let mut of_command = Images::<I>::of(other);
-                    of_command.try_for_each(|image| reader.image(image, &mut plan.images))
-                }
-            };
+            current.follow(*offset, command);
+            let added = plan.follow(*offset, command, &current, &mut reader);
             added.map_err(|why| why.at(*offset))?;
         }
         Ok(plan)
     }
 
-    /// The bytes that tell what the dispatches run on, beside those of the stream.
+    /// Goes on with a command, after which draws run on `current`.
+    fn follow<M: Maker<Pipeline = P, Image = I>>(
+        &mut self,
+        offset: u32,
+        command: &Command<'_>,
+        current: &Current<'_>,
+        reader: &mut Reader<'_, M>,
+    ) -> Result<(), Why> {
+        let bounds = reader.bounds;
+        match command {
+            Command::Dispatch(dispatch, data) => {
+                let pipeline = reader.maker.pipeline(Point::Compute, dispatch.pipeline)?;
+                check_groups(dispatch, bounds)?;
+                self.add(offset, dispatch.resources(), data, pipeline, reader)
+            }
+            Command::BindGraphics(bind, data) => {
+                let pipeline = reader.maker.pipeline(Point::Graphics, bind.pipeline)?;
+                self.add(offset, bind.resources(), data, pipeline, reader)
+            }
+            Command::BeginRendering(begin, data) => self.rendering(offset, begin, data, reader),
+            Command::Draw(..) | Command::DrawIndexed(..) | Command::DrawIndirect(..) => {
+                let bound = current.bound.and_then(|bound| self.used(bound.offset));
+                let draws = bound.and_then(|planned| planned.pipeline.draws.as_ref());
+                let draws = draws.ok_or("a draw without a pipeline")?;
+                let rendering = self.renderings.last().ok_or("a draw outside of a rendering")?;
+                Ok(check_draw(command, current, draws, &rendering.1, bounds)?)
+            }
+            Command::ClearAttachment(clear, _) => {
+                let rendering = self.renderings.last().ok_or("a clear outside of a rendering")?;
+                Ok(check_clear(clear, &rendering.1)?)
+            }
+            Command::SetState(set, data) => {
+                let words: Vec<_> = SetState::words(data).collect();
+                Ok(check_for(set.header.argument, &words, graphics(bounds)?)?)
+            }
+            Command::BeginQuery(begin, _) => Ok(check_query(begin, graphics(bounds)?)?),
+            Command::Timestamp(..) if bounds.timestamp_bits == 0 => {
+                Err("a timestamp on a device that has none".into())
+            }
+            other => {
+                match other {
+                    Command::BlitImage(blit, _) => check_blitted(blit, &bounds.formats)?,
+                    Command::ResolveImage(resolve, _) => check_resolved(resolve, &bounds.formats)?,
+                    _ => {}
+                }
+                let mut of_command = Images::<I>::of(other);
+                of_command.try_for_each(|image| reader.image(image, &mut self.images))
+            }
+        }
+    }
+
+    /// Reads the attachments of a rendering.
+    fn rendering<M: Maker<Pipeline = P, Image = I>>(
+        &mut self,
+        offset: u32,
+        begin: &BeginRendering,
+        data: &[u8],
+        reader: &mut Reader<'_, M>,
+    ) -> Result<(), Why> {
+        let (descriptors, images) = (&mut self.descriptors, &mut self.images);
+        let rendering = Rendering::new(begin, data, reader.bounds, |name| {
+            let view = descriptors.attach(name, reader.memory)?;
+            reader.image(&view.image, images)?;
+            Ok(view)
+        })?;
+        self.renderings.push((offset, rendering));
+        Ok(())
+    }
+
+    /// What a command has named that begins at an offset.
+    pub fn used(&self, offset: u32) -> Option<&Planned<P>> {
+        let at = self.uses.binary_search_by_key(&offset, |planned| planned.offset).ok()?;
+        self.uses.get(at)
+    }
+
+    /// The rendering that begins at an offset.
+    pub fn rendering_at(&self, offset: u32) -> Option<&Rendering> {
+        let at = self.renderings.binary_search_by_key(&offset, |(offset, _)| *offset).ok()?;
+        self.renderings.get(at).map(|(_, rendering)| rendering)
+    }
+
+    /// The bytes that tell what dispatches and draws run on, beside those of the stream.
     pub fn tell(&self, key: &mut Vec<u8>) {
-        for Planned { pipeline, .. } in &self.dispatches {
+        for Planned { pipeline, .. } in &self.uses {
             key.extend_from_slice(pipeline.serial.as_bytes());
         }
         self.descriptors.tell(key);
     }
 
-    /// The sets of a dispatch, with their places among [`Self::sets`].
-    pub fn sets_of(&self, dispatch: &Planned<P>) -> impl Iterator<Item = (usize, &Set<P>)> {
-        dispatch.sets.iter().filter_map(|at| Some((*at, self.sets.get(*at)?)))
+    /// The sets of a dispatch or of draws, with their places among [`Self::sets`].
+    pub fn sets_of(&self, planned: &Planned<P>) -> impl Iterator<Item = (usize, &Set<P>)> {
+        planned.sets.iter().filter_map(|at| Some((*at, self.sets.get(*at)?)))
     }
 
     /// The descriptors of a set, as the bindings have them, with their bindings.
@@ -147,14 +227,16 @@ impl<P, I> Plan<P, I> {
 
     fn add<M: Maker<Pipeline = P, Image = I>>(
         &mut self,
-        dispatch: &Dispatch,
+        offset: u32,
+        resources: Resources,
         data: &[u8],
         pipeline: Rc<Known<P>>,
         reader: &mut Reader<'_, M>,
     ) -> Result<(), Why> {
-        check(dispatch, &pipeline, reader.bounds)?;
-        let mut offsets = dispatch.resources().offsets(data).iter().map(|offset| u32::from_le_bytes(*offset));
-        let addresses = dispatch.resources().set_addresses(data);
+        check(resources, &pipeline)?;
+        let offsets = resources.offsets(data).iter();
+        let mut offsets = offsets.map(|offset| u32::from_le_bytes(*offset));
+        let addresses = resources.set_addresses(data);
         let mut sets = Vec::new();
         for (number, bindings) in pipeline.sets.iter().enumerate() {
             let dynamic = bindings.iter().filter(|binding| binding.kind.is_dynamic());
@@ -179,7 +261,7 @@ impl<P, I> Plan<P, I> {
             };
             sets.push(index);
         }
-        self.dispatches.push(Planned { pipeline, sets });
+        self.uses.push(Planned { offset, pipeline, sets });
         Ok(())
     }
 }
@@ -232,20 +314,41 @@ impl<M: Maker> Reader<'_, M> {
     }
 }
 
-/// Checks what a dispatch brings against what its pipeline and the device take.
-fn check<P>(dispatch: &Dispatch, pipeline: &Known<P>, bounds: &Bounds) -> Result<(), Why> {
-    if dispatch.push_constants > pipeline.push_constants {
+/// Checks what a dispatch or draws bring against what their pipeline takes.
+fn check<P>(resources: Resources, pipeline: &Known<P>) -> Result<(), Why> {
+    if resources.push_constants > pipeline.push_constants {
         return Err("more push constants than the pipeline has".into());
     }
-    if dispatch.dynamic_offsets != pipeline.dynamic {
+    if resources.dynamic_offsets != pipeline.dynamic {
         return Err("another number of dynamic offsets than the pipeline has".into());
     }
+    Ok(())
+}
+
+/// Checks the work groups of a dispatch against what the device takes.
+fn check_groups(dispatch: &Dispatch, bounds: &Bounds) -> Result<(), Why> {
     let fits = |((base, groups), most): ((u32, u32), u32)| {
         groups == 0 || base.checked_add(groups).is_some_and(|end| end <= most)
     };
     let groups = dispatch.base.into_iter().zip(dispatch.groups).zip(bounds.work_groups);
     if dispatch.indirect == 0 && !groups.into_iter().all(fits) {
         return Err("more work groups than the device takes".into());
+    }
+    Ok(())
+}
+
+/// What the device takes of drawing.
+fn graphics(bounds: &Bounds) -> Result<&OfGraphics, &'static str> {
+    bounds.graphics.as_deref().ok_or("a command for drawing on a device that does not draw")
+}
+
+/// Checks that the device counts what a query asks for.
+fn check_query(begin: &BeginQuery, device: &OfGraphics) -> Result<(), &'static str> {
+    let features = &device.features;
+    if (begin.flags != 0 && features.occlusion_query_precise == 0)
+        || (begin.statistics != 0 && features.pipeline_statistics_query == 0)
+    {
+        return Err("a query of what the device does not count");
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 
 //! Runs streams on one device.
 
+use super::drawing::Current;
 use super::images::{Made, format_of, needs_of};
-use super::making::Making;
+use super::making::{Making, make_pipeline};
 use super::pipelines::{Known, Pipelines};
 use super::plan::Plan;
 use super::record::Piece;
@@ -15,7 +16,9 @@ use crate::messages::commands::MOST_PIPELINES;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
 use crate::serve::recorded::Recorded;
-use crate::vulkan::{Device, Groups, Needs, Pipeline, Recorder, Resource, VulkanError};
+use crate::vulkan::{
+    Counts, Device, Groups, Needs, Pipeline, Point, Recorder, Resource, VulkanError,
+};
 use bellhop_protocol::vulkan::Command;
 use zerocopy::IntoBytes;
 
@@ -47,10 +50,9 @@ impl<'d> Runs<'d> {
     /// Makes one of the pipelines that the last stream lacked, and has the device compile it. Returns whether others lack.
     pub fn make_pipeline(&mut self) -> bool {
         let device = self.device;
-        let made = self.pipelines.make_lacking(device.bounds(), |parts, spirv, entry_point| {
-            device.pipeline(parts, spirv, entry_point)
-        });
-        if let Some(pipeline) = made {
+        let bounds = device.bounds();
+        let made = self.pipelines.make_lacking(bounds, |of| make_pipeline(device, of));
+        if let Some(pipeline) = made.filter(|pipeline| pipeline.draws.is_none()) {
             // Whoever dispatches it hears what is wrong with it.
             let _ = self.compile(&pipeline);
         }
@@ -63,15 +65,15 @@ impl<'d> Runs<'d> {
         let mut needs = Needs::default();
         sets().for_each(|(_, bindings)| needs.add_set(bindings));
         let mut recorder = Recorder::new(self.device)?;
-        recorder.begin(needs, &[])?;
+        recorder.begin(needs, &Counts::new(), &[])?;
         recorder.bind(&pipeline.made);
         for (number, bindings) in sets() {
             let count: u32 = bindings.iter().map(|binding| binding.count).sum();
             let nothing: Vec<_> = (0..count).map(|_| Resource::Nothing).collect();
             let set = recorder.set(&pipeline.made, number, bindings, &nothing)?;
-            recorder.bind_set(number, set);
+            recorder.bind_set(Point::Compute, number, set);
         }
-        recorder.dispatch(&[], &Groups::Are { base: [0; 3], groups: [0; 3] })?;
+        recorder.dispatch(&Groups::Are { base: [0; 3], groups: [0; 3] })?;
         recorder.end()?;
         recorder.run()
     }
@@ -100,24 +102,20 @@ impl<'d> Runs<'d> {
             let mut key = stream.bytes.to_vec();
             plan.tell(&mut key);
             if key.len() <= LONGEST {
-                let piece =
-                    Piece { commands: &stream.commands, plan: &plan, dispatches: &plan.dispatches };
+                let piece = Piece { commands: &stream.commands, plan: &plan };
                 return self.again(&key, &piece, imports);
             }
         }
-        let (mut commands, mut dispatches) = (&stream.commands[..], &plan.dispatches[..]);
+        let mut commands = &stream.commands[..];
+        let mut current = Current::new();
         loop {
             let count = commands.iter().take_while(|(_, command)| !is_of_processor(command));
             let (own, rest) = commands.split_at(count.count());
-            let is_dispatch =
-                |(_, command): &&(u32, Command<'_>)| matches!(command, Command::Dispatch(..));
-            let count = own.iter().filter(is_dispatch).count();
-            let (theirs, others) = dispatches.split_at(count);
-            let piece = Piece { commands: own, plan: &plan, dispatches: theirs };
-            self.once(&piece, imports, memory, residency)?;
+            let piece = Piece { commands: own, plan: &plan };
+            self.once(&piece, imports, memory, residency, &mut current)?;
             let Some(((offset, command), rest)) = rest.split_first() else { return Ok(()) };
             self.on_processor(command, memory).map_err(|why| why.at(*offset))?;
-            (commands, dispatches) = (rest, others);
+            commands = rest;
         }
     }
 
@@ -134,24 +132,25 @@ impl<'d> Runs<'d> {
         let recorder = self.recorded.get(
             key,
             || Recorder::new(device).map_err(failed),
-            |recorder| piece.record(recorder, imports, made),
+            |recorder| piece.record(recorder, imports, made, &mut Current::new()),
         )?;
         recorder.run().map_err(failed)
     }
 
-    /// Runs a piece, and keeps nothing of it.
-    fn once(
+    /// Runs a piece, and keeps nothing of it. Draws run on `current` until commands say otherwise.
+    fn once<'s>(
         &mut self,
-        piece: &Piece<'_, '_, 'd>,
+        piece: &Piece<'_, 's, 'd>,
         imports: &mut Imports<'d>,
         memory: &Memory,
         residency: Residency<'_>,
+        current: &mut Current<'s>,
     ) -> Result<(), Wrong> {
         let Some((first, _)) = piece.commands.first() else { return Ok(()) };
         let failed = |error| Why::from(error).at(*first);
         let held = residency.hold(|| piece.touch(memory))?;
         let mut recorder = Recorder::new(self.device).map_err(failed)?;
-        let recorded = piece.record(&mut recorder, imports, &mut self.made);
+        let recorded = piece.record(&mut recorder, imports, &mut self.made, current);
         let done = recorded.and_then(|()| recorder.run().map_err(failed));
         // Nothing holds memory any more when it may be taken back.
         drop(recorder);

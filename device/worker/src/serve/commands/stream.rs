@@ -2,12 +2,18 @@
 
 //! A stream, copied and decoded. What needs no more than the commands themselves is checked here.
 
-use super::images::{check_clear, check_copy, check_kind_in_question, check_question, check_rows};
+use super::continued::follow;
+use super::drawing::{self, Structure};
+use super::images::{
+    check_blit, check_clear, check_clear_depth, check_copy, check_kind_in_question, check_question,
+    check_resolve, check_rows,
+};
 use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
 use crate::messages::commands::CommandsTask;
 use crate::serve::memory::Memory;
 use crate::serve::work::Work;
+use crate::vulkan::Point;
 use bellhop_protocol::vulkan::{
     Barrier, Command, CommandCaps, Copy, Dispatch, Fill, ImageFormat, ImageNeeds, MAX_STREAM,
     QueryCaps, Timestamp, Update, Wait, commands,
@@ -29,10 +35,11 @@ pub struct Stream<'s> {
 }
 
 impl<'s> Stream<'s> {
-    /// Copies the stream of a task into `bytes`.
+    /// Copies the stream of a task into `bytes`, with all that it continues with.
     ///
     /// # Errors
-    /// When the owner asks for what it must not: the outer error. When the stream is not in the window: the inner one.
+    /// When the owner asks for what it must not: the outer error. When the stream is not in the window, or continues with too
+    /// much: the inner one.
     pub fn copy(
         task: &CommandsTask,
         memory: &Memory,
@@ -43,7 +50,10 @@ impl<'s> Stream<'s> {
         }
         bytes.clear();
         bytes.resize(task.length as usize, 0);
-        Ok(memory.read(task.address, bytes).map_err(|outside| Why::from(outside).at(0)))
+        if let Err(outside) = memory.read(task.address, bytes) {
+            return Ok(Err(Why::from(outside).at(0)));
+        }
+        Ok(follow(memory, bytes))
     }
 
     /// Decodes and checks commands.
@@ -52,29 +62,41 @@ impl<'s> Stream<'s> {
     /// The first command that is none, and why.
     pub fn read(bytes: &'s [u8], memory: &Memory) -> Result<Self, Wrong> {
         let mut all = Vec::new();
+        let mut structure = Structure::new();
         for command in commands(bytes) {
             let (offset, command) = command?;
-            check(&command, memory).map_err(|why| why.at(offset as u32))?;
-            all.push((offset as u32, command));
+            let offset = offset as u32;
+            let checked = check(&command, memory);
+            let checked = checked.and_then(|()| structure.follow(offset, &command, memory));
+            checked.map_err(|why| why.at(offset))?;
+            all.push((offset, command));
         }
+        structure.check_end()?;
         Ok(Self { bytes, commands: all })
     }
 
-    /// The addresses of its dispatches' pipelines.
-    pub fn pipelines(&self) -> impl Iterator<Item = u64> {
+    /// What its pipelines are for, and their addresses.
+    pub fn pipelines(&self) -> impl Iterator<Item = (Point, u64)> {
         self.commands.iter().filter_map(|(_, command)| match command {
-            Command::Dispatch(dispatch, _) => Some(dispatch.pipeline),
+            Command::Dispatch(dispatch, _) => Some((Point::Compute, dispatch.pipeline)),
+            Command::BindGraphics(bind, _) => Some((Point::Graphics, bind.pipeline)),
             _ => None,
         })
     }
 
-    /// What its dispatches are for the device.
+    /// What its dispatches and draws are for the device.
     pub fn work(&self) -> Work {
         let mut work = Work::new();
         for (_, command) in &self.commands {
-            if let Command::Dispatch(dispatch, _) = command {
-                let groups = (dispatch.indirect == 0).then_some(dispatch.groups);
-                work.add(dispatch.pipeline, groups);
+            match command {
+                Command::Dispatch(dispatch, _) => {
+                    let groups = (dispatch.indirect == 0).then_some(dispatch.groups);
+                    work.add(dispatch.pipeline, groups);
+                }
+                // Who knows how many texels are drawn?
+                Command::BeginRendering(begin, _) => work.add(begin.extent, None),
+                Command::BindGraphics(bind, _) => work.add(bind.pipeline, None),
+                _ => {}
             }
         }
         work
@@ -150,6 +172,16 @@ fn check(command: &Command<'_>, memory: &Memory) -> Result<(), Why> {
             memory.check(query.destination, size_of::<ImageFormat>() as u64)?;
             Ok(check_kind_in_question(&query.image)?)
         }
+        Command::ResolveImage(resolve, _) => {
+            none(resolve.header.argument)?;
+            check_resolve(resolve, memory)
+        }
+        Command::BlitImage(blit, _) => check_blit(blit, memory),
+        Command::ClearDepthStencil(clear, _) => {
+            none(clear.header.argument)?;
+            check_clear_depth(clear, memory)
+        }
+        drawing => drawing::check(drawing, memory),
     }
 }
 
@@ -165,11 +197,19 @@ fn check_dispatch(dispatch: &Dispatch, memory: &Memory) -> Result<(), Why> {
     Ok(memory.check(dispatch.indirect, INDIRECT)?)
 }
 
-fn none(argument: u32) -> Result<(), Why> {
+/// Checks that a command without an argument has none.
+///
+/// # Errors
+/// When it has one.
+pub fn none(argument: u32) -> Result<(), Why> {
     if argument == 0 { Ok(()) } else { Err("an argument of a command that has none".into()) }
 }
 
-fn aligned(number: u64, unit: u64) -> Result<(), Why> {
+/// Checks that a number is a multiple of another.
+///
+/// # Errors
+/// When it is not.
+pub fn aligned(number: u64, unit: u64) -> Result<(), Why> {
     if number.is_multiple_of(unit) {
         Ok(())
     } else {

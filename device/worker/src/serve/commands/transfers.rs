@@ -2,7 +2,7 @@
 
 //! Commands that move bytes and texels: their memory, and how they are recorded.
 
-use super::images::{Images, Rows};
+use super::images::{Images, Rows, is_empty};
 use super::wrong::Why;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Access;
@@ -12,10 +12,8 @@ use std::rc::Rc;
 
 /// The longest range that is copied or filled at once. Devices do not make buffers of any length.
 const LONGEST: u64 = 1 << 30;
-/// Bytes of a timestamp.
-const TIMESTAMP: u64 = 8;
 
-/// Calls `touch` with each range of memory that a command other than a dispatch has the device reach.
+/// Calls `touch` with each range of memory that a command reaches that moves bytes or texels.
 ///
 /// # Errors
 /// Those of `touch`, and what is wrong with a copy.
@@ -33,7 +31,6 @@ pub fn touch(
         }
         Command::Fill(fill, _) => touch(fill.destination, fill.length, store),
         Command::Update(update, data) => touch(update.destination, data.len() as u64, store),
-        Command::Timestamp(timestamp, _) => touch(timestamp.destination, TIMESTAMP, store),
         Command::CopyImage(copy, _) => {
             touch_image(&copy.source, load)?;
             touch_image(&copy.destination, store)
@@ -46,17 +43,21 @@ pub fn touch(
             touch_image(&copy.image, load)?;
             touch_rows(&copy.into(), store)
         }
+        Command::ResolveImage(resolve, _) => {
+            touch_image(&resolve.source, load)?;
+            touch_image(&resolve.destination, store)
+        }
+        Command::BlitImage(blit, _) => {
+            touch_image(&blit.source, load)?;
+            touch_image(&blit.destination, store)
+        }
         Command::ClearImage(clear, _) => touch_image(&clear.image, store),
-        Command::Barrier(..)
-        | Command::Dispatch(..)
-        | Command::Wait(..)
-        | Command::QueryCaps(..)
-        | Command::QueryImage(..)
-        | Command::QueryImageFormat(..) => Ok(()),
+        Command::ClearDepthStencil(clear, _) => touch_image(&clear.image, store),
+        _ => Ok(()),
     }
 }
 
-/// Records a command other than a dispatch. Does nothing for those of the processor.
+/// Records a command that moves bytes or texels. Does nothing for others.
 ///
 /// # Errors
 /// When Vulkan refuses it.
@@ -88,9 +89,6 @@ pub fn record<'d>(
                 recorder.update(&range, data)?;
             }
         }
-        Command::Timestamp(timestamp, _) => {
-            recorder.timestamp(&imports.range(timestamp.destination, TIMESTAMP)?)?;
-        }
         Command::CopyImage(copy, _) => {
             recorder.copy_image(copy, image(&copy.source)?, image(&copy.destination)?);
         }
@@ -107,12 +105,18 @@ pub fn record<'d>(
         Command::ClearImage(clear, _) => {
             recorder.clear_image(image(&clear.image)?, clear.color, &clear.range);
         }
-        // The processor does these, between two command buffers.
-        Command::Wait(..)
-        | Command::QueryCaps(..)
-        | Command::QueryImage(..)
-        | Command::QueryImageFormat(..)
-        | Command::Dispatch(..) => {}
+        Command::ClearDepthStencil(clear, _) => {
+            recorder.clear_depth(image(&clear.image)?, clear.value, &clear.range);
+        }
+        Command::ResolveImage(resolve, _) => {
+            recorder.resolve(resolve, image(&resolve.source)?, image(&resolve.destination)?);
+        }
+        Command::BlitImage(blit, _) => {
+            if !is_empty(blit) {
+                recorder.blit(blit, image(&blit.source)?, image(&blit.destination)?);
+            }
+        }
+        _ => {}
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ fn a_template_takes_images_from_where_it_says() {
     };
     let mut kept = Kept::new(Kind::STORAGE_IMAGE, Vec::new());
     // SAFETY: the data is what the entry says, and the view is live.
-    unsafe { Template::new(vec![entry]).apply(&mut kept, data.as_ptr().cast()) };
+    unsafe { Template::new(vec![entry], false).apply(&mut kept, data.as_ptr().cast()) };
     let of_view = Descriptor { address, length: 7, ..Default::default() };
     assert_eq!(kept.descriptors, [of_view, Descriptor::default()]);
 }

@@ -2,18 +2,19 @@
 
 //! Copies and clears of images: what Vulkan allows of them on any device.
 
-use super::description::{check_image, is_for, texel};
+use super::description::{check_aspects, check_image, is_for, texel, texel_of};
 use super::part::Part;
 use crate::serve::commands::wrong::Why;
 use crate::serve::memory::Memory;
-use crate::vulkan::Region;
+use crate::vulkan::{Region, aspects};
 use ash::vk;
 use bellhop_protocol::vulkan::{
-    ClearImage, CopyImage, CopyImageToMemory, CopyMemoryToImage, Image, ImageKind, Range,
+    ClearDepthStencil, ClearImage, CopyImage, CopyImageToMemory, CopyMemoryToImage, Image,
+    ImageKind, Range,
 };
 
-const SOURCE: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSFER_SRC;
-const DESTINATION: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSFER_DST;
+pub(super) const SOURCE: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSFER_SRC;
+pub(super) const DESTINATION: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSFER_DST;
 /// Most bytes from a row to the next.
 const LONGEST_ROW: u64 = i32::MAX as u64;
 
@@ -31,8 +32,15 @@ pub fn check_copy(copy: &CopyImage, memory: &Memory) -> Result<(), Why> {
     if !is_for(source, SOURCE) || !is_for(destination, DESTINATION) {
         return Err("a copy between images that are not for copies".into());
     }
-    if texel(source.format)?.bytes != texel(destination.format)?.bytes {
-        return Err("a copy between texels of different sizes".into());
+    if copy.from.aspect != copy.to.aspect {
+        return Err("a copy between different aspects".into());
+    }
+    let are_alike = match (texel(source.format), texel(destination.format)) {
+        (Ok(one), Ok(other)) => one.bytes == other.bytes,
+        _ => source.format == destination.format,
+    };
+    if !are_alike {
+        return Err("a copy between texels of different sizes, or of different depths".into());
     }
     if source.samples != destination.samples {
         return Err("a copy between images with different numbers of samples".into());
@@ -55,7 +63,7 @@ pub fn check_copy(copy: &CopyImage, memory: &Memory) -> Result<(), Why> {
     };
     let [columns, rows, _] = from.of_texels([width, height, depth_in(source, destination)])?;
     let blocks = to.of_blocks([columns, rows, depth_in(destination, source)])?;
-    if source == destination && from.overlaps(&to, blocks)? {
+    if source == destination && from.overlaps(&to, blocks) {
         return Err("a copy within an image between parts that overlap".into());
     }
     Ok(())
@@ -102,7 +110,7 @@ impl Rows<'_> {
     /// What is wrong with the copy.
     pub fn length(&self) -> Result<u64, &'static str> {
         let Region { ref layers, offset, extent, row_length, height } = self.region;
-        let texel = texel(self.image.format)?;
+        let texel = texel_of(self.image.format, layers.aspect)?;
         let part = Part { image: self.image, layers, offset };
         let [columns, rows, depth] = part.of_texels(extent)?;
         let fits = |length: u32, extent: u32, block: u32| {
@@ -140,8 +148,11 @@ pub fn check_rows<'c>(copy: impl Into<Rows<'c>>, memory: &Memory) -> Result<(), 
     if rows.image.samples != 1 {
         return Err("a copy between memory and an image with several samples".into());
     }
-    // A texel of three components is a multiple of one of them.
-    let unit = 1 << texel(rows.image.format)?.bytes.trailing_zeros();
+    // A texel of three components is a multiple of one of them, and one of depth or stencil of four bytes, whatever it has.
+    let unit = match texel(rows.image.format) {
+        Ok(texel) => 1 << texel.bytes.trailing_zeros(),
+        Err(_) => 4,
+    };
     if !rows.address.is_multiple_of(unit) {
         return Err("texels in memory that are not aligned".into());
     }
@@ -164,6 +175,35 @@ pub fn check_clear(clear: &ClearImage, memory: &Memory) -> Result<(), Why> {
     Ok(check_range(range, image, image.layers)?)
 }
 
+/// Checks that depth or stencil of an image are cleared.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_clear_depth(clear: &ClearDepthStencil, memory: &Memory) -> Result<(), Why> {
+    let ClearDepthStencil { image, range, value: [depth, _], .. } = clear;
+    check_image(image, memory)?;
+    if !is_for(image, DESTINATION) {
+        return Err("an image to clear that is not for it".into());
+    }
+    if aspects(image.format).contains(vk::ImageAspectFlags::COLOR) {
+        return Err("a depth for an image that has a colour".into());
+    }
+    check_depth(*depth)?;
+    Ok(check_range(range, image, image.layers)?)
+}
+
+/// Checks that the bits of a depth to clear with are one.
+///
+/// # Errors
+/// If they are not.
+pub fn check_depth(bits: u32) -> Result<(), &'static str> {
+    if (0.0..=1.0).contains(&f32::from_bits(bits)) {
+        Ok(())
+    } else {
+        Err("a depth that is not from 0 to 1")
+    }
+}
+
 /// Checks which part of an image a view or a clear reaches, of so many layers.
 ///
 /// # Errors
@@ -173,9 +213,7 @@ pub fn check_range(range: &Range, image: &Image, most: u32) -> Result<(), &'stat
     if reserved != 0 {
         return Err("a range with a reserved field that is not 0");
     }
-    if aspect != vk::ImageAspectFlags::COLOR.as_raw() {
-        return Err("an aspect that is not the colour");
-    }
+    check_aspects(image, aspect)?;
     let is_inside = |first: u32, count: u32, most: u32| {
         count > 0 && first.checked_add(count).is_some_and(|end| end <= most)
     };

@@ -4,6 +4,7 @@
 
 use crate::serve::commands::wrong::Why;
 use crate::serve::memory::Memory;
+use crate::vulkan::aspects;
 use ash::vk;
 use bellhop_protocol::vulkan::{Image, ImageKind, Texel, Tiling};
 
@@ -12,8 +13,17 @@ const USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::SAMPLED.as_raw()
         | vk::ImageUsageFlags::STORAGE.as_raw()
         | vk::ImageUsageFlags::TRANSFER_SRC.as_raw()
-        | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
+        | vk::ImageUsageFlags::TRANSFER_DST.as_raw()
+        | ATTACHMENTS.as_raw()
+        | TRANSIENT.as_raw(),
 );
+/// What renderings use images for.
+const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw()
+        | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
+        | vk::ImageUsageFlags::INPUT_ATTACHMENT.as_raw(),
+);
+const TRANSIENT: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
 const MUTABLE: vk::ImageCreateFlags = vk::ImageCreateFlags::MUTABLE_FORMAT;
 const CUBE: vk::ImageCreateFlags = vk::ImageCreateFlags::CUBE_COMPATIBLE;
 const PLANES: vk::ImageCreateFlags = vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE;
@@ -40,9 +50,36 @@ pub fn is_for(image: &Image, usage: vk::ImageUsageFlags) -> bool {
     vk::ImageUsageFlags::from_raw(image.usage).contains(usage)
 }
 
-/// The texels of a format, or blocks of them.
+/// The texels of a colour's format, or blocks of them.
 pub fn texel(format: u32) -> Result<Texel, &'static str> {
     Texel::of(format).ok_or("a format that is no colour's")
+}
+
+/// The texels of an aspect of a format, as they lie in memory, or blocks of them.
+pub fn texel_of(format: u32, aspect: u32) -> Result<Texel, &'static str> {
+    let of_format = aspects(format);
+    let aspect = vk::ImageAspectFlags::from_raw(aspect);
+    let is_one = aspect.as_raw().is_power_of_two() && of_format.contains(aspect);
+    if !is_one {
+        return Err("an aspect that the format does not have, or several");
+    }
+    let bytes = match (aspect, vk::Format::from_raw(format as i32)) {
+        (vk::ImageAspectFlags::COLOR, _) => return texel(format),
+        (vk::ImageAspectFlags::STENCIL, _) => 1,
+        (_, vk::Format::D16_UNORM | vk::Format::D16_UNORM_S8_UINT) => 2,
+        _ => 4,
+    };
+    Ok(Texel { bytes, width: 1, height: 1 })
+}
+
+/// Checks that an aspect is one or several of an image's format.
+pub fn check_aspects(image: &Image, aspect: u32) -> Result<(), &'static str> {
+    let of_format = aspects(image.format);
+    if aspect != 0 && of_format.contains(vk::ImageAspectFlags::from_raw(aspect)) {
+        Ok(())
+    } else {
+        Err("an aspect that the image does not have")
+    }
 }
 
 /// Texels of a level in each dimension.
@@ -55,12 +92,20 @@ pub fn extent_of(image: &Image, level: u32) -> [u32; 3] {
 /// # Errors
 /// The first rule of Vulkan that it breaks.
 pub fn check_kind(image: &Image) -> Result<(), &'static str> {
-    let texel = texel(image.format)?;
+    if aspects(image.format).is_empty() {
+        return Err("a format that Vulkan does not know");
+    }
     if image.kind.name().is_none() || image.tiling.name().is_none() {
         return Err("an image of an unknown kind or tiling");
     }
     if image.usage == 0 || image.usage & !USAGES.as_raw() != 0 {
         return Err("an image for no use, or for an unknown one");
+    }
+    let usage = vk::ImageUsageFlags::from_raw(image.usage);
+    if usage.contains(TRANSIENT)
+        && (!usage.intersects(ATTACHMENTS) || !(ATTACHMENTS | TRANSIENT).contains(usage))
+    {
+        return Err("an image that renderings alone use, for something else");
     }
     if image.flags & !FLAGS.as_raw() != 0 {
         return Err("an image with an unknown flag");
@@ -71,7 +116,7 @@ pub fn check_kind(image: &Image) -> Result<(), &'static str> {
     if has(image, PLANES) && image.kind != ImageKind::THREE {
         return Err("an image for views of its planes that has not three dimensions");
     }
-    let is_compressed = texel.width > 1;
+    let is_compressed = Texel::of(image.format).is_some_and(|texel| texel.width > 1);
     if has(image, BLOCKS) && !(is_compressed && has(image, MUTABLE)) {
         return Err("an image for views of its blocks that has none, or whose format stays");
     }

@@ -2,9 +2,8 @@
 
 //! Parts of images that a command reaches.
 
-use super::description::{extent_of, texel};
-use ash::vk;
-use bellhop_protocol::vulkan::{Image, ImageKind, Layers};
+use super::description::{check_aspects, extent_of};
+use bellhop_protocol::vulkan::{Image, ImageKind, Layers, Texel};
 
 /// Texels of an image: of some layers of a level.
 pub struct Part<'c> {
@@ -23,7 +22,7 @@ impl Part<'_> {
     /// # Errors
     /// The first rule of Vulkan that it breaks.
     pub fn of_texels(&self, extent: [u32; 3]) -> Result<[u32; 3], &'static str> {
-        let (block, level) = (self.block()?, extent_of(self.image, self.layers.level));
+        let (block, level) = (self.block(), extent_of(self.image, self.layers.level));
         let mut blocks = [0; 3];
         for (at, blocks) in blocks.iter_mut().enumerate() {
             let [offset, extent, level, block] =
@@ -42,14 +41,12 @@ impl Part<'_> {
     /// The first rule of Vulkan that it breaks.
     pub fn of_blocks(&self, blocks: [u32; 3]) -> Result<[u32; 3], &'static str> {
         let Layers { aspect, level, first, count } = *self.layers;
-        if aspect != vk::ImageAspectFlags::COLOR.as_raw() {
-            return Err("an aspect that is not the colour");
-        }
+        check_aspects(self.image, aspect)?;
         let end = first.checked_add(count).filter(|_| count > 0);
         if level >= self.image.levels || end.is_none_or(|end| end > self.image.layers) {
             return Err("a level or layer that the image does not have");
         }
-        let (block, level) = (self.block()?, extent_of(self.image, level));
+        let (block, level) = (self.block(), extent_of(self.image, level));
         for at in 0..3 {
             if !self.offset[at].is_multiple_of(block[at]) {
                 return Err("part of a block of texels");
@@ -64,13 +61,13 @@ impl Part<'_> {
     }
 
     /// Whether this part of an image, with so many blocks, has texels in common with another of the same image.
-    pub fn overlaps(&self, other: &Self, blocks: [u32; 3]) -> Result<bool, &'static str> {
-        let block = self.block()?;
+    pub fn overlaps(&self, other: &Self, blocks: [u32; 3]) -> bool {
+        let block = self.block();
         let is_near =
             |at: usize| self.offset[at].abs_diff(other.offset[at]) / block[at] < blocks[at];
         let (one, two) = (self.layers, other.layers);
         let in_layers = one.first.abs_diff(two.first) < one.count;
-        Ok(one.level == two.level && in_layers && (0..3).all(is_near))
+        one.level == two.level && in_layers && (0..3).all(is_near)
     }
 
     /// Planes that a copy counts: planes of texels, or layers.
@@ -79,8 +76,7 @@ impl Part<'_> {
     }
 
     /// Texels of a block in each dimension.
-    fn block(&self) -> Result<[u32; 3], &'static str> {
-        let texel = texel(self.image.format)?;
-        Ok([texel.width, texel.height, 1])
+    fn block(&self) -> [u32; 3] {
+        Texel::of(self.image.format).map_or([1; 3], |texel| [texel.width, texel.height, 1])
     }
 }

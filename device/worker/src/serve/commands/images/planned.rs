@@ -60,6 +60,11 @@ impl<I> Images<I> {
             Command::CopyMemoryToImage(copy, _) => [Some(&copy.image), None],
             Command::CopyImageToMemory(copy, _) => [Some(&copy.image), None],
             Command::ClearImage(clear, _) => [Some(&clear.image), None],
+            Command::ClearDepthStencil(clear, _) => [Some(&clear.image), None],
+            Command::ResolveImage(resolve, _) => {
+                [Some(&resolve.source), Some(&resolve.destination)]
+            }
+            Command::BlitImage(blit, _) => [Some(&blit.source), Some(&blit.destination)],
             _ => [None, None],
         };
         images.into_iter().flatten()

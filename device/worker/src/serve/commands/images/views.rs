@@ -16,8 +16,13 @@ const KINDS: u32 = 7;
 const FACES: u32 = 6;
 /// Red, green, blue and alpha are what a view may take a component from; before them are the component itself, 0 and 1.
 const COMPONENTS: u32 = 7;
-const SHADERS: ImageUsageFlags = ImageUsageFlags::from_raw(
-    ImageUsageFlags::SAMPLED.as_raw() | ImageUsageFlags::STORAGE.as_raw(),
+/// What views are for.
+const VIEWED: ImageUsageFlags = ImageUsageFlags::from_raw(
+    ImageUsageFlags::SAMPLED.as_raw()
+        | ImageUsageFlags::STORAGE.as_raw()
+        | ImageUsageFlags::COLOR_ATTACHMENT.as_raw()
+        | ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
+        | ImageUsageFlags::INPUT_ATTACHMENT.as_raw(),
 );
 
 /// Checks a view, whose image has been checked, for a descriptor of a kind.
@@ -29,6 +34,62 @@ pub fn check_view(
     of: DescriptorKind,
     bounds: &Bounds,
 ) -> Result<(), &'static str> {
+    check(view, bounds)?;
+    if !view.range.aspect.is_power_of_two() {
+        return Err("a view of several aspects, in a descriptor");
+    }
+    let (usage, lacks) = match of {
+        DescriptorKind::STORAGE_IMAGE => {
+            (ImageUsageFlags::STORAGE, "a view that is not for storage, in its descriptor")
+        }
+        DescriptorKind::INPUT_ATTACHMENT => (
+            ImageUsageFlags::INPUT_ATTACHMENT,
+            "a view that is not for attachments that are read, in their descriptor",
+        ),
+        _ => (ImageUsageFlags::SAMPLED, "a view that is not for samplers, in their descriptor"),
+    };
+    if !ImageUsageFlags::from_raw(view.usage).contains(usage) {
+        return Err(lacks);
+    }
+    if usage == ImageUsageFlags::SAMPLED { Ok(()) } else { check_order(view) }
+}
+
+/// Checks a view, whose image has been checked, for an attachment of a rendering, which uses it so.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub fn check_attached(
+    view: &ImageView,
+    usage: ImageUsageFlags,
+    bounds: &Bounds,
+) -> Result<(), &'static str> {
+    check(view, bounds)?;
+    if !ImageUsageFlags::from_raw(view.usage).contains(usage) {
+        return Err("a view that is not for such an attachment");
+    }
+    let kind = ImageViewType::from_raw(view.kind as i32);
+    if view.range.levels != 1 || kind == ImageViewType::TYPE_3D {
+        return Err("an attachment of several levels, or of three dimensions");
+    }
+    check_order(view)
+}
+
+/// Checks that a view shows components as they are.
+fn check_order(view: &ImageView) -> Result<(), &'static str> {
+    let is_itself = |(own, component): (u32, &u32)| {
+        ComponentSwizzle::from_raw(*component as i32) == ComponentSwizzle::IDENTITY
+            || *component == own
+    };
+    let own = ComponentSwizzle::R.as_raw() as u32..;
+    if own.zip(&view.components).all(is_itself) {
+        Ok(())
+    } else {
+        Err("a view with components in another order, for what takes none")
+    }
+}
+
+/// Checks a view for anything.
+fn check(view: &ImageView, bounds: &Bounds) -> Result<(), &'static str> {
     let ImageView { image, components, .. } = view;
     if view.reserved != 0 {
         return Err("a view with a reserved field that is not 0");
@@ -39,35 +100,22 @@ pub fn check_view(
         return Err("a view with an unknown component");
     }
     let usage = ImageUsageFlags::from_raw(view.usage);
-    if view.usage & !image.usage != 0 || !usage.intersects(SHADERS) {
-        return Err("a view for what its image is not for, or not for shaders");
+    if view.usage & !image.usage != 0 || !usage.intersects(VIEWED) {
+        return Err("a view for what its image is not for, or not for shaders or attachments");
     }
     let features = bounds.formats.of_images(view.format, image.tiling);
+    let (color, depth) =
+        (FormatFeatureFlags::COLOR_ATTACHMENT, FormatFeatureFlags::DEPTH_STENCIL_ATTACHMENT);
     for (usage, feature) in [
         (ImageUsageFlags::SAMPLED, FormatFeatureFlags::SAMPLED_IMAGE),
         (ImageUsageFlags::STORAGE, FormatFeatureFlags::STORAGE_IMAGE),
+        (ImageUsageFlags::COLOR_ATTACHMENT, color),
+        (ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT, depth),
+        (ImageUsageFlags::INPUT_ATTACHMENT, color | depth),
     ] {
-        if ImageUsageFlags::from_raw(view.usage).contains(usage) && !features.contains(feature) {
+        if ImageUsageFlags::from_raw(view.usage).contains(usage) && !features.intersects(feature) {
             return Err("a view for what the device does not do with its format");
         }
-    }
-    if of != DescriptorKind::STORAGE_IMAGE {
-        return if usage.contains(ImageUsageFlags::SAMPLED) {
-            Ok(())
-        } else {
-            Err("a view that is not for samplers, in their descriptor")
-        };
-    }
-    if !usage.contains(ImageUsageFlags::STORAGE) {
-        return Err("a view that is not for storage, in its descriptor");
-    }
-    let is_itself = |(own, component): (u32, &u32)| {
-        ComponentSwizzle::from_raw(*component as i32) == ComponentSwizzle::IDENTITY
-            || *component == own
-    };
-    let own = ComponentSwizzle::R.as_raw() as u32..;
-    if !own.zip(components).all(is_itself) {
-        return Err("a view with components in another order, in a descriptor of storage");
     }
     Ok(())
 }

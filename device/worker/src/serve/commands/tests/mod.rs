@@ -4,6 +4,7 @@
 
 mod images;
 
+use super::described::Description;
 use super::pipelines::{Known, Pipelines};
 use super::plan::{Maker, Plan};
 use super::stream::Stream;
@@ -12,13 +13,13 @@ use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
 use crate::messages::commands::{CommandsResult, CommandsTask, CommandsTaskKind};
 use crate::serve::memory::Memory;
-use crate::vulkan::{Bounds, Formats, OfBuffers, OfSamplers, VulkanError};
+use crate::vulkan::{Bounds, Formats, OfBuffers, OfSamplers, Point, VulkanError};
+use ash::vk::QueueFlags;
 use bellhop_protocol::vulkan::{
     Barrier, Binding, Copy, Descriptor, DescriptorKind, Dispatch, Encoded, Fill, Image,
-    PipelineHead, PipelineParts, QueryCaps, Timestamp, Update, Wait,
+    PipelineHead, QueryCaps, Timestamp, Update, Wait,
 };
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::rc::Rc;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -44,6 +45,8 @@ const BOUNDS: Bounds = Bounds {
     },
     formats: Formats::none(),
     cube_arrays: false,
+    queue_flags: QueueFlags::COMPUTE,
+    graphics: None,
     timestamp_bits: 0,
     subgroup_sizes: Some(8..=16),
     null_descriptors: false,
@@ -51,7 +54,7 @@ const BOUNDS: Bounds = Bounds {
 };
 
 /// Makes a pipeline without Vulkan.
-fn of_nothing(_: &PipelineParts<'_>, _: &[u32], _: &CStr) -> Result<(), VulkanError> {
+fn of_nothing(_: &Description<'_>) -> Result<(), VulkanError> {
     Ok(())
 }
 
@@ -129,8 +132,8 @@ impl Maker for Making<'_> {
     type Pipeline = ();
     type Image = Image;
 
-    fn pipeline(&mut self, address: u64) -> Result<Rc<Known<()>>, Why> {
-        self.pipelines.find(address, self.memory, self.bounds, Some(of_nothing))
+    fn pipeline(&mut self, point: Point, address: u64) -> Result<Rc<Known<()>>, Why> {
+        self.pipelines.find(address, point, self.memory, self.bounds, Some(of_nothing))
     }
 
     fn image(&mut self, of: &Image) -> Result<Rc<Image>, Why> {
@@ -274,7 +277,7 @@ fn descriptors_are_read_where_bindings_say_with_offsets_added() {
         descriptors.iter().map(|it| [it.address, it.length]).collect()
     };
     assert_eq!(buffers(plan.descriptors.all()), [&first[..], &nothing, &third].concat());
-    let of: Vec<_> = plan.dispatches.iter().map(|dispatch| dispatch.sets.clone()).collect();
+    let of: Vec<_> = plan.uses.iter().map(|planned| planned.sets.clone()).collect();
     assert_eq!(of, [[0, 1], [0, 1], [2, 1]]);
     let numbers: Vec<_> = plan.sets.iter().map(|set| set.number).collect();
     assert_eq!(numbers, [0, 2, 0]);
@@ -313,7 +316,7 @@ fn what_a_pipeline_or_the_device_does_not_take_is_malformed() {
     let none = Dispatch { dynamic_offsets: 0, ..good };
     let bytes = [one(Barrier::new_zeroed(), 0, &[]), one(none, 1, &set)].concat();
     assert_malformed(fake.plan(&bytes), "dynamic offsets");
-    let wild = Dispatch { pipeline: fake.end() - 40, ..good };
+    let wild = Dispatch { pipeline: fake.end() - 8, ..good };
     assert_malformed(plan_with(wild, 0, &[]), "not in the window");
     for (address, length, what) in [
         (data, 0, "0 bytes"),
@@ -355,12 +358,13 @@ fn a_pipeline_is_made_once_and_again_when_another_has_its_address() {
     let mut pipelines = Pipelines::new(9);
     let made = Cell::new(0);
     let mut find = || {
-        let make = |_: &PipelineParts<'_>, spirv: &[u32], name: &CStr| {
-            assert_eq!((spirv.len(), name), (6, c"main"));
+        let make = |of: &Description<'_>| {
+            let Description::Compute(_, module) = of else { panic!("it draws") };
+            assert_eq!((module.spirv.len(), &*module.entry_point), (6, c"main"));
             made.set(made.get() + 1);
             Ok(made.get())
         };
-        pipelines.find(fake.start + PIPELINE, &fake.memory, &BOUNDS, Some(make))
+        pipelines.find(fake.start + PIPELINE, COMPUTE, &fake.memory, &BOUNDS, Some(make))
     };
     fake.put_pipeline(7, &[]);
     let serial = |known: &Known<i32>| (known.serial, *known.made);
@@ -390,18 +394,19 @@ fn the_pipeline_that_was_used_longest_ago_makes_room_for_another() {
     let mut made = Vec::new();
     for at in [0, 128, 0, 256, 0, 128, 256] {
         fake.put(at, &description);
-        let make = |_: &PipelineParts<'_>, _: &[u32], _: &CStr| {
+        let make = |_: &Description<'_>| {
             made.push(at);
             Ok(())
         };
-        pipelines.find(fake.start + at, &fake.memory, &BOUNDS, Some(make)).unwrap();
+        pipelines.find(fake.start + at, COMPUTE, &fake.memory, &BOUNDS, Some(make)).unwrap();
     }
     assert_eq!(made, [0, 128, 256, 128, 256]);
 }
 
 /// What finds pipelines and makes none.
 const NEVER: Option<Make> = None;
-type Make = fn(&PipelineParts<'_>, &[u32], &CStr) -> Result<u64, VulkanError>;
+type Make = fn(&Description<'_>) -> Result<u64, VulkanError>;
+const COMPUTE: Point = Point::Compute;
 
 #[test]
 fn pipelines_that_lack_are_copied_and_made_later_and_those_that_fail_are_left_out() {
@@ -414,6 +419,7 @@ fn pipelines_that_lack_are_copied_and_made_later_and_those_that_fail_are_left_ou
     let mut pipelines = Pipelines::new(9);
     let is_there = |pipelines: &mut Pipelines<u64>| match pipelines.find(
         places[0],
+        COMPUTE,
         &fake.memory,
         &BOUNDS,
         NEVER,
@@ -424,19 +430,20 @@ fn pipelines_that_lack_are_copied_and_made_later_and_those_that_fail_are_left_ou
     };
     assert_eq!(is_there(&mut pipelines), None);
     // The third is none, and each is noted once.
-    pipelines.note_lacking(places.into_iter().chain(places), &fake.memory);
+    let places_of = |count: usize| places.into_iter().take(count).map(|at| (COMPUTE, at));
+    pipelines.note_lacking(places_of(3).chain(places_of(3)), &fake.memory);
     fake.put(PIPELINE, &8_u64.to_le_bytes());
-    let made = pipelines.make_lacking(&BOUNDS, |_, _, _| Ok(1)).unwrap();
+    let made = pipelines.make_lacking(&BOUNDS, |_| Ok(1)).unwrap();
     assert_eq!((made.serial, *made.made, pipelines.lack()), (7, 1, true));
-    let failed = pipelines.make_lacking(&BOUNDS, |_, _, _| Err(VulkanError::Lacks("patience")));
+    let failed = pipelines.make_lacking(&BOUNDS, |_| Err(VulkanError::Lacks("patience")));
     assert!(failed.is_none() && !pipelines.lack());
     assert_eq!(is_there(&mut pipelines), None, "the description is another one now");
     fake.put(PIPELINE, &7_u64.to_le_bytes());
     assert_eq!(is_there(&mut pipelines), Some(7));
     // What is there is not noted, and what was noted before is forgotten.
-    pipelines.note_lacking(places.into_iter(), &fake.memory);
-    pipelines.note_lacking(places.into_iter().take(1), &fake.memory);
-    assert!(!pipelines.lack() && pipelines.make_lacking(&BOUNDS, |_, _, _| Ok(9)).is_none());
+    pipelines.note_lacking(places_of(3), &fake.memory);
+    pipelines.note_lacking(places_of(1), &fake.memory);
+    assert!(!pipelines.lack() && pipelines.make_lacking(&BOUNDS, |_| Ok(9)).is_none());
 }
 
 #[test]
@@ -449,7 +456,8 @@ fn a_pipeline_for_a_device_that_cannot_have_it_is_not_made() {
         change(&mut head);
         fake.put(PIPELINE, head.as_bytes());
         let mut pipelines = Pipelines::new(9);
-        let found = pipelines.find(fake.start + PIPELINE, &fake.memory, bounds, Some(of_nothing));
+        let at = fake.start + PIPELINE;
+        let found = pipelines.find(at, COMPUTE, &fake.memory, bounds, Some(of_nothing));
         found.map(drop)
     };
     let none = Bounds { subgroup_sizes: None, ..BOUNDS };
@@ -469,8 +477,8 @@ fn a_failure_of_vulkan_is_no_mistake_of_the_guest() {
     let fake = Fake::new();
     fake.put_pipeline(1, &[]);
     let mut pipelines = Pipelines::<()>::new(9);
-    let make = |_: &PipelineParts<'_>, _: &[u32], _: &CStr| Err(VulkanError::Lacks("patience"));
-    let found = pipelines.find(fake.start + PIPELINE, &fake.memory, &BOUNDS, Some(make));
+    let make = |_: &Description<'_>| Err(VulkanError::Lacks("patience"));
+    let found = pipelines.find(fake.start + PIPELINE, COMPUTE, &fake.memory, &BOUNDS, Some(make));
     let answer = found.unwrap_err().at(24).answer();
     assert_eq!((answer.result, answer.offset), (CommandsResult::FAILED, 24));
     assert_eq!(answer.text(), "no patience");
