@@ -11,10 +11,8 @@ use tempfile::TempDir;
 
 /// Bytes of a header of the file's format (`XWDFile.h`) as far as it always is there; all its words begin with their high byte.
 const HEADER: usize = 100;
-/// Words of the header: its size, the lines, bytes of a line, and colours in the table behind it.
+/// Words of the header: its size, bytes of a line, and colours in the table behind it.
 const SIZE: usize = 0;
-const COLUMNS: usize = 4;
-const LINES: usize = 5;
 const PITCH: usize = 12;
 const COLOURS: usize = 19;
 /// Bytes of a colour in the table.
@@ -29,14 +27,14 @@ pub struct XServer {
 }
 
 impl XServer {
-    /// Starts one with a screen of 640x480. `None` where there is none to start.
+    /// Starts one with a screen of 800x600. `None` where there is none to start.
     pub fn start() -> Option<Self> {
         if !is_here("Xvfb", "no window is drawn into") {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("Xvfb");
-        command.args(["-displayfd", "1", "-nolisten", "tcp", "-screen", "0", "640x480x24"]);
+        command.args(["-displayfd", "1", "-nolisten", "tcp", "-screen", "0", "800x600x24"]);
         command.arg("-fbdir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = command.spawn().unwrap();
         let mut number = String::new();
@@ -45,8 +43,8 @@ impl XServer {
         Some(Self { server, folder, display: format!(":{}", number.trim()) })
     }
 
-    /// The words of the screen's pixels, one line after the other.
-    pub fn picture(&self) -> Vec<u32> {
+    /// The words of the pixels of a part of the screen, one line after the other: where it begins, and its size.
+    pub fn picture(&self, [left, top]: [usize; 2], [width, height]: [usize; 2]) -> Vec<u32> {
         let bytes = fs::read(self.path()).unwrap();
         let header: Vec<usize> = bytes[..HEADER]
             .as_chunks()
@@ -55,8 +53,8 @@ impl XServer {
             .map(|word| u32::from_be_bytes(*word) as usize)
             .collect();
         let first = header[SIZE] + header[COLOURS] * COLOUR;
-        let lines = bytes[first..].chunks(header[PITCH]).take(header[LINES]);
-        let pixels = lines.flat_map(|line| line[..header[COLUMNS] * 4].as_chunks().0);
+        let lines = bytes[first..].chunks(header[PITCH]).skip(top).take(height);
+        let pixels = lines.flat_map(|line| &line.as_chunks().0[left..left + width]);
         pixels.map(|pixel| u32::from_le_bytes(*pixel) & 0xFF_FFFF).collect()
     }
 
