@@ -4,6 +4,7 @@
 
 mod computing;
 mod confinement;
+mod drawing;
 mod handing_over;
 mod streams;
 

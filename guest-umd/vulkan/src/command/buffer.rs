@@ -88,7 +88,7 @@ unsafe extern "system" fn begin(
         let recording = CommandBuffer::record(buffer);
         recording.reset(false);
         if let Some(group) = raw::find::<Group<'_>>((*information).p_next) {
-            recording.set_devices(group.device_mask as DeviceMask);
+            recording.set_devices_now(group.device_mask as DeviceMask);
         }
         let goes_on = vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE;
         if (*information).flags.contains(goes_on)

@@ -4,7 +4,7 @@
 //! Commands that bind what dispatches and draws use, and dispatches.
 
 use super::buffer::CommandBuffer;
-use super::drawing::stale;
+use super::drawn::stale;
 use crate::buffer::Buffer;
 use crate::descriptor::DescriptorSet;
 use crate::pipeline::{Pipeline, PipelineLayout};

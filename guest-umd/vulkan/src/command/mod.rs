@@ -5,7 +5,9 @@
 mod bound;
 mod buffer;
 mod compute;
+mod dispatches;
 mod drawing;
+mod drawn;
 mod events;
 mod images;
 mod others;

@@ -12,7 +12,7 @@ fn are_there(names: &str, find: fn(&[u8]) -> Option<vk::PFN_vkVoidFunction>) {
 }
 
 #[test]
-fn everything_of_vulkan_1_3_is_there_that_is_no_graphics() {
+fn everything_of_vulkan_1_3_is_there() {
     are_there(
         "vkCreateInstance vkEnumerateInstanceVersion vkEnumerateInstanceExtensionProperties
          vkEnumerateInstanceLayerProperties vkGetInstanceProcAddr",
@@ -64,6 +64,22 @@ fn everything_of_vulkan_1_3_is_there_that_is_no_graphics() {
          vkCmdClearColorImage",
         of_device,
     );
+    are_there(
+        "vkCreateFramebuffer vkDestroyFramebuffer vkCreateRenderPass vkCreateRenderPass2 vkDestroyRenderPass
+         vkGetRenderAreaGranularity vkCreateGraphicsPipelines vkCmdBeginRenderPass vkCmdBeginRenderPass2
+         vkCmdNextSubpass vkCmdNextSubpass2 vkCmdEndRenderPass vkCmdEndRenderPass2 vkCmdBeginRendering
+         vkCmdEndRendering vkCmdBindVertexBuffers vkCmdBindVertexBuffers2 vkCmdBindIndexBuffer vkCmdDraw
+         vkCmdDrawIndexed vkCmdDrawIndirect vkCmdDrawIndexedIndirect vkCmdDrawIndirectCount
+         vkCmdDrawIndexedIndirectCount vkCmdClearAttachments vkCmdClearDepthStencilImage vkCmdBlitImage
+         vkCmdBlitImage2 vkCmdResolveImage vkCmdResolveImage2 vkCmdSetViewport vkCmdSetScissor vkCmdSetLineWidth
+         vkCmdSetDepthBias vkCmdSetBlendConstants vkCmdSetDepthBounds vkCmdSetStencilCompareMask
+         vkCmdSetStencilWriteMask vkCmdSetStencilReference vkCmdSetCullMode vkCmdSetFrontFace
+         vkCmdSetPrimitiveTopology vkCmdSetViewportWithCount vkCmdSetScissorWithCount vkCmdSetDepthTestEnable
+         vkCmdSetDepthWriteEnable vkCmdSetDepthCompareOp vkCmdSetDepthBoundsTestEnable
+         vkCmdSetStencilTestEnable vkCmdSetStencilOp vkCmdSetRasterizerDiscardEnable
+         vkCmdSetDepthBiasEnable vkCmdSetPrimitiveRestartEnable",
+        of_device,
+    );
 }
 
 #[test]
@@ -77,7 +93,11 @@ fn what_extensions_add_is_there() {
          vkUpdateDescriptorSetWithTemplateKHR vkTrimCommandPoolKHR vkGetDescriptorSetLayoutSupportKHR
          vkSetPrivateDataEXT vkGetImageMemoryRequirements2KHR vkGetDeviceImageMemoryRequirementsKHR
          vkGetImageSparseMemoryRequirements2KHR vkGetDeviceImageSparseMemoryRequirementsKHR vkBindImageMemory2KHR
-         vkCmdCopyImage2KHR vkCmdCopyBufferToImage2KHR vkCmdCopyImageToBuffer2KHR",
+         vkCmdCopyImage2KHR vkCmdCopyBufferToImage2KHR vkCmdCopyImageToBuffer2KHR vkCreateRenderPass2KHR
+         vkCmdBeginRenderPass2KHR vkCmdNextSubpass2KHR vkCmdEndRenderPass2KHR vkCmdBeginRenderingKHR
+         vkCmdEndRenderingKHR vkCmdDrawIndirectCountKHR vkCmdDrawIndexedIndirectCountKHR vkCmdBlitImage2KHR
+         vkCmdResolveImage2KHR vkCmdBindVertexBuffers2EXT vkCmdSetCullModeEXT vkCmdSetStencilOpEXT
+         vkCmdSetPrimitiveRestartEnableEXT",
         of_device,
     );
     are_there("vkGetPhysicalDeviceToolPropertiesEXT", physical_device::lookup);

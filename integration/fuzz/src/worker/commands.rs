@@ -3,10 +3,13 @@
 //! Streams of commands for the host's Vulkan, and pipelines, as a worker reads them.
 
 use bellhop_protocol::packet::UNIT;
-use bellhop_protocol::vulkan::{Command, PipelineHead, PipelineParts, commands as decoded};
+use bellhop_protocol::vulkan::{
+    BeginRendering, Command, GraphicsPipelineHead, GraphicsPipelineParts, PipelineHead,
+    PipelineParts, Resources, SetState, SetVertexBuffers, commands as decoded,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Reads bytes as a stream and as a pipeline, the latter also with the length that it says right.
+/// Reads bytes as a stream and as a pipeline of each kind, the latter also with the length that it says right.
 pub fn commands(data: &[u8]) {
     stream(data);
     // A description lies at a multiple of eight, as the worker copies it.
@@ -14,9 +17,14 @@ pub fn commands(data: &[u8]) {
     words.as_mut_bytes()[..data.len()].copy_from_slice(data);
     let whole = words.as_mut_bytes();
     pipeline(&whole[..data.len()]);
+    graphics_pipeline(&whole[..data.len()]);
     if let Ok((head, _)) = PipelineHead::mut_from_prefix(&mut *whole) {
         head.length = data.len().next_multiple_of(UNIT) as u32;
         pipeline(whole);
+    }
+    if let Ok((head, _)) = GraphicsPipelineHead::mut_from_prefix(&mut *whole) {
+        head.length = data.len().next_multiple_of(UNIT) as u32;
+        graphics_pipeline(whole);
     }
 }
 
@@ -33,13 +41,30 @@ fn stream(bytes: &[u8]) {
         };
         assert_eq!(offset, end);
         end += size_of(&command);
-        if let Command::Dispatch(dispatch, data) = command {
-            assert_eq!(dispatch.resources().set_addresses(data).len(), dispatch.header.argument as usize);
-            assert_eq!(dispatch.resources().offsets(data).len(), dispatch.dynamic_offsets as usize);
-            assert_eq!(dispatch.resources().constants(data).len(), dispatch.push_constants as usize);
+        match command {
+            Command::Dispatch(dispatch, data) => resources(dispatch.resources(), data),
+            Command::BindGraphics(bind, data) => resources(bind.resources(), data),
+            Command::BeginRendering(begin, data) => {
+                let count = begin.header.argument as usize + 2;
+                assert_eq!(BeginRendering::attachments(data).len(), count);
+            }
+            Command::SetState(set, data) => {
+                assert_eq!(SetState::words(data).len(), set.words as usize);
+            }
+            Command::SetVertexBuffers(set, data) => {
+                assert_eq!(SetVertexBuffers::buffers(data).len(), set.count as usize);
+            }
+            _ => {}
         }
     }
     assert_eq!(end, bytes.len());
+}
+
+/// What follows a dispatch, or what draws run on, is what it says.
+fn resources(of: Resources, data: &[u8]) {
+    assert_eq!(of.set_addresses(data).len(), of.sets as usize);
+    assert_eq!(of.offsets(data).len(), of.dynamic_offsets as usize);
+    assert_eq!(of.constants(data).len(), of.push_constants as usize);
 }
 
 fn size_of(command: &Command<'_>) -> usize {
@@ -58,6 +83,22 @@ fn size_of(command: &Command<'_>) -> usize {
         Command::ClearImage(command, data) => (command.header, data),
         Command::QueryImage(command, data) => (command.header, data),
         Command::QueryImageFormat(command, data) => (command.header, data),
+        Command::ResolveImage(command, data) => (command.header, data),
+        Command::BlitImage(command, data) => (command.header, data),
+        Command::ClearDepthStencil(command, data) => (command.header, data),
+        Command::BeginRendering(command, data) => (command.header, data),
+        Command::EndRendering(command, data) => (command.header, data),
+        Command::ClearAttachment(command, data) => (command.header, data),
+        Command::SetState(command, data) => (command.header, data),
+        Command::SetVertexBuffers(command, data) => (command.header, data),
+        Command::SetIndexBuffer(command, data) => (command.header, data),
+        Command::BindGraphics(command, data) => (command.header, data),
+        Command::Draw(command, data) => (command.header, data),
+        Command::DrawIndexed(command, data) => (command.header, data),
+        Command::DrawIndirect(command, data) => (command.header, data),
+        Command::BeginQuery(command, data) => (command.header, data),
+        Command::EndQuery(command, data) => (command.header, data),
+        Command::Continue(command, data) => (command.header, data),
     };
     assert!(header.size() >= UNIT + data.len());
     header.size()
@@ -78,13 +119,43 @@ fn pipeline(bytes: &[u8]) {
     }
 }
 
+/// What a graphics pipeline says of its parts holds.
+fn graphics_pipeline(bytes: &[u8]) {
+    let Ok(parts) = GraphicsPipelineParts::read(bytes) else { return };
+    let head = &parts.head;
+    assert_eq!(head.length as usize, bytes.len());
+    assert_eq!(parts.stages.len(), head.stages as usize);
+    assert_eq!(parts.colors.len(), head.colors as usize);
+    assert_eq!(parts.states.len(), head.states as usize);
+    assert_eq!(
+        [parts.viewports.len(), parts.scissors.len()],
+        [head.viewports, head.scissors].map(|it| it as usize)
+    );
+    let mut seen = 0;
+    for stage in &parts.stages {
+        assert_eq!(stage.spirv.len(), stage.stage.spirv as usize);
+        assert!(stage.stage.stage.is_power_of_two() && seen & stage.stage.stage == 0);
+        seen |= stage.stage.stage;
+        assert!(!stage.entry_point.contains(&0));
+        for constant in stage.constants {
+            let (start, length) = (constant.offset as usize, constant.size as usize);
+            assert!(stage.values.get(start..start + length).is_some());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::seeds::is_in_corpus;
     use bellhop_protocol::vulkan::{
-        Barrier, Binding, ClearImage, Copy, CopyImage, CopyImageToMemory, CopyMemoryToImage,
-        DescriptorKind, Dispatch, Encoded, Fill, Image, PipelineHead, QueryCaps, QueryImage,
-        QueryImageFormat, SpecialisationEntry, Timestamp, Update, Wait,
+        Attachment, Barrier, BeginQuery, BeginRendering, BindGraphics, Binding, Blend, BlitImage,
+        ClearAttachment, ClearDepthStencil, ClearImage, Continue, Copy, CopyImage,
+        CopyImageToMemory, CopyMemoryToImage, DescriptorKind, Dispatch, Draw, DrawIndexed,
+        DrawIndirect, Encoded, EndQuery, EndRendering, Fill, GraphicsPipelineHead,
+        GraphicsPipelineParts, GraphicsState, Image, PipelineHead, QueryCaps, QueryImage,
+        QueryImageFormat, ResolveImage, Scissor, SetIndexBuffer, SetState, SetVertexBuffers,
+        SpecialisationEntry, Stage, Timestamp, Update, VertexAttribute, VertexBinding,
+        VertexBuffer, Viewport, Wait,
     };
     use zerocopy::{FromZeros, IntoBytes};
 
@@ -124,6 +195,104 @@ mod tests {
         put(&mut bytes, query, 0, &[]);
         is_in_corpus("commands", "every-command", &bytes);
         super::commands(&bytes);
+    }
+
+    #[test]
+    fn a_stream_that_draws_is_in_the_corpus() {
+        let mut bytes = Vec::new();
+        let image = Image { address: 0x1000, size: 4096, format: 37, ..Image::new_zeroed() };
+        put(&mut bytes, ResolveImage { source: image, ..ResolveImage::new_zeroed() }, 0, &[]);
+        let corners = [[0; 3], [4, 4, 1]];
+        put(&mut bytes, BlitImage { from_corners: corners, ..BlitImage::new_zeroed() }, 1, &[]);
+        put(&mut bytes, ClearDepthStencil { image, ..ClearDepthStencil::new_zeroed() }, 0, &[]);
+        let attachment = Attachment { view: 0x3000, serial: 1, load: 1, ..Attachment::default() };
+        let attachments = [attachment, attachment, Attachment::default()];
+        let begin = BeginRendering { extent: [4; 2], layers: 1, ..BeginRendering::new_zeroed() };
+        put(&mut bytes, begin, 1, attachments.as_bytes());
+        put(&mut bytes, ClearAttachment { aspect: 1, ..ClearAttachment::new_zeroed() }, 0, &[]);
+        put(&mut bytes, SetState { words: 2, ..SetState::new_zeroed() }, 5, &[0; 8]);
+        let buffer = VertexBuffer { address: 0x5000, length: 64, stride: 16 };
+        let set = SetVertexBuffers { count: 1, ..SetVertexBuffers::new_zeroed() };
+        put(&mut bytes, set, 0, buffer.as_bytes());
+        let set = SetIndexBuffer { address: 0x6000, length: 64, ..SetIndexBuffer::new_zeroed() };
+        put(&mut bytes, set, 1, &[]);
+        let bind = BindGraphics {
+            pipeline: 0x4000,
+            dynamic_offsets: 1,
+            push_constants: 4,
+            ..BindGraphics::new_zeroed()
+        };
+        put(&mut bytes, bind, 2, &[0; 32]);
+        put(&mut bytes, BeginQuery::new_zeroed(), 0, &[]);
+        put(&mut bytes, Draw { vertices: 3, instances: 1, ..Draw::new_zeroed() }, 0, &[]);
+        put(&mut bytes, DrawIndexed { indices: 3, ..DrawIndexed::new_zeroed() }, 0, &[]);
+        put(
+            &mut bytes,
+            DrawIndirect { address: 0x1000, most: 1, ..DrawIndirect::new_zeroed() },
+            1,
+            &[],
+        );
+        put(&mut bytes, EndQuery { destination: 0x1000, ..EndQuery::new_zeroed() }, 0, &[]);
+        put(&mut bytes, EndRendering::new_zeroed(), 0, &[]);
+        let next = Continue { address: 0x8000, length: 64, ..Continue::new_zeroed() };
+        put(&mut bytes, next, 0, &[]);
+        is_in_corpus("commands", "drawing", &bytes);
+        super::commands(&bytes);
+        assert_eq!(super::decoded(&bytes).filter(Result::is_ok).count(), 16);
+    }
+
+    #[test]
+    fn a_graphics_pipeline_with_every_part_is_in_the_corpus() {
+        let stage = |stage| Stage {
+            stage,
+            constants: 1,
+            values: 8,
+            entry_point: 4,
+            spirv: 24,
+            ..Stage::new_zeroed()
+        };
+        let constant = SpecialisationEntry { id: 1, offset: 4, size: 4, reserved: 0 };
+        let of_stage = [constant.as_bytes(), &[1; 8], b"main\0\0\0\0", &[3; 24]].concat();
+        let binding = Binding {
+            set: 0,
+            binding: 1,
+            kind: DescriptorKind::INPUT_ATTACHMENT,
+            count: 1,
+            first: 0,
+            reserved: 0,
+        };
+        let parts = [
+            binding.as_bytes(),
+            VertexBinding { binding: 0, stride: 16, rate: 0, reserved: 0 }.as_bytes(),
+            VertexAttribute { location: 0, binding: 0, format: 109, offset: 0 }.as_bytes(),
+            Blend { format: 37, write_mask: 15, ..Blend::new_zeroed() }.as_bytes(),
+            [0_u32, 1].as_bytes(),
+            Viewport { extent: [4.0; 2], ..Viewport::new_zeroed() }.as_bytes(),
+            Scissor { offset: [0; 2], extent: [4; 2] }.as_bytes(),
+            [stage(1), stage(16)].as_bytes(),
+            &of_stage,
+            &of_stage,
+        ]
+        .concat();
+        let head = GraphicsPipelineHead {
+            serial: 1,
+            length: (size_of::<GraphicsPipelineHead>() + parts.len()) as u32,
+            sets: 1,
+            bindings: 1,
+            stages: 2,
+            vertex_bindings: 1,
+            vertex_attributes: 1,
+            colors: 1,
+            states: 2,
+            viewports: 1,
+            scissors: 1,
+            state: GraphicsState { topology: 3, samples: 1, ..GraphicsState::new_zeroed() },
+            ..GraphicsPipelineHead::new_zeroed()
+        };
+        let bytes = [head.as_bytes(), &parts].concat();
+        is_in_corpus("commands", "graphics-pipeline", &bytes);
+        super::commands(&bytes);
+        assert!(GraphicsPipelineParts::read(&bytes).is_ok());
     }
 
     #[test]

@@ -17,20 +17,20 @@ const SETS: &[u8] = include_bytes!("../../../../device/worker/kernels/sets.spv")
 const GROUP: u64 = 16;
 
 /// Where things are, far apart and each in pages of its own.
-const STREAM: u64 = WINDOW.start + 0x10_0000;
-const PIPELINE: u64 = WINDOW.start + 0x1_0000_0000;
-const SET: u64 = WINDOW.start + 0x2_0000_0000;
-const DATA: u64 = WINDOW.start + 0x33_0000_0000;
+pub(super) const STREAM: u64 = WINDOW.start + 0x10_0000;
+pub(super) const PIPELINE: u64 = WINDOW.start + 0x1_0000_0000;
+pub(super) const SET: u64 = WINDOW.start + 0x2_0000_0000;
+pub(super) const DATA: u64 = WINDOW.start + 0x33_0000_0000;
 
 /// A worker, and the memory that it reaches.
-struct Streams {
-    worker: Worker,
-    pages: Pages,
-    bytes: Vec<u8>,
+pub(super) struct Streams {
+    pub(super) worker: Worker,
+    pub(super) pages: Pages,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Streams {
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         let (worker, mut pages) = (worker()?, Pages::new());
         for start in [STREAM, PIPELINE, SET, DATA] {
             for page in 0..16 {
@@ -40,7 +40,7 @@ impl Streams {
         Some(Self { worker, pages, bytes: Vec::new() })
     }
 
-    fn put<C: Encoded>(&mut self, command: C, argument: u32, data: &[u8]) -> &mut Self {
+    pub(super) fn put<C: Encoded>(&mut self, command: C, argument: u32, data: &[u8]) -> &mut Self {
         let padded = data.len().next_multiple_of(8);
         self.bytes.extend_from_slice(command.with_header(argument, padded).as_bytes());
         self.bytes.extend_from_slice(data);
@@ -48,20 +48,20 @@ impl Streams {
         self
     }
 
-    fn barrier(&mut self) -> &mut Self {
+    pub(super) fn barrier(&mut self) -> &mut Self {
         self.put(Barrier::new_zeroed(), 0, &[])
     }
 
-    fn fill(&mut self, destination: u64, length: u64, word: u32) -> &mut Self {
+    pub(super) fn fill(&mut self, destination: u64, length: u64, word: u32) -> &mut Self {
         self.put(Fill { destination, length, ..Fill::new_zeroed() }, word, &[])
     }
 
     /// Writes what lies in the pages of one range.
-    fn write(&self, address: u64, bytes: &[u8]) {
+    pub(super) fn write(&self, address: u64, bytes: &[u8]) {
         self.pages.file.write_all_at(bytes, self.pages.place(address)).unwrap();
     }
 
-    fn words(&self, address: u64, count: usize) -> Vec<u32> {
+    pub(super) fn words(&self, address: u64, count: usize) -> Vec<u32> {
         let mut words = vec![0; count];
         self.pages.file.read_exact_at(words.as_mut_bytes(), self.pages.place(address)).unwrap();
         words
@@ -123,11 +123,11 @@ impl Streams {
     }
 
     /// Has the worker begin with the stream, which is then empty, and make its pipelines meanwhile.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.begin_with(CommandsTaskKind::MAKE_AND_EXECUTE);
     }
 
-    fn begin_with(&mut self, kind: CommandsTaskKind) {
+    pub(super) fn begin_with(&mut self, kind: CommandsTaskKind) {
         let bytes = std::mem::take(&mut self.bytes);
         self.write(STREAM, &bytes);
         let task = CommandsTask { address: STREAM, length: bytes.len() as u32, kind };
@@ -135,7 +135,7 @@ impl Streams {
     }
 
     /// Waits for the answer, and maps what the worker asks for.
-    fn answer(&mut self) -> Result<CommandsAnswer, Fault> {
+    pub(super) fn answer(&mut self) -> Result<CommandsAnswer, Fault> {
         loop {
             match next(&mut self.worker) {
                 Event::Fault(fault) => self.pages.answer(&mut self.worker, fault)?,
@@ -146,7 +146,7 @@ impl Streams {
     }
 
     #[track_caller]
-    fn execute(&mut self) {
+    pub(super) fn execute(&mut self) {
         self.begin();
         let answer = self.answer().unwrap();
         assert_eq!(answer.result, CommandsResult::DONE, "{}", answer.text());

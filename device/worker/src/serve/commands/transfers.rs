@@ -83,11 +83,9 @@ pub fn record<'d>(
                 recorder.fill(&imports.range(destination + at, length)?, header.argument)?;
             }
         }
-        Command::Update(update, data) => {
-            if !data.is_empty() {
-                let range = imports.range(update.destination, data.len() as u64)?;
-                recorder.update(&range, data)?;
-            }
+        Command::Update(update, data) if !data.is_empty() => {
+            let range = imports.range(update.destination, data.len() as u64)?;
+            recorder.update(&range, data)?;
         }
         Command::CopyImage(copy, _) => {
             recorder.copy_image(copy, image(&copy.source)?, image(&copy.destination)?);
@@ -111,10 +109,8 @@ pub fn record<'d>(
         Command::ResolveImage(resolve, _) => {
             recorder.resolve(resolve, image(&resolve.source)?, image(&resolve.destination)?);
         }
-        Command::BlitImage(blit, _) => {
-            if !is_empty(blit) {
-                recorder.blit(blit, image(&blit.source)?, image(&blit.destination)?);
-            }
+        Command::BlitImage(blit, _) if !is_empty(blit) => {
+            recorder.blit(blit, image(&blit.source)?, image(&blit.destination)?);
         }
         _ => {}
     }

@@ -4,8 +4,7 @@
 //! Commands that bind vertex buffers and index buffers.
 
 use super::super::buffer::CommandBuffer;
-use super::stale;
-use super::vertices::Indices;
+use super::super::drawn::{Indices, stale};
 use crate::buffer::Buffer;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};

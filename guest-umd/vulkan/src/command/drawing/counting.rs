@@ -2,29 +2,11 @@
 
 //! Queries that are being counted. What was counted in a rendering is there when that has ended, and so is then said to be.
 
+use super::super::drawn::{Available, Counting};
 use super::super::recording::Recording;
 use super::super::stream::HEADER;
 use crate::query::{AVAILABLE, Counted};
 use bellhop_protocol::vulkan::{BeginQuery, EndQuery};
-
-/// A query that is being counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counting {
-    counted: Counted,
-    /// `VkQueryControlFlags`.
-    flags: u32,
-    /// Where its value goes.
-    destination: u64,
-    /// Whether it began in a rendering.
-    pub(super) is_inside: bool,
-}
-
-/// Words that say that there are values: of one query or of several that follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Available {
-    address: u64,
-    count: u32,
-}
 
 impl Recording {
     fn begin_counting(&mut self, query: &Counting) {

@@ -2,48 +2,52 @@
 
 //! The rendering that a recording is in. What cannot be in one interrupts it: what was drawn is kept, and it goes on after that.
 
+use super::super::drawn::{Instance, Open, Scene};
 use super::super::recording::Recording;
-use super::super::stream::{HEADER, Place};
-use super::passes::Instance;
+use super::super::stream::HEADER;
 use crate::device::DeviceMask;
 use crate::rendering::{Rendering, count_views};
 use bellhop_protocol::vulkan::{BeginRendering, EndRendering};
 
-/// Where a recording is.
-#[derive(Default)]
-pub(super) enum Scene {
-    /// In no rendering.
-    #[default]
-    Outside,
-    /// In a rendering that it has begun.
-    Open(Box<Open>),
-    /// In that of whoever executes it, in which so many queries are counted at a time.
-    Inherited { views: u32 },
-}
+impl Recording {
+    /// Has what comes next wait for everything before it.
+    pub(in super::super) fn barrier(&mut self) {
+        if self.stream.is_held() {
+            return self.barrier_inside();
+        }
+        self.barrier_now();
+    }
 
-/// A rendering that has begun.
-pub(super) struct Open {
-    rendering: Rendering,
-    /// Where it begins.
-    place: Place,
-    /// If it was interrupted: where what is recorded since then begins.
-    since: Option<Place>,
-    /// The render pass that it is of.
-    pub(super) instance: Option<Instance>,
-}
+    /// Has what comes next wait for everything before it on all GPUs that execute it.
+    pub(in super::super) fn meet(&mut self) {
+        if self.stream.is_held() {
+            return self.interrupt(true, Self::meet_now);
+        }
+        self.meet_now();
+    }
 
-impl Scene {
-    /// How many queries are counted at a time, if it is in a rendering.
-    pub(super) fn views(&self) -> Option<u32> {
-        match self {
-            Self::Outside => None,
-            Self::Open(open) => Some(open.rendering.views()),
-            Self::Inherited { views } => Some(*views),
+    /// Has these GPUs execute what comes next, and no others.
+    pub(in super::super) fn set_devices(&mut self, devices: DeviceMask) {
+        if self.stream.is_held() {
+            return self.set_devices_inside(devices);
+        }
+        self.set_devices_now(devices);
+    }
+
+    /// Appends what a secondary command buffer has recorded.
+    pub(in super::super) fn execute(&mut self, other: &Self) {
+        let apart = self.take_cold(other);
+        if self.stream.is_held() {
+            self.execute_inside(other);
+        } else {
+            let outcome = self.stream.append(self.heap, &other.stream, apart);
+            self.note(outcome);
+        }
+        if other.drawing.is_some() {
+            self.renew();
         }
     }
-}
 
-impl Recording {
     /// Where the recording is.
     pub(super) fn scene(&mut self) -> &mut Scene {
         &mut self.drawing().scene
@@ -144,7 +148,7 @@ impl Recording {
 
     /// Has what comes next wait for everything before it, while the stream is held.
     #[cold]
-    pub(in super::super) fn barrier_inside(&mut self) {
+    fn barrier_inside(&mut self) {
         let last = self.stream.last(0);
         match self.scene() {
             // Nothing was drawn since the last one.
@@ -154,17 +158,11 @@ impl Recording {
         }
     }
 
-    /// Has what comes next wait on all GPUs, while the stream is held.
-    #[cold]
-    pub(in super::super) fn meet_inside(&mut self) {
-        self.interrupt(true, Self::meet_now);
-    }
-
     /// Has other GPUs execute what comes next, while the stream is held.
     #[cold]
-    pub(in super::super) fn set_devices_inside(&mut self, devices: DeviceMask) {
+    fn set_devices_inside(&mut self, devices: DeviceMask) {
         if devices != self.stream.devices() {
-            self.interrupt(true, |recording| recording.stream.set_devices(devices));
+            self.interrupt(true, |recording| recording.set_devices_now(devices));
         }
     }
 
@@ -190,21 +188,21 @@ impl Recording {
 
     /// Appends what a secondary command buffer has recorded, while the stream is held: most often for the rendering that this is in.
     #[cold]
-    pub(in super::super) fn execute_inside(&mut self, other: &Self) {
+    fn execute_inside(&mut self, other: &Self) {
         let has_barriers = other.drawing.as_ref().is_some_and(|drawing| drawing.has_barriers);
         let devices = self.stream.devices();
         for chunk in other.stream.chunks() {
             if has_barriers {
                 self.barrier();
             }
-            self.set_devices_inside(devices & chunk.devices);
+            self.set_devices(devices & chunk.devices);
             if self.stream.left() < other.stream.size_of(chunk) {
                 self.make_room();
             }
             let outcome = self.stream.append_chunk(self.heap, &other.stream, chunk);
             self.note(outcome);
         }
-        self.set_devices_inside(devices);
+        self.set_devices(devices);
         if has_barriers {
             self.barrier();
         }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Drawing: what is bound and set for draws, the rendering that they are in, and commands for all that.
-//!
-//! The host forgets at the end of a chunk what it was told in it, and a rendering is in one chunk. So what is bound and set is kept
-//! here, and a draw is preceded by what of it the host was not told.
+//! Drawing: commands that draw, what they are in, and what they need. A rendering is in one chunk, and a draw is preceded by what
+//! the host was not told in that.
 
 mod binding;
 mod clears;
@@ -13,79 +11,17 @@ mod inside;
 mod passes;
 mod prepare;
 mod set;
-mod states;
-mod vertices;
 
-use super::bound::{Bound, Program};
+use super::bound::Program;
+use super::drawn::stale;
 use super::pushed::Pushed;
 use super::recording::Recording;
 use crate::descriptor::SetLayout;
 use crate::pipeline::Pipeline;
 use ash::vk;
-use counting::{Available, Counting};
-use inside::Scene;
-use states::States;
 use std::sync::Arc;
-use vertices::{Indices, Vertices};
-
-/// What of draws the host was not told yet: bits.
-pub(super) mod stale {
-    /// A pipeline with its resources.
-    pub(in super::super) const BOUND: u32 = 1;
-    /// Dynamic states.
-    pub(in super::super) const STATES: u32 = 1 << 1;
-    /// Vertex buffers.
-    pub(in super::super) const VERTICES: u32 = 1 << 2;
-    /// The index buffer.
-    pub(in super::super) const INDICES: u32 = 1 << 3;
-    /// Everything.
-    pub(in super::super) const ALL: u32 = BOUND | STATES | VERTICES | INDICES;
-    /// The pipeline is another one on each GPU.
-    pub(in super::super) const APART: u32 = 1 << 4;
-}
-
-/// What is bound and set for draws, and where they are.
-#[derive(Default)]
-pub(super) struct Drawing {
-    program: Option<Program>,
-    bound: Bound,
-    pushed: Pushed,
-    states: States,
-    vertices: Vertices,
-    indices: Option<Indices>,
-    scene: Scene,
-    /// What is being counted.
-    counting: Vec<Counting>,
-    /// What is to be there when the rendering has ended.
-    later: Vec<Available>,
-    /// Whether barriers are between its chunks, and perhaps before the first or behind the last.
-    has_barriers: bool,
-    /// The chunk in which the host was told what is not stale.
-    turn: u32,
-}
-
-impl Drawing {
-    /// Forgets everything.
-    pub(super) fn forget(&mut self) {
-        self.program = None;
-        self.bound = Bound::new();
-        self.pushed.forget();
-        self.states.forget();
-        self.vertices.forget();
-        self.indices = None;
-        self.scene = Scene::Outside;
-        self.counting.clear();
-        self.later.clear();
-        self.has_barriers = false;
-    }
-}
 
 impl Recording {
-    /// What is bound and set for draws.
-    fn drawing(&mut self) -> &mut Drawing {
-        self.drawing.get_or_insert_default()
-    }
-
     /// Binds a pipeline for draws.
     pub(super) fn bind_graphics(&mut self, pipeline: &Pipeline) {
         // A rendering is not divided for what the host compiles in it.
@@ -132,15 +68,6 @@ impl Recording {
             Ok(address) => self.bind_graphics_set(number, address),
             Err(why) => self.fail(why),
         }
-    }
-
-    /// Has the host be told everything again.
-    pub(super) fn renew(&mut self) {
-        if let Some(drawing) = &mut self.drawing {
-            drawing.states.renew();
-            drawing.vertices.renew();
-        }
-        self.stale |= stale::ALL;
     }
 }
 

@@ -4,33 +4,12 @@
 //! Commands that begin and end render passes and renderings.
 
 use super::super::buffer::CommandBuffer;
+use super::super::drawn::Instance;
 use super::super::recording::Recording;
-use crate::rendering::{Framebuffer, RenderPass, Rendering, View, begin_dynamic, views};
+use crate::rendering::{Framebuffer, RenderPass, Rendering, begin_dynamic, views};
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use std::sync::Arc;
-
-/// A render pass that has begun.
-pub(super) struct Instance {
-    pass: Arc<RenderPass>,
-    /// Its subpass.
-    index: u32,
-    views: Vec<View>,
-    clears: Vec<[u32; 4]>,
-    area: vk::Rect2D,
-    layers: u32,
-}
-
-impl Instance {
-    /// The rendering that its subpass is.
-    fn rendering(&self) -> Rendering {
-        let Self { pass, index, views, clears, area, layers } = self;
-        match pass.subpass(*index) {
-            Some(subpass) => subpass.rendering(views, clears, *area, *layers),
-            None => Rendering::new(*area, *layers, 0),
-        }
-    }
-}
 
 impl Recording {
     /// Begins a render pass with its first subpass.

@@ -2,10 +2,9 @@
 
 //! Draws: each is preceded by what the host was not told yet.
 
+use super::super::drawn::{Scene, stale};
 use super::super::recording::Recording;
 use super::super::stream::HEADER;
-use super::inside::Scene;
-use super::stale;
 use crate::device::DeviceMask;
 use ash::vk;
 use bellhop_protocol::vulkan::{BindGraphics, Encoded, SetIndexBuffer, SetState, SetVertexBuffers};
@@ -93,7 +92,7 @@ impl Recording {
             if device == 0 {
                 continue;
             }
-            self.set_devices_inside(device);
+            self.set_devices(device);
             // For these GPUs it is the only one.
             if let Some(program) = &mut self.drawing().program {
                 program.address = address;
@@ -101,7 +100,7 @@ impl Recording {
             self.stale = self.stale & !stale::APART | stale::BOUND;
             self.draw(argument, command);
         }
-        self.set_devices_inside(devices);
+        self.set_devices(devices);
         if let Some(program) = &mut self.drawing().program {
             (program.address, program.others) = (first, others);
         }

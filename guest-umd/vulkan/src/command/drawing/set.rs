@@ -4,8 +4,7 @@
 //! Commands that set dynamic state.
 
 use super::super::buffer::CommandBuffer;
-use super::stale;
-use super::states::{Faced, List, Single, States};
+use super::super::drawn::{Faced, List, Single, States, stale};
 use crate::raw;
 use ash::vk;
 

@@ -3,6 +3,7 @@
 //! What is recorded, in which chunks.
 
 use super::*;
+use crate::command::bound::Program;
 use crate::command::test_heap;
 use bellhop_protocol::vulkan::{Command, MAX_UPDATE, commands};
 

@@ -15,7 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 // Numbers of Vulkan's header: formats, usages and flags.
 const R8_UNORM: u32 = 9;
-const RGBA8: u32 = 37;
+pub(super) const RGBA8: u32 = 37;
 const RGBA8_SRGB: u32 = 43;
 const R32_UINT: u32 = 98;
 const RGB32_UINT: u32 = 104;
@@ -39,14 +39,14 @@ const ONE: Layers = Layers { aspect: 1, level: 0, first: 0, count: 1 };
 const WHOLE: Range = Range { aspect: 1, level: 0, levels: 1, layer: 0, layers: 1, reserved: 0 };
 
 /// A device that has images: every feature of every format, but none of buffers for the first.
-fn bounds() -> Bounds {
+pub(super) fn bounds() -> Bounds {
     let mut features = Box::new([[u32::MAX; 3]; FORMATS]);
     features[R8_UNORM as usize] = [0; 3];
     Bounds { formats: Formats::new(features), ..BOUNDS }
 }
 
 /// An image of two dimensions with mip levels, for everything.
-fn image(fake: &Fake) -> Image {
+pub(super) fn image(fake: &Fake) -> Image {
     Image {
         address: fake.start + DATA,
         size: 4096,

@@ -2,6 +2,7 @@
 
 //! Decoding and reading, without Vulkan: the window is memory of the test.
 
+mod drawing;
 mod images;
 
 use super::described::Description;

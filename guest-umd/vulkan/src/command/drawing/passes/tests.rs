@@ -3,12 +3,12 @@
 //! What is recorded of renderings and draws.
 
 use super::super::super::bound::Program;
+use super::super::super::drawn::{List, Single, stale};
 use super::super::super::stream::HEADER;
-use super::super::stale;
-use super::super::states::{List, Single};
 use super::*;
 use crate::command::test_heap;
 use crate::query::Counted;
+use crate::rendering::View;
 use bellhop_protocol::vulkan::{Attachment, BeginRendering, Command, Draw, SetState, commands};
 
 fn recording(is_primary: bool) -> Recording {

@@ -16,7 +16,7 @@ const MOST: usize = MAX_STATE as usize;
 
 /// A state of which there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Single {
+pub(in super::super) enum Single {
     LineWidth,
     DepthBias,
     BlendConstants,
@@ -36,7 +36,7 @@ pub(super) enum Single {
 
 /// A state of which each face of the stencil has one: the place of the front's, before the back's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Faced {
+pub(in super::super) enum Faced {
     CompareMask = 15,
     WriteMask = 17,
     Reference = 19,
@@ -45,7 +45,7 @@ pub(super) enum Faced {
 
 /// A state that is a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
+pub(in super::super) enum List {
     Viewports,
     Scissors,
     ViewportsWithCount,
@@ -111,7 +111,7 @@ impl<const ROOM: usize> Words<ROOM> {
 }
 
 /// All dynamic states.
-pub(super) struct States {
+pub(in super::super) struct States {
     small: [Words<WORDS>; SMALL],
     lists: [Words<MOST>; LISTS],
     /// Bits of the states that are set, and of those that the host was not told: small ones, then lists.
@@ -127,7 +127,7 @@ impl Default for States {
 
 impl States {
     /// Forgets all states.
-    pub(super) fn forget(&mut self) {
+    pub(in super::super) fn forget(&mut self) {
         for list in &mut self.lists {
             list.length = 0;
         }
@@ -135,7 +135,7 @@ impl States {
     }
 
     /// The host knows none of the states any more.
-    pub(super) const fn renew(&mut self) {
+    pub(in super::super) const fn renew(&mut self) {
         self.new = self.set;
     }
 
@@ -153,12 +153,12 @@ impl States {
     }
 
     /// Sets a state of which there is one.
-    pub(super) fn set(&mut self, state: Single, words: &[u32]) {
+    pub(in super::super) fn set(&mut self, state: Single, words: &[u32]) {
         self.put(state as usize, words);
     }
 
     /// Sets a state of faces.
-    pub(super) fn set_faces<const N: usize>(
+    pub(in super::super) fn set_faces<const N: usize>(
         &mut self,
         state: Faced,
         faces: StencilFaceFlags,
@@ -177,7 +177,7 @@ impl States {
     }
 
     /// Sets entries of a list from one on. If the number of entries counts, there are no others.
-    pub(super) fn set_list<const N: usize>(
+    pub(in super::super) fn set_list<const N: usize>(
         &mut self,
         state: List,
         first: u32,
@@ -195,7 +195,7 @@ impl States {
     }
 
     /// Takes a state that the host was not told: its number, and its words.
-    pub(super) fn take_new(&mut self) -> Option<(u32, &[u32])> {
+    pub(in super::super) fn take_new(&mut self) -> Option<(u32, &[u32])> {
         let place = self.new.checked_ilog2()? as usize;
         self.new &= !(1 << place);
         let (number, words) = if let Some(state) = self.small.get(place) {

@@ -7,16 +7,16 @@ use zerocopy::IntoBytes;
 
 /// An index buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Indices {
+pub(in super::super) struct Indices {
     /// `VkIndexType`.
-    pub(super) kind: u32,
-    pub(super) address: u64,
-    pub(super) length: u64,
+    pub(in super::super) kind: u32,
+    pub(in super::super) address: u64,
+    pub(in super::super) length: u64,
 }
 
 /// The vertex buffers.
 #[derive(Default)]
-pub(super) struct Vertices {
+pub(in super::super) struct Vertices {
     buffers: [VertexBuffer; MAX_VERTEX_BINDINGS as usize],
     /// How many may be bound.
     count: usize,
@@ -27,7 +27,7 @@ pub(super) struct Vertices {
 
 impl Vertices {
     /// Forgets all of them.
-    pub(super) fn forget(&mut self) {
+    pub(in super::super) fn forget(&mut self) {
         if let Some(bound) = self.buffers.get_mut(..self.count) {
             bound.fill(VertexBuffer::default());
         }
@@ -35,12 +35,18 @@ impl Vertices {
     }
 
     /// The host knows none of them any more.
-    pub(super) const fn renew(&mut self) {
+    pub(in super::super) const fn renew(&mut self) {
         (self.first, self.end) = (0, self.count);
     }
 
     /// Binds one. Without a stride it keeps the one that the binding has.
-    pub(super) fn bind(&mut self, binding: u32, address: u64, length: u64, stride: Option<u64>) {
+    pub(in super::super) fn bind(
+        &mut self,
+        binding: u32,
+        address: u64,
+        length: u64,
+        stride: Option<u64>,
+    ) {
         let at = binding as usize;
         let Some(buffer) = self.buffers.get_mut(at) else { return };
         *buffer = VertexBuffer { address, length, stride: stride.unwrap_or(buffer.stride) };
@@ -50,7 +56,7 @@ impl Vertices {
     }
 
     /// Takes those that the host was not told: the number of the first, and all of them.
-    pub(super) fn take_new(&mut self) -> Option<(u32, u32, &[u8])> {
+    pub(in super::super) fn take_new(&mut self) -> Option<(u32, u32, &[u8])> {
         let new = self.first..self.end;
         (self.first, self.end) = (0, 0);
         let buffers = self.buffers.get(new.clone()).filter(|new| !new.is_empty())?;
