@@ -8,6 +8,7 @@ mod device;
 mod dispatch;
 mod event;
 mod fence;
+mod graphics;
 mod group;
 mod image;
 mod lost;
@@ -53,6 +54,10 @@ const FOLDERS: &[&[&[Case]]] = &[
     sampler::CASES,
     texels::CASES,
     group::CASES,
+    graphics::CASES,
+    graphics::vertex::CASES,
+    graphics::raster::CASES,
+    graphics::blend::CASES,
 ];
 
 /// All behaviours whose names begin with one of these words; all there are if there is no word.

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Drawing: vertices and what is assembled of them, texels that they cover, what becomes of these, and where it is stored.
+
+pub(super) mod blend;
+mod draw;
+mod indirect;
+pub(super) mod raster;
+pub(super) mod vertex;
+
+use crate::case::Case;
+
+pub(super) const CASES: &[&[Case]] = &[draw::CASES, indirect::CASES];
