@@ -58,6 +58,7 @@ const FOLDERS: &[&[&[Case]]] = &[
     graphics::vertex::CASES,
     graphics::raster::CASES,
     graphics::blend::CASES,
+    graphics::depth::CASES,
 ];
 
 /// All behaviours whose names begin with one of these words; all there are if there is no word.

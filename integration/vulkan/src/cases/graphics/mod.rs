@@ -3,6 +3,7 @@
 //! Drawing: vertices and what is assembled of them, texels that they cover, what becomes of these, and where it is stored.
 
 pub(super) mod blend;
+pub(super) mod depth;
 mod draw;
 mod indirect;
 pub(super) mod raster;

@@ -4,7 +4,9 @@
 
 use super::model::{Blended, Colour};
 use crate::case::{Case, case};
-use crate::lab::{Lab, Outcome, Plan, Rendering, is_in, pictured_nearly, sketch_on, whole_area};
+use crate::lab::{
+    Lab, Outcome, PLAIN, Plan, Rendering, is_in, pictured_nearly, sketch_on, whole_area,
+};
 use ash::vk::{BlendFactor as F, BlendOp as O};
 
 const BLENDED: Blended = Blended {
@@ -114,10 +116,6 @@ two_sources! {
     "one-minus-alpha" ONE_MINUS_SRC1_ALPHA,
 }
 
-const ONE: &str = "
-    @vertex fn vertex(@location(0) place: vec4<f32>) -> @builtin(position) vec4<f32> { return place; }
-    @fragment fn fragment() -> @location(0) vec4<f32> { return vec4(0.2, 0.6, 1.0, 0.4); }";
-
 const DUAL: &str = "
     enable dual_source_blending;
     struct Two {
@@ -130,7 +128,7 @@ const DUAL: &str = "
     }";
 
 fn blended(lab: &Lab, colours: [F; 2], alphas: [F; 2], ops: [O; 2]) -> Outcome {
-    blended_by(lab, ONE, colours, alphas, ops)
+    blended_by(lab, PLAIN, colours, alphas, ops)
 }
 
 /// Draws over a part of what was there.
@@ -149,7 +147,7 @@ fn blended_by(lab: &Lab, source: &str, colours: [F; 2], alphas: [F; 2], ops: [O;
     plan.scissors = vec![crate::lab::area([4, 4], [8, 8])];
     let canvas = gpu.colours()?;
     let rendering = Rendering::of(&[canvas.filled_with(BLENDED.destination)]);
-    sketch_on(&gpu, &rendering, &plan, &whole_area(crate::lab::RED))?;
+    sketch_on(&gpu, &rendering, &plan, &whole_area(0x66ff_9933))?;
     let all: [f32; 4] = std::array::from_fn(|component| match component {
         3 => BLENDED.component(3, alphas, ops[1]),
         colour => BLENDED.component(colour, colours, ops[0]),
