@@ -59,6 +59,8 @@ const FOLDERS: &[&[&[Case]]] = &[
     graphics::raster::CASES,
     graphics::blend::CASES,
     graphics::depth::CASES,
+    graphics::target::CASES,
+    graphics::fragment::CASES,
 ];
 
 /// All behaviours whose names begin with one of these words; all there are if there is no word.

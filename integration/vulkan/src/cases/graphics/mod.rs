@@ -5,8 +5,10 @@
 pub(super) mod blend;
 pub(super) mod depth;
 mod draw;
+pub(super) mod fragment;
 mod indirect;
 pub(super) mod raster;
+pub(super) mod target;
 pub(super) mod vertex;
 
 use crate::case::Case;
