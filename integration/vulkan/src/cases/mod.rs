@@ -61,6 +61,7 @@ const FOLDERS: &[&[&[Case]]] = &[
     graphics::depth::CASES,
     graphics::target::CASES,
     graphics::fragment::CASES,
+    graphics::samples::CASES,
 ];
 
 /// All behaviours whose names begin with one of these words; all there are if there is no word.

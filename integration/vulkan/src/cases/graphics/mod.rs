@@ -8,6 +8,7 @@ mod draw;
 pub(super) mod fragment;
 mod indirect;
 pub(super) mod raster;
+pub(super) mod samples;
 pub(super) mod target;
 pub(super) mod vertex;
 
