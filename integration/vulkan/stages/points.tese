@@ -8,5 +8,6 @@ layout(location = 0) out vec4 seen;
 
 void main() {
     gl_Position = vec4(gl_TessCoord.xy * 0.5 - 15.0 / 16, 0, 1);
+    gl_PointSize = 1;
     seen = given[0];
 }

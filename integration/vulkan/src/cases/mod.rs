@@ -62,6 +62,7 @@ const FOLDERS: &[&[&[Case]]] = &[
     graphics::target::CASES,
     graphics::fragment::CASES,
     graphics::samples::CASES,
+    graphics::pass::CASES,
 ];
 
 /// All behaviours whose names begin with one of these words; all there are if there is no word.

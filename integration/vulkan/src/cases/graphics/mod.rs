@@ -6,12 +6,26 @@ pub(super) mod blend;
 pub(super) mod depth;
 mod draw;
 pub(super) mod fragment;
+mod geometry;
 mod indirect;
+mod limit;
+mod order;
+pub(super) mod pass;
+mod query;
 pub(super) mod raster;
 pub(super) mod samples;
 pub(super) mod target;
+mod tessellation;
 pub(super) mod vertex;
 
 use crate::case::Case;
 
-pub(super) const CASES: &[&[Case]] = &[draw::CASES, indirect::CASES];
+pub(super) const CASES: &[&[Case]] = &[
+    limit::CASES,
+    draw::CASES,
+    indirect::CASES,
+    geometry::CASES,
+    tessellation::CASES,
+    query::CASES,
+    order::CASES,
+];

@@ -191,6 +191,13 @@ impl Gpu<'_> {
         Ok(framebuffer)
     }
 
+    /// What areas of a pass begin and end best at.
+    pub(crate) fn granularity(&self, pass: vk::RenderPass) -> [u32; 2] {
+        // SAFETY: the pass is the device's.
+        let vk::Extent2D { width, height } = unsafe { self.raw.get_render_area_granularity(pass) };
+        [width, height]
+    }
+
     /// A framebuffer for canvases like these, which are named when a pass begins.
     pub(crate) fn imageless(
         &self,

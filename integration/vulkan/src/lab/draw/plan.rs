@@ -213,3 +213,24 @@ impl Plan<'_> {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn every_stage_was_compiled_from_the_source_beside_it() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("stages");
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let modules: Vec<_> =
+            files.filter(|path| path.extension() == Some("spv".as_ref())).collect();
+        assert!(!modules.is_empty());
+        for module in modules {
+            // The compiler adds its source to a module, whole where it is short.
+            let text = fs::read(module.with_extension("")).unwrap();
+            let carries = fs::read(&module).unwrap().windows(text.len()).any(|part| part == text);
+            assert!(carries, "{}: run cargo xtask kernels", module.display());
+        }
+    }
+}

@@ -6,6 +6,9 @@
 use super::super::{Gpu, Outcome, Recorder};
 use ash::vk;
 
+/// Numbers of a query of statistics, at most: a bit for each.
+const MOST: usize = 11;
+
 impl Gpu<'_> {
     /// Queries that were reset. Of statistics, each has a number for each of these.
     pub(crate) fn queries(
@@ -26,6 +29,15 @@ impl Gpu<'_> {
             commands.reset_queries(pool, 0, count);
         })?;
         Ok(pool)
+    }
+
+    /// The numbers of a query of statistics, once they are there.
+    pub(crate) fn statistics(&self, pool: vk::QueryPool, numbers: usize) -> Outcome<Vec<u64>> {
+        let flags = vk::QueryResultFlags::TYPE_64 | vk::QueryResultFlags::WAIT;
+        let mut all = [[0u64; MOST]];
+        // SAFETY: the query is the device's, and was ended. It has no more numbers than an element has.
+        unsafe { self.raw.get_query_pool_results(pool, 0, &mut all, flags) }?;
+        Ok(all.as_flattened().iter().copied().take(numbers).collect())
     }
 }
 
