@@ -3,7 +3,7 @@
 //! What Vulkan demands of every device that draws ("Limits", "Required Format Support", "Feature Requirements").
 
 use crate::case::{Case, case};
-use crate::lab::{Lab, Outcome, require};
+use crate::lab::{Outcome, require};
 use ash::vk::{self, Format as F, FormatFeatureFlags as Can, SampleCountFlags as N};
 
 pub(super) const CASES: &[Case] = &[

@@ -14,6 +14,7 @@ pub(super) mod pass;
 mod query;
 pub(super) mod raster;
 pub(super) mod samples;
+mod taken;
 pub(super) mod target;
 mod tessellation;
 pub(super) mod vertex;
@@ -23,6 +24,7 @@ use crate::case::Case;
 pub(super) const CASES: &[&[Case]] = &[
     limit::CASES,
     draw::CASES,
+    taken::CASES,
     indirect::CASES,
     geometry::CASES,
     tessellation::CASES,

@@ -9,7 +9,6 @@ pub(crate) type Corner = [f32; 8];
 
 /// Colours as a canvas of four bytes for each texel has them: red is the lowest.
 pub(crate) const BLANK: u32 = 0;
-pub(crate) const BLACK: u32 = 0xff00_0000;
 pub(crate) const RED: u32 = 0xff00_00ff;
 pub(crate) const GREEN: u32 = 0xff00_ff00;
 pub(crate) const BLUE: u32 = 0xffff_0000;

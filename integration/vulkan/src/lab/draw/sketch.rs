@@ -71,7 +71,7 @@ pub(crate) fn pictured_nearly(seen: &[u32], off: u8, right: impl Fn(f32, f32) ->
 }
 
 /// Whether two colours are the same but for so much in each byte.
-pub(crate) fn are_near(one: u32, other: u32, off: u8) -> bool {
+fn are_near(one: u32, other: u32, off: u8) -> bool {
     one.to_le_bytes().into_iter().zip(other.to_le_bytes()).all(|(a, b)| a.abs_diff(b) <= off)
 }
 

@@ -16,7 +16,6 @@ impl Recorder<'_> {
         unsafe {
             match set {
                 State::Viewports(all) => device.cmd_set_viewport(raw, 0, all),
-                State::ViewportsFrom(first, all) => device.cmd_set_viewport(raw, first, all),
                 State::Scissors(all) => device.cmd_set_scissor(raw, 0, all),
                 State::LineWidth(width) => device.cmd_set_line_width(raw, width),
                 State::Bias([constant, clamp, slope]) => {
@@ -59,7 +58,6 @@ impl Recorder<'_> {
 #[derive(Clone, Copy)]
 pub(crate) enum State<'a> {
     Viewports(&'a [vk::Viewport]),
-    ViewportsFrom(u32, &'a [vk::Viewport]),
     Scissors(&'a [vk::Rect2D]),
     LineWidth(f32),
     /// What is added, the most of it, and what is added for each step of a slope.

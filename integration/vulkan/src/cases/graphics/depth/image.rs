@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
     case("depth.in-part", "a part of depths and stencils is filled within a rendering", in_part),
 ];
 
-fn both<'g>(gpu: &'g Gpu<'_>, lab: &Lab) -> Outcome<Canvas> {
+fn both(gpu: &Gpu<'_>, lab: &Lab) -> Outcome<Canvas> {
     gpu.canvas(depth_form(lab.both_format()?))
 }
 

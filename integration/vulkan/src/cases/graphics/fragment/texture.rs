@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
         |lab| read(lab, 64, 3, "16.0", |_, _| 0xffff_0000),
     ),
     case("fragment.texture-large", "texels that are larger than fragments are of level 0", |lab| {
-        read(lab, 16, 2, "32.0", |x, y| 0xff00_0000 | (y as u32 / 2) << 8 | x as u32 / 2)
+        read(lab, 16, 2, "32.0", |x, y| 0xff00_0000 | (y as u32 / 2) << 8 | (x as u32 / 2))
     }),
 ];
 
@@ -52,7 +52,7 @@ fn read(
     plan.slots = vec![Slot(0, kinds[0], 1), Slot(1, kinds[1], 1)];
     let form = Form::flat(vk::Format::R8G8B8A8_UNORM, width, width).levels(levels).sampled();
     let first: Vec<_> = (0..width * width)
-        .map(|place| 0xff00_0000 | (place / width) << 8 | place % width)
+        .map(|place| 0xff00_0000 | (place / width) << 8 | (place % width))
         .collect();
     let filled = |level: u32, colour| {
         bytes_of(&vec![colour; ((width >> level) * (width >> level)) as usize])

@@ -2,6 +2,7 @@
 
 //! Render passes and framebuffers, what is drawn in secondary command buffers, and several views ("Render Pass").
 
+mod framebuffer;
 mod newer;
 mod secondary;
 mod simple;
@@ -10,5 +11,11 @@ mod view;
 
 use crate::case::Case;
 
-pub(in crate::cases) const CASES: &[&[Case]] =
-    &[simple::CASES, subpass::CASES, newer::CASES, secondary::CASES, view::CASES];
+pub(in crate::cases) const CASES: &[&[Case]] = &[
+    simple::CASES,
+    framebuffer::CASES,
+    subpass::CASES,
+    newer::CASES,
+    secondary::CASES,
+    view::CASES,
+];

@@ -116,7 +116,7 @@ fn suspended(lab: &Lab, buffers: usize) -> Outcome {
         })
         .collect();
     gpu.finish(queue, &recorded?)?;
-    let red = |x: f32| x < 8.0 || x > 12.0;
+    let red = |x: f32| !(8.0..12.0).contains(&x);
     pictured(&gpu.words(canvas)?, |x, _| if red(x) { RED } else { GREEN })
 }
 
