@@ -3,8 +3,9 @@
 //! Guests' programs that use Vulkan, with the driver for guests.
 
 use crate::support::vulkan::{
-    ALLOWED, DEVICE, DISPATCHES, IMAGES, IMPATIENT, LOST, MEMORY, OPERATIONS, ORDER, SHARING,
-    assert_seen, assert_seen_of, assert_seen_of_a_bad_program, assert_told_what_is_wrong, beside,
+    ALLOWED, DEVICE, DISPATCHES, DRAWING, IMAGES, IMPATIENT, LOST, MEMORY, OPERATIONS, ORDER,
+    SHARING, assert_seen, assert_seen_of, assert_seen_of_a_bad_program, assert_told_what_is_wrong,
+    beside,
 };
 use crate::support::vulkan_programs::{
     COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, NCNN_LAYERS, PATIENT, Program, VKDISPATCH,
@@ -24,7 +25,7 @@ const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
 
 #[test]
 fn no_behaviour_is_left_out() {
-    let all = [ALLOWED.concat(), LOST.to_vec(), GROUP.to_vec()].concat();
+    let all = [ALLOWED.concat(), DRAWING.to_vec(), LOST.to_vec(), GROUP.to_vec()].concat();
     let listed = run(bellhop().args(["vulkan-suite", "--list"]));
     let names = listed.lines().filter(|line| !line.starts_with(' '));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();

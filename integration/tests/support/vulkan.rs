@@ -15,9 +15,33 @@ pub const SHARING: &[&str] =
     &["atomic.", "workgroup.", "subgroup.", "builtin.", "layout.", "store."];
 pub const ORDER: &[&str] =
     &["command.", "fence.", "semaphore.", "timeline.", "sharing.", "event.", "query."];
+/// Those of a device that draws.
+pub const DRAWING: &[&str] = &[
+    "draw.",
+    "vertex.",
+    "index.",
+    "raster.",
+    "fragment.",
+    "depth.",
+    "stencil.",
+    "blend.",
+    "attachment.",
+    "rendering.",
+    "pass.",
+    "secondary.",
+    "view.",
+    "sample.",
+    "resolve.",
+    "blit.",
+    "occlusion.",
+    "statistics.",
+    "geometry.",
+    "tessellation.",
+    "graphics.",
+];
 /// Those of a program that does what Vulkan does not allow.
 pub const LOST: &[&str] = &["lost."];
-/// All others.
+/// All others but those that draw.
 pub const ALLOWED: [&[&str]; 7] = [DEVICE, MEMORY, DISPATCHES, IMAGES, OPERATIONS, SHARING, ORDER];
 
 /// The configuration of a daemon that soon ends what hangs, however often.

@@ -4,8 +4,8 @@
 #![cfg_attr(not(test), deny(clippy::string_slice, clippy::unchecked_time_subtraction))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-//! What a program may rely on in a Vulkan driver for compute: named behaviours, each tried through the machine's Vulkan
-//! loader on the first device that it lists.
+//! What a program may rely on in a Vulkan driver for compute and graphics: named behaviours, each tried through the machine's
+//! Vulkan loader on the first device that it lists.
 //!
 //! A behaviour is what Vulkan's specification promises of what a device offers, so every correct driver shows it, not
 //! Bellhop's alone. Those that are about what becomes of a device that a program abuses are Bellhop's: elsewhere the machine

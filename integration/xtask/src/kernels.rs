@@ -10,8 +10,11 @@ use std::process::Command;
 
 /// Khronos's GLSL compiler.
 const COMPILER: &str = "glslangValidator";
-/// The folders of the kernels.
-const FOLDERS: [&str; 2] = ["device/worker/kernels", "integration/vulkan/kernels"];
+/// The folders of the kernels, and of stages that draw.
+const FOLDERS: [&str; 3] =
+    ["device/worker/kernels", "integration/vulkan/kernels", "integration/vulkan/stages"];
+/// The extensions of stages that draw, whose modules keep them in their names.
+const STAGES: [&str; 5] = ["vert", "tesc", "tese", "geom", "frag"];
 
 /// Compiles all kernels.
 ///
@@ -28,17 +31,18 @@ fn compile_in(folder: &Path) -> Result<(), String> {
     let cannot = |error| format!("cannot list {}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let source = entry.map_err(cannot)?.path();
-        let Some(name) = source.file_name().filter(|_| source.extension() == Some("comp".as_ref()))
-        else {
-            continue;
+        let extension = source.extension().unwrap_or_default();
+        let module = match STAGES.iter().any(|stage| extension == *stage) {
+            true => source.with_added_extension("spv"),
+            false if extension == "comp" => source.with_extension("spv"),
+            false => continue,
         };
         // `-g` adds the source to the module, so that a test can compare it with the file.
         run(Command::new(COMPILER)
             .args(["-V", "--target-env", "vulkan1.2", "-g", "--quiet", "-o"])
-            .arg(source.with_extension("spv").file_name().unwrap_or_default())
-            .arg(name)
+            .args([&module, &source].map(|path| path.file_name().unwrap_or_default()))
             .current_dir(folder))?;
-        println!("{}", source.with_extension("spv").display());
+        println!("{}", module.display());
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod device;
 mod dispatch;
 mod event;
 mod fence;
+mod graphics;
 mod group;
 mod image;
 mod lost;
@@ -55,6 +56,15 @@ const FOLDERS: &[&[&[Case]]] = &[
     sampler::CASES,
     texels::CASES,
     group::CASES,
+    graphics::CASES,
+    graphics::vertex::CASES,
+    graphics::raster::CASES,
+    graphics::blend::CASES,
+    graphics::depth::CASES,
+    graphics::target::CASES,
+    graphics::fragment::CASES,
+    graphics::samples::CASES,
+    graphics::pass::CASES,
 ];
 
 /// All behaviours whose names begin with one of these words; all there are if there is no word.
@@ -76,7 +86,7 @@ mod tests {
             assert!(names.insert(case.id), "two are called {}", case.id);
             assert!(case.id.contains('.') && case.shows.len() > 20, "{case:?}");
         }
-        assert!(names.len() >= 650);
+        assert!(names.len() >= 1200);
     }
 
     #[test]

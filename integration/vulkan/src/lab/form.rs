@@ -2,7 +2,7 @@
 
 //! What images are made as, and their parts.
 
-use super::format::block;
+use super::format::{aspects, block};
 use ash::vk;
 
 /// What an image is made as.
@@ -17,6 +17,8 @@ pub(crate) struct Form {
     pub(crate) tiling: vk::ImageTiling,
     pub(crate) usage: vk::ImageUsageFlags,
     pub(crate) flags: vk::ImageCreateFlags,
+    /// Samples of each texel.
+    pub(crate) samples: vk::SampleCountFlags,
 }
 
 /// What every copy needs.
@@ -29,7 +31,8 @@ impl Form {
     const fn new(kind: vk::ImageType, format: vk::Format, extent: [u32; 3]) -> Self {
         let flags = vk::ImageCreateFlags::empty();
         let tiling = vk::ImageTiling::OPTIMAL;
-        Self { kind, format, extent, levels: 1, layers: 1, tiling, usage: COPIED, flags }
+        let samples = vk::SampleCountFlags::TYPE_1;
+        Self { kind, format, extent, levels: 1, layers: 1, tiling, usage: COPIED, flags, samples }
     }
 
     /// A row.
@@ -80,6 +83,10 @@ impl Form {
         Self { flags: vk::ImageCreateFlags::from_raw(both), ..self }
     }
 
+    pub(crate) const fn samples(self, samples: vk::SampleCountFlags) -> Self {
+        Self { samples, ..self }
+    }
+
     pub(crate) const fn linear(self) -> Self {
         Self { tiling: vk::ImageTiling::LINEAR, ..self }
     }
@@ -105,13 +112,23 @@ impl Form {
 
     /// All levels and layers.
     pub(crate) fn range(&self) -> vk::ImageSubresourceRange {
-        range([0, self.levels], [0, self.layers])
+        range([0, self.levels], [0, self.layers]).aspect_mask(aspects(self.format))
+    }
+
+    /// Layers of a level, from one on.
+    pub(crate) fn layers_of(
+        &self,
+        level: u32,
+        first: u32,
+        count: u32,
+    ) -> vk::ImageSubresourceLayers {
+        layers(level, first, count).aspect_mask(aspects(self.format))
     }
 
     /// A copy of all of a level, whose rows follow each other in a buffer from its beginning.
     pub(crate) fn whole(&self, level: u32) -> vk::BufferImageCopy {
         vk::BufferImageCopy::default()
-            .image_subresource(layers(level, 0, self.layers))
+            .image_subresource(self.layers_of(level, 0, self.layers))
             .image_extent(self.extent_3d(level))
     }
 
@@ -124,7 +141,7 @@ impl Form {
             .extent(self.extent_3d(0))
             .mip_levels(self.levels)
             .array_layers(self.layers)
-            .samples(vk::SampleCountFlags::TYPE_1)
+            .samples(self.samples)
             .tiling(self.tiling)
             .usage(self.usage)
             .sharing_mode(vk::SharingMode::EXCLUSIVE)

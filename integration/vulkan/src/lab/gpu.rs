@@ -37,6 +37,8 @@ pub(crate) struct Gpu<'l> {
     pub(super) shared_semaphores: Option<external_semaphore_fd::Device>,
     pub(super) presents: Option<Presents>,
     queues: Vec<Queue>,
+    /// What the queue does that work is for if nothing else is said.
+    pub(super) work: vk::QueueFlags,
     ends: RefCell<Vec<End>>,
 }
 
@@ -44,6 +46,17 @@ impl Lab {
     /// A device with queues of each family, and everything enabled that it has.
     pub(crate) fn gpu(&self) -> Outcome<Gpu<'_>> {
         Gpu::open(self, &[self.physical])
+    }
+
+    /// The same, whose work is for a queue that draws.
+    pub(crate) fn graphics(&self) -> Outcome<Gpu<'_>> {
+        let work = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
+        if !self.families().iter().any(|family| family.queue_flags.contains(work)) {
+            return Err(Failure::not_offered("no queue draws"));
+        }
+        let mut gpu = self.gpu()?;
+        gpu.work = work;
+        Ok(gpu)
     }
 }
 
@@ -127,6 +140,7 @@ impl<'l> Gpu<'l> {
             shared_semaphores,
             presents,
             queues,
+            work: vk::QueueFlags::COMPUTE,
             ends: RefCell::default(),
         })
     }
@@ -136,11 +150,16 @@ impl<'l> Gpu<'l> {
         &self.queues
     }
 
-    /// The first queue that computes.
+    /// The first queue that computes, and draws if that is what the device is for.
     pub(crate) fn queue(&self) -> Outcome<Queue> {
-        let computes = |queue: &&Queue| queue.does.contains(vk::QueueFlags::COMPUTE);
-        let found = self.queues.iter().find(computes).copied();
+        let works = |queue: &&Queue| queue.does.contains(self.work);
+        let found = self.queues.iter().find(works).copied();
         found.ok_or_else(|| Failure::seen("no queue computes"))
+    }
+
+    /// Whether the device is for drawing.
+    pub(super) fn draws(&self) -> bool {
+        self.work.contains(vk::QueueFlags::GRAPHICS)
     }
 
     /// Two queues that compute or copy, of which the first computes.

@@ -202,7 +202,9 @@ impl Gpu<'_> {
             vk::DescriptorType::UNIFORM_TEXEL_BUFFER,
             vk::DescriptorType::STORAGE_TEXEL_BUFFER,
         ];
-        let sizes = kinds.map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: descriptors });
+        let inputs = self.draws().then_some(vk::DescriptorType::INPUT_ATTACHMENT);
+        let size = |ty| vk::DescriptorPoolSize { ty, descriptor_count: descriptors };
+        let sizes: Vec<_> = kinds.into_iter().chain(inputs).map(size).collect();
         let information =
             vk::DescriptorPoolCreateInfo::default().flags(flags).max_sets(sets).pool_sizes(&sizes);
         // SAFETY: the device is open. The structures live until the call returns.

@@ -102,6 +102,8 @@ impl Gpu<'_> {
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        let drawn = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::INDEX_BUFFER;
+        let usage = if self.draws() { usage | drawn } else { usage };
         let information = vk::BufferCreateInfo::default()
             .size(size)
             .usage(usage)

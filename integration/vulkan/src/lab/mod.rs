@@ -7,6 +7,7 @@
 
 mod bound;
 mod content;
+mod draw;
 mod failure;
 mod form;
 mod format;
@@ -29,10 +30,11 @@ mod view;
 
 pub(crate) use bound::{Bundle, sampled, shown};
 pub(crate) use content::bytes_of;
+pub(crate) use draw::*;
 pub use failure::Failure;
 pub(crate) use failure::{Outcome, require, same};
 pub(crate) use form::{Form, layers, range};
-pub(crate) use format::{Block, Code, Kind, STORED, block, srgb};
+pub(crate) use format::{Block, Code, Kind, STORED, aspects, block, srgb};
 pub(crate) use gpu::{Gpu, PATIENCE, Queue};
 pub(crate) use group::Batch;
 pub(crate) use image::Image;

@@ -111,6 +111,7 @@ impl Lab {
         };
         let vk::Extent3D { width, height, depth } = most.max_extent;
         let fits = [width, height, depth].iter().zip(form.extent).all(|(most, it)| it <= *most);
+        let fits = fits && most.sample_counts.contains(form.samples);
         match fits && form.levels <= most.max_mip_levels && form.layers <= most.max_array_layers {
             true => Ok(()),
             false => refused("no images of this size"),

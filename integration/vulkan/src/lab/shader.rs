@@ -3,7 +3,7 @@
 //! Kernels that behaviours write in WGSL.
 
 use super::{Failure, Module, Outcome};
-use naga::back::spv::{Options, write_vec};
+use naga::back::spv::{Options, WriterFlags, write_vec};
 use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
 
 /// What kernels may use. A behaviour asks the device first if Vulkan lets a device do without.
@@ -12,10 +12,25 @@ const MAY_USE: Capabilities = Capabilities::SHADER_FLOAT16_IN_FLOAT32
     .union(Capabilities::SHADER_INT64)
     .union(Capabilities::FLOAT64)
     .union(Capabilities::CUBE_ARRAY_TEXTURES)
-    .union(Capabilities::SUBGROUP);
+    .union(Capabilities::SUBGROUP)
+    .union(Capabilities::CLIP_DISTANCES)
+    .union(Capabilities::PRIMITIVE_INDEX)
+    .union(Capabilities::MULTIVIEW)
+    .union(Capabilities::MULTISAMPLED_SHADING)
+    .union(Capabilities::EARLY_DEPTH_TEST)
+    .union(Capabilities::DUAL_SOURCE_BLENDING);
 
 /// The bytes of a module's SPIR-V.
 pub(crate) fn compile(source: &str) -> Outcome<Vec<u8>> {
+    compile_as(source, Options::default().flags)
+}
+
+/// The same, of a module that draws: its points have a size, and its places are Vulkan's.
+pub(crate) fn compile_drawing(source: &str) -> Outcome<Vec<u8>> {
+    compile_as(source, WriterFlags::FORCE_POINT_SIZE)
+}
+
+fn compile_as(source: &str, flags: WriterFlags) -> Outcome<Vec<u8>> {
     let wrong = |error: String| Failure::seen(format!("{error} in {source}"));
     let module = naga::front::wgsl::parse_str(source);
     let module = module.map_err(|error| wrong(error.emit_to_string(source)))?;
@@ -26,7 +41,7 @@ pub(crate) fn compile(source: &str) -> Outcome<Vec<u8>> {
     let information = validator.validate(&module);
     let information = information.map_err(|error| wrong(error.emit_to_string(source)))?;
     // As this module says it, without instructions for debuggers.
-    let options = Options { lang_version: (1, 3), ..Options::default() };
+    let options = Options { lang_version: (1, 3), flags, ..Options::default() };
     let words = write_vec(&module, &information, &options, None);
     let words = words.map_err(|error| wrong(error.to_string()))?;
     Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())

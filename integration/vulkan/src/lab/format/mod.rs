@@ -6,6 +6,6 @@ mod block;
 mod code;
 mod stored;
 
-pub(crate) use block::{Block, block};
+pub(crate) use block::{Block, aspects, block};
 pub(crate) use code::{Code, Kind, srgb};
 pub(crate) use stored::STORED;

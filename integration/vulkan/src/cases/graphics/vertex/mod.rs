@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What vertices are read from: buffers, formats, and indices.
+
+mod binding;
+mod format;
+mod index;
+
+use crate::case::Case;
+
+pub(in crate::cases) const CASES: &[&[Case]] =
+    &[binding::CASES, format::CASES, format::PACKED, index::CASES];

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#version 450
+
+// Gives the depth that the attachment has at the same texel as red.
+layout(input_attachment_index = 0, set = 0, binding = 0) uniform subpassInput before;
+layout(location = 0) out vec4 target;
+
+void main() {
+    target = vec4(subpassLoad(before).r, 0, 0, 1);
+}

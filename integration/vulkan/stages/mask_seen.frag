@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#version 450
+
+// Gives the samples that are covered as its red.
+layout(location = 0) out vec4 target;
+
+void main() {
+    target = vec4(float(gl_SampleMaskIn[0]) / 255, 0, 0, 1);
+}
