@@ -66,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
             boxed([0.0, 0.0, 5.0, 16.0], RED, boxed([9.0, 0.0, 16.0, 7.0], RED, BLANK)(x, y))(x, y)
         })
     }),
-    case("tessellation.statistics", "patches are counted", statistics),
+    case("tessellation.statistics", "a query counts patches that are divided", statistics),
     case("tessellation.limits", "a device that divides patches does so finely enough", |lab| {
         lab.graphics()?;
         needs(lab)?;

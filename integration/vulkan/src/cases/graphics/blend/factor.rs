@@ -87,7 +87,7 @@ macro_rules! operations {
 }
 
 operations! {
-    "add", "both are added", ADD, ADD;
+    "add", "what is drawn and what was there are added", ADD, ADD;
     "subtract", "what was there is subtracted from what is drawn", SUBTRACT, SUBTRACT;
     "reverse-subtract", "what is drawn is subtracted from what was there", REVERSE_SUBTRACT, REVERSE_SUBTRACT;
     "min", "the lesser of both is taken, whatever the factors", MIN, MIN;

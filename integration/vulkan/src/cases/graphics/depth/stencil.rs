@@ -58,8 +58,8 @@ macro_rules! operations {
 }
 
 operations! {
-    "keep", "a stencil stays", KEEP, |there, _| there;
-    "zero", "a stencil becomes 0", ZERO, |_, _| 0;
+    "keep", "a stencil stays what it was", KEEP, |there, _| there;
+    "zero", "a stencil becomes zero", ZERO, |_, _| 0;
     "replace", "a stencil becomes the reference", REPLACE, |_, reference| reference;
     "increment-clamped", "a stencil grows by one up to the greatest", INCREMENT_AND_CLAMP, |there, _| (there + 1).min(0xff);
     "decrement-clamped", "a stencil shrinks by one down to 0", DECREMENT_AND_CLAMP, |there, _| there.saturating_sub(1);

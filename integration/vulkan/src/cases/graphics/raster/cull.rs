@@ -25,7 +25,7 @@ macro_rules! faces {
 }
 
 faces! {
-    "none", "no face is left out", NONE, COUNTER_CLOCKWISE, [true, true];
+    "none", "both faces are drawn where none is left out", NONE, COUNTER_CLOCKWISE, [true, true];
     "back", "faces of the back are left out", BACK, COUNTER_CLOCKWISE, [true, false];
     "front", "faces of the front are left out", FRONT, COUNTER_CLOCKWISE, [false, true];
     "both", "both faces are left out", FRONT_AND_BACK, COUNTER_CLOCKWISE, [false, false];
