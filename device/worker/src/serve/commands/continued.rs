@@ -2,8 +2,8 @@
 
 //! What streams continue with.
 
+use super::fields::{aligned, none};
 use super::wrong::{Why, Wrong};
-use super::{aligned, none};
 use crate::serve::memory::Memory;
 use bellhop_protocol::packet::UNIT;
 use bellhop_protocol::vulkan::{CommandCode, CommandHeader, Continue, MAX_CONTINUED, MAX_STREAM};

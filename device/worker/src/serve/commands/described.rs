@@ -3,7 +3,7 @@
 //! Descriptions of pipelines in memory: they are copied, divided and checked, and then made.
 
 use super::drawing::{Draws, check_pipeline};
-use super::pipelines::Known;
+use super::stages::check_stage;
 use super::wrong::Why;
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, Module, Point, VulkanError};
@@ -19,15 +19,38 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// SPIR-V's first word.
 const MAGIC: u32 = 0x0723_0203;
-/// Vulkan's flags of a stage that are known: subgroups of varying sizes, and full subgroups.
-const STAGE_FLAGS: u32 = 0b11;
-
 /// A description that was checked, in parts, with the modules of its stages.
 pub enum Description<'p> {
     /// Of a pipeline for dispatches.
     Compute(&'p PipelineParts<'p>, &'p Module<'p>),
     /// Of one for draws.
     Graphics(&'p GraphicsPipelineParts<'p>, &'p [Module<'p>]),
+}
+
+/// A pipeline that was made.
+#[derive(Debug)]
+pub struct Known<P> {
+    /// Its serial number.
+    pub serial: u64,
+    /// The bindings of each set, in the order of their numbers.
+    pub sets: Vec<Vec<Binding>>,
+    /// Descriptors of dynamic kinds.
+    pub dynamic: u32,
+    /// Most bytes of push constants.
+    pub push_constants: u32,
+    /// What it demands of draws, if it is for draws.
+    pub draws: Option<Draws>,
+    /// What Vulkan made of it.
+    pub made: Rc<P>,
+    /// Bytes of its SPIR-V.
+    pub bytes: u64,
+}
+
+impl<P> Known<P> {
+    /// What it is for.
+    pub fn point(&self) -> Point {
+        if self.draws.is_some() { Point::Graphics } else { Point::Compute }
+    }
 }
 
 /// What the descriptions of all pipelines begin with.
@@ -183,31 +206,6 @@ fn check_layout(
 fn check_constants(constants: &[SpecialisationEntry]) -> Result<(), &'static str> {
     if constants.iter().any(|constant| constant.reserved != 0) {
         return Err("a pipeline with a reserved field that is not 0");
-    }
-    Ok(())
-}
-
-/// Checks what the device must have for a stage that may ask for a size of subgroups or not.
-///
-/// # Errors
-/// What it does not have.
-pub fn check_stage(
-    flags: u32,
-    subgroup_size: u32,
-    may_ask: bool,
-    bounds: &Bounds,
-) -> Result<(), &'static str> {
-    if flags & !STAGE_FLAGS != 0 {
-        return Err("a pipeline with an unknown flag");
-    }
-    if subgroup_size == 0 && flags == 0 {
-        return Ok(());
-    }
-    let sizes = bounds.subgroup_sizes.as_ref();
-    let sizes = sizes.ok_or("a pipeline with subgroups of its own on a device that has none")?;
-    let is_size = may_ask && subgroup_size.is_power_of_two() && sizes.contains(&subgroup_size);
-    if subgroup_size != 0 && !is_size {
-        return Err("a pipeline with subgroups of an impossible size");
     }
     Ok(())
 }

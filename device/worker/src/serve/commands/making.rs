@@ -3,8 +3,9 @@
 //! Makes what a stream names, on a device.
 
 use super::described::Description;
+use super::described::Known;
 use super::images::Made;
-use super::pipelines::{Known, Pipelines};
+use super::pipelines::Pipelines;
 use super::plan::Maker;
 use super::wrong::Why;
 use crate::serve::imports::Imports;

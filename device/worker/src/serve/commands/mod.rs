@@ -9,6 +9,7 @@ mod continued;
 mod described;
 mod descriptors;
 mod drawing;
+mod fields;
 mod images;
 mod making;
 mod pipelines;
@@ -16,6 +17,7 @@ mod plan;
 mod record;
 mod residency;
 mod runs;
+mod stages;
 mod stream;
 mod transfers;
 mod waiting;
@@ -23,8 +25,6 @@ mod wrong;
 
 #[cfg(test)]
 mod tests;
-
-use stream::{aligned, none};
 
 pub use residency::Residency;
 pub use runs::Runs;

@@ -2,12 +2,10 @@
 
 //! Pipelines that were made of their descriptions in memory.
 
-use super::described::{Description, Head, made};
-use super::drawing::Draws;
+use super::described::{Description, Head, Known, made};
 use super::wrong::Why;
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, Point, VulkanError};
-use bellhop_protocol::vulkan::Binding;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zerocopy::IntoBytes;
@@ -17,32 +15,6 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// A description that is longer than so many units is not kept room for.
 const ROOM: usize = 1 << 17;
-
-/// A pipeline that was made.
-#[derive(Debug)]
-pub struct Known<P> {
-    /// Its serial number.
-    pub serial: u64,
-    /// The bindings of each set, in the order of their numbers.
-    pub sets: Vec<Vec<Binding>>,
-    /// Descriptors of dynamic kinds.
-    pub dynamic: u32,
-    /// Most bytes of push constants.
-    pub push_constants: u32,
-    /// What it demands of draws, if it is for draws.
-    pub draws: Option<Draws>,
-    /// What Vulkan made of it.
-    pub made: Rc<P>,
-    /// Bytes of its SPIR-V.
-    pub(super) bytes: u64,
-}
-
-impl<P> Known<P> {
-    /// What it is for.
-    fn point(&self) -> Point {
-        if self.draws.is_some() { Point::Graphics } else { Point::Compute }
-    }
-}
 
 struct Kept<P> {
     known: Rc<Known<P>>,

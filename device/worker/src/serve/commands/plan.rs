@@ -3,10 +3,10 @@
 //! What a stream runs on: pipelines, the contents of descriptor sets, and images. Everything is read once, and checked, before
 //! anything is recorded.
 
+use super::described::Known;
 use super::descriptors::Descriptors;
 use super::drawing::{Current, Rendering, check_clear, check_draw, check_for};
 use super::images::{Images, check_blitted, check_resolved};
-use super::pipelines::Known;
 use super::stream::Stream;
 use super::wrong::{Why, Wrong};
 use crate::serve::memory::Memory;

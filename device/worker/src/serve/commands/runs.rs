@@ -2,10 +2,11 @@
 
 //! Runs streams on one device.
 
+use super::described::Known;
 use super::drawing::Current;
 use super::images::{Made, format_of, needs_of};
 use super::making::{Making, make_pipeline};
-use super::pipelines::{Known, Pipelines};
+use super::pipelines::Pipelines;
 use super::plan::Plan;
 use super::record::Piece;
 use super::residency::Residency;
@@ -98,7 +99,7 @@ impl<'d> Runs<'d> {
         }
         let plan = plan?;
         let is_whole = !stream.commands.iter().any(|(_, command)| is_of_processor(command));
-        if is_whole && !residency.is_needed {
+        if is_whole && !residency.is_needed && stream.bytes.len() <= LONGEST {
             let mut key = stream.bytes.to_vec();
             plan.tell(&mut key);
             if key.len() <= LONGEST {

@@ -4,6 +4,7 @@
 
 use super::continued::follow;
 use super::drawing::{self, Structure};
+use super::fields::{aligned, none};
 use super::images::{
     check_blit, check_clear, check_clear_depth, check_copy, check_kind_in_question, check_question,
     check_resolve, check_rows,
@@ -195,24 +196,4 @@ fn check_dispatch(dispatch: &Dispatch, memory: &Memory) -> Result<(), Why> {
         return Err("an indirect dispatch with a first work group".into());
     }
     Ok(memory.check(dispatch.indirect, INDIRECT)?)
-}
-
-/// Checks that a command without an argument has none.
-///
-/// # Errors
-/// When it has one.
-pub fn none(argument: u32) -> Result<(), Why> {
-    if argument == 0 { Ok(()) } else { Err("an argument of a command that has none".into()) }
-}
-
-/// Checks that a number is a multiple of another.
-///
-/// # Errors
-/// When it is not.
-pub fn aligned(number: u64, unit: u64) -> Result<(), Why> {
-    if number.is_multiple_of(unit) {
-        Ok(())
-    } else {
-        Err(Why::Malformed(format!("{number:#x} is no multiple of {unit}")))
-    }
 }

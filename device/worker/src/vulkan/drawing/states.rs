@@ -55,13 +55,13 @@ impl Recorder<'_> {
         // SAFETY: the command buffer is being recorded, and the values are allowed, as the caller says.
         unsafe {
             match (DynamicState::from_raw(state as i32), words) {
-                (DynamicState::VIEWPORT, _) => {
+                (DynamicState::VIEWPORT, [_, ..]) => {
                     raw.cmd_set_viewport(commands, 0, &all(words, viewport));
                 }
                 (DynamicState::VIEWPORT_WITH_COUNT, _) => {
                     raw.cmd_set_viewport_with_count(commands, &all(words, viewport));
                 }
-                (DynamicState::SCISSOR, _) => {
+                (DynamicState::SCISSOR, [_, ..]) => {
                     raw.cmd_set_scissor(commands, 0, &all(words, scissor));
                 }
                 (DynamicState::SCISSOR_WITH_COUNT, _) => {

@@ -196,6 +196,19 @@ fn draws_have_sets_with_offsets_and_constants() {
 }
 
 #[test]
+fn a_vertex_buffer_that_is_not_there_has_zeros() {
+    let Some(mut streams) = scene() else { return };
+    streams.put_vertices(&rectangle([0.0, 0.0], [16.0, 16.0], 0.0, RED));
+    let mut pipeline = Graphics::new();
+    pipeline.vertices.push(VertexBinding { binding: 3, ..pipeline.vertices[0] });
+    pipeline.attributes[1].binding = 3;
+    let shown = drawn(&mut streams, &pipeline, 1, |streams| {
+        streams.draw(0, 6);
+    });
+    assert_eq!(shown, texels(|_, _| 0));
+}
+
+#[test]
 fn what_draws_do_is_counted() {
     let Some(mut streams) = scene() else { return };
     let halves =

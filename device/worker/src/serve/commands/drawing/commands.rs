@@ -3,9 +3,9 @@
 //! The fields of commands that draw, without what they name.
 
 use super::states::check_words;
+use crate::serve::commands::fields::{aligned, none};
 use crate::serve::commands::images::check_depth;
 use crate::serve::commands::wrong::Why;
-use crate::serve::commands::{aligned, none};
 use crate::serve::memory::Memory;
 use ash::vk::{
     AttachmentLoadOp, AttachmentStoreOp, ImageAspectFlags, IndexType, QueryControlFlags, QueryType,

@@ -2,7 +2,7 @@
 
 //! What draws run on: the commands before them have said it, until the stream ends.
 
-use super::draws::Draws;
+use super::demands::Draws;
 use super::states::States;
 use ash::vk::DynamicState;
 use bellhop_protocol::vulkan::{

@@ -4,6 +4,7 @@
 
 mod commands;
 mod current;
+mod demands;
 mod draws;
 mod pipelines;
 mod raster;
@@ -14,7 +15,8 @@ mod structure;
 
 pub use commands::check;
 pub use current::Current;
-pub use draws::{Draws, check_draw};
+pub use demands::Draws;
+pub use draws::check_draw;
 pub use pipelines::check_pipeline;
 pub use record::{Changed, touch};
 pub use renderings::{Rendering, check_clear};

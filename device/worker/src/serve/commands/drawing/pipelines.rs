@@ -2,9 +2,9 @@
 
 //! Graphics pipelines: what Vulkan and a device allow of their stages, vertices and attachments.
 
-use super::raster;
+use super::raster::{self, check_booleans, has};
 use super::states::{TOPOLOGIES, is_topology};
-use crate::serve::commands::described::check_stage;
+use crate::serve::commands::stages::check_stage;
 use crate::vulkan::{Bounds, OfGraphics, aspects, is_state};
 use ash::vk::{
     DynamicState, FormatFeatureFlags, ImageAspectFlags, PrimitiveTopology, ShaderStageFlags, TRUE,
@@ -47,20 +47,6 @@ pub fn check_pipeline(
     raster::check(parts, device)?;
     check_colors(parts, bounds, device)?;
     check_attachments(parts, stages, bounds, device)
-}
-
-/// Whether a state is dynamic.
-pub fn has(parts: &GraphicsPipelineParts<'_>, state: DynamicState) -> bool {
-    parts.states.contains(&(state.as_raw() as u32))
-}
-
-/// Checks that numbers are booleans.
-pub fn check_booleans(numbers: &[u32]) -> Result<(), &'static str> {
-    if numbers.iter().all(|number| *number <= 1) {
-        Ok(())
-    } else {
-        Err("a pipeline with a number that is neither yes nor no")
-    }
 }
 
 fn check_stages(

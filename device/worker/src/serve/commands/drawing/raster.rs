@@ -2,7 +2,6 @@
 
 //! Graphics pipelines: what Vulkan and a device allow of how they draw. What is dynamic does not count.
 
-use super::pipelines::{check_booleans, has};
 use super::states::{
     COMPARISONS, CULL_MODES, STENCIL_OPERATIONS, check_for, check_words, fits_count,
 };
@@ -34,6 +33,20 @@ pub fn check(parts: &GraphicsPipelineParts<'_>, device: &OfGraphics) -> Result<(
         check_static(parts, number, words, device)?;
     }
     Ok(())
+}
+
+/// Whether a state is dynamic.
+pub fn has(parts: &GraphicsPipelineParts<'_>, state: DynamicState) -> bool {
+    parts.states.contains(&(state.as_raw() as u32))
+}
+
+/// Checks that numbers are booleans.
+pub fn check_booleans(numbers: &[u32]) -> Result<(), &'static str> {
+    if numbers.iter().all(|number| *number <= 1) {
+        Ok(())
+    } else {
+        Err("a pipeline with a number that is neither yes nor no")
+    }
 }
 
 /// Checks a state that is not dynamic, as if it were.

@@ -4,7 +4,7 @@
 
 use super::commands::structures;
 use super::current::{Bound, Current};
-use super::draws::Draws;
+use super::demands::Draws;
 use super::renderings::{Attached, Rendering};
 use crate::serve::commands::record::Recording;
 use crate::serve::commands::wrong::Why;
@@ -65,6 +65,7 @@ pub fn touch(
         }
         Command::Timestamp(Timestamp { destination, .. }, _)
         | Command::EndQuery(EndQuery { destination, .. }, _) => {
+            // Where memory must be touched there are no renderings, and so nothing is counted but times.
             touch(*destination, Counter::Time.size(), Access::Store)
         }
         _ => Ok(()),

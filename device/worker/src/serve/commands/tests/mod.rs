@@ -5,8 +5,8 @@
 mod drawing;
 mod images;
 
-use super::described::Description;
-use super::pipelines::{Known, Pipelines};
+use super::described::{Description, Known};
+use super::pipelines::Pipelines;
 use super::plan::{Maker, Plan};
 use super::stream::Stream;
 use super::waiting::wait_until;
