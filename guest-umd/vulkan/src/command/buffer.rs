@@ -91,7 +91,9 @@ unsafe extern "system" fn begin(
             recording.set_devices_now(group.device_mask as DeviceMask);
         }
         let goes_on = vk::CommandBufferUsageFlags::RENDER_PASS_CONTINUE;
-        if (*information).flags.contains(goes_on)
+        // What a primary one passes for this means nothing.
+        if !recording.stream.is_primary()
+            && (*information).flags.contains(goes_on)
             && let Some(inherited) = (*information).p_inheritance_info.as_ref()
         {
             recording.inherit(view_mask(inherited));

@@ -113,6 +113,11 @@ impl Stream {
         }
     }
 
+    /// Whether chunks are executed as they are.
+    pub(super) const fn is_primary(&self) -> bool {
+        self.is_primary
+    }
+
     /// The GPUs that execute what comes next.
     pub(super) const fn devices(&self) -> DeviceMask {
         self.devices
