@@ -6,6 +6,10 @@
 //! one, each waits for a thread that cannot run until the other's time slice ends, so both yield after a few
 //! microseconds of fruitless polling. Where they do not share one, a yield helps no one; so each thread learns
 //! whether yielding helps.
+//!
+//! What a thread has awaited for long is the work of several others in turn, such as engine, worker and threads of Vulkan, of
+//! which any may have come to this processor meanwhile. A yield costs little beside so long a wait, so it need not have helped
+//! before.
 
 use core::time::Duration;
 
@@ -30,13 +34,15 @@ pub struct Yields {
     last: Option<Duration>,
     /// The last yield with a known effect helped.
     shares_processor: bool,
+    /// The last yield gave the processor to a thread with work of its own.
+    is_dear: bool,
 }
 
 impl Yields {
     /// The state of a thread that has learned nothing: its first spell ends with a yield.
     #[must_use]
     pub const fn new() -> Self {
-        Self { interval: 0, left: 0, last: None, shares_processor: false }
+        Self { interval: 0, left: 0, last: None, shares_processor: false, is_dear: false }
     }
 
     /// Returns whether the polled side runs on this processor: a long spell then only keeps it from running.
@@ -53,11 +59,28 @@ impl Yields {
             self.back_off();
         }
         let Some(left) = self.left.checked_sub(1) else {
-            self.last = Some(give_away());
+            let took = give_away();
+            self.is_dear = took >= LONG;
+            self.last = Some(took);
             return true;
         };
         self.left = left;
         false
+    }
+
+    /// As [`Self::spell`], in a wait that has taken long: yields unless the last yield went to a thread with work of its own.
+    /// From the yields that it adds nothing else is learned.
+    pub fn late_spell(&mut self, give_away: impl FnOnce() -> Duration) -> bool {
+        let mut give_away = Some(give_away);
+        let gave_away =
+            self.spell(|| give_away.take().map_or(Duration::ZERO, |give_away| give_away()));
+        match give_away {
+            Some(give_away) if !self.is_dear => {
+                self.is_dear = give_away() >= LONG;
+                true
+            }
+            _ => gave_away,
+        }
     }
 
     /// Called when a look succeeded.
@@ -140,6 +163,31 @@ mod tests {
         while !learned.spell(|| SHORT) {}
         learned.progress();
         assert!(learned.spell(|| SHORT));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_long_lets_whoever_comes_run_whatever_it_has_learned() {
+        let mut learned = Yields::new();
+        yields(&mut learned, 100_000);
+        let before = learned;
+        assert!((0..100).all(|_| learned.late_spell(|| SHORT)));
+        // Short waits are as they were.
+        assert_eq!(learned.interval, before.interval);
+        assert!(!learned.shares_processor());
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_long_beside_one_that_computes_keeps_its_processor() {
+        let mut learned = Yields::new();
+        let slice = Duration::from_millis(3);
+        let mut given = 0;
+        for _ in 0..10_000 {
+            given += u32::from(learned.late_spell(|| slice));
+        }
+        assert!(given < 60, "{given}");
+        // The other thread has ended, which the next yield that is due finds out.
+        let late: u32 = (0..1000).map(|_| u32::from(learned.late_spell(|| SHORT))).sum();
+        assert!(late > 500, "{late}");
     }
 
     #[test]

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const LOOKS_IN_A_SPELL: u32 = 32;
 /// Spells between two readings of the clock, for a thread that has its processor to itself.
 const SPELLS_PER_CLOCK: u32 = 8;
+/// A fence that is not reached in this time waits for more than an engine that polls.
+const LATE: Duration = Duration::from_micros(10);
 /// How long a fence is polled between two checks that the device is still there.
 const CHECK: Duration = Duration::from_millis(1);
 
@@ -28,15 +30,18 @@ thread_local! {
     static YIELDS: Cell<Yields> = const { Cell::new(Yields::new()) };
 }
 
-/// Called after a spell in which the fence did not move; lets an engine on this processor run.
+/// Called after a spell in which the fence did not move; lets an engine on this processor run, and late in a wait whoever else
+/// comes to it.
 #[cold]
-fn end_spell() -> bool {
-    with_yields(|yields| {
-        yields.spell(|| {
-            let start = Instant::now();
-            thread::yield_now();
-            start.elapsed()
-        })
+fn end_spell(is_late: bool) -> bool {
+    let give_away = || {
+        let start = Instant::now();
+        thread::yield_now();
+        start.elapsed()
+    };
+    with_yields(|yields| match is_late {
+        true => yields.late_spell(give_away),
+        false => yields.spell(give_away),
     })
 }
 
@@ -93,7 +98,7 @@ pub(super) fn spin(limit: Duration, is_there: impl Fn() -> bool) -> bool {
 
 impl Fence {
     /// Reads the fence until it reaches `value`. Nothing is faster, but it occupies a processor. After some
-    /// microseconds it yields the processor, if that lets an engine run there.
+    /// microseconds it yields the processor, if that lets an engine run there, and later to any thread.
     ///
     /// # Errors
     /// [`Error::Timeout`] if `timeout` expires, [`Error::QueueLost`] if the queue that owns this progress fence was
@@ -102,7 +107,7 @@ impl Fence {
     pub fn poll(&self, value: u64, timeout: Duration) -> Result<(), Error> {
         let word = self.word()?;
         let counts_submissions = self.queue().is_some();
-        let (mut deadline, mut next_check, mut gave_away) = (None, None, false);
+        let (mut began, mut next_check, mut gave_away) = (None, None, false);
         let mut spells = 0u32;
         loop {
             for _ in 0..LOOKS_IN_A_SPELL {
@@ -130,11 +135,12 @@ impl Fence {
                 *check = now + CHECK;
                 self.check_device()?;
             }
-            if now >= *deadline.get_or_insert(now + timeout) {
+            let waited = now.saturating_duration_since(*began.get_or_insert(now));
+            if waited >= timeout {
                 let current = publication::read(word);
                 return Err(Error::Timeout { value, current });
             }
-            gave_away = end_spell();
+            gave_away = end_spell(waited >= LATE);
         }
     }
 }

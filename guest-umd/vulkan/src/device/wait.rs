@@ -16,6 +16,9 @@ const POLL: Duration = Duration::from_micros(100);
 const SLICE: Duration = Duration::from_millis(100);
 /// How long a thread blocks for some of what may end its wait, before it looks at the rest.
 const GLANCE: Duration = Duration::from_millis(1);
+/// How often a thread is woken by submissions of something else, before it has the adapter wake it: each wakes it at the cost of
+/// who submits.
+const MOST_IN_VAIN: u32 = 4;
 
 /// A fence of the adapter, and a value of it.
 pub(crate) type Target = (Arc<Fence>, u64);
@@ -26,6 +29,8 @@ pub(crate) enum Left {
     Targets(Vec<Target>),
     /// Any of these, or something that no fence tells of: it has not been submitted yet, or is a word in memory.
     Also(Vec<Target>),
+    /// All of these, or any of these, but not before something is submitted.
+    Later(Vec<Target>),
 }
 
 /// When a wait ends: a time-out of Vulkan in nanoseconds, of which the largest have no end.
@@ -99,8 +104,9 @@ fn wait_long(
     was_polled: bool,
     mut look: impl FnMut() -> Option<Left>,
 ) -> Result<(), vk::Result> {
-    let mut is_first = !was_polled;
+    let mut may_poll = !was_polled;
     let mut submission = None;
+    let mut in_vain = 0;
     loop {
         // In this order: what was signaled before the loss counts.
         let Some(left) = look() else { return Ok(()) };
@@ -109,22 +115,33 @@ fn wait_long(
         if time.is_zero() {
             return Err(vk::Result::TIMEOUT);
         }
-        let waited = match left {
-            Left::Also(targets) if targets.is_empty() => {
-                match submission.take() {
-                    // It listens before the next look: a submission after that look ends the wait.
-                    None => submission = Some(device.submissions.listen()),
-                    Some(listener) => drop(listener.wait_timeout(SLICE.min(time))),
-                }
-                Ok(())
-            }
-            Left::Targets(targets) | Left::Also(targets) if is_first && targets.len() == 1 => {
-                targets.iter().try_for_each(|(fence, value)| fence.poll(*value, POLL.min(time)))
-            }
-            Left::Targets(targets) => block(device, any, &targets, SLICE.min(time)),
-            Left::Also(targets) => block(device, true, &targets, GLANCE.min(time)),
+        let is_later = match &left {
+            Left::Also(targets) => targets.is_empty(),
+            Left::Later(_) => in_vain < MOST_IN_VAIN,
+            Left::Targets(_) => false,
         };
-        is_first = false;
+        // What is of no submission is not there soon.
+        may_poll &= !matches!(left, Left::Later(_)) || is_later;
+        if is_later {
+            match submission.take() {
+                // It listens before the next look: a submission after that look ends the wait.
+                None => submission = Some(device.submissions.listen()),
+                Some(listener) => {
+                    in_vain += 1;
+                    let _ = listener.wait_timeout(SLICE.min(time));
+                }
+            }
+            continue;
+        }
+        let (targets, any, time) = match left {
+            Left::Targets(targets) | Left::Later(targets) => (targets, any, SLICE.min(time)),
+            Left::Also(targets) => (targets, true, GLANCE.min(time)),
+        };
+        let waited = match &targets[..] {
+            [(fence, value)] if may_poll => fence.poll(*value, POLL.min(time)),
+            _ => block(device, any, &targets, time),
+        };
+        may_poll = false;
         match waited {
             Ok(()) | Err(Error::Timeout { .. }) => {}
             Err(error) => return Err(device.lose(&error)),

@@ -9,12 +9,12 @@ mod token;
 
 pub(crate) use external::lookup as lookup_external;
 
-use crate::device::wait::{Deadline, has_reached, left, wait};
+use crate::device::wait::{Deadline, Left, has_reached, left, wait};
 use crate::device::{Device, code};
 use crate::physical_device::EXPORTED;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
-use bellhop_guest_umd::{Error, Fence};
+use bellhop_guest_umd::Error;
 use payload::{Payload, Point};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -188,7 +188,10 @@ unsafe extern "system" fn signal(
         return error;
     }
     match semaphore.payload().fence.signal(value) {
-        Ok(()) => vk::Result::SUCCESS,
+        Ok(()) => {
+            device.submissions.notify(usize::MAX);
+            vk::Result::SUCCESS
+        }
         // The value was not greater than the semaphore's, which a valid program sees to.
         Err(Error::Refused { .. }) => vk::Result::ERROR_UNKNOWN,
         Err(error) => device.lose(&error),
@@ -211,13 +214,31 @@ fn found(has_reached: impl Fn(u64) -> bool) -> u64 {
     reached
 }
 
-/// The fence of a semaphore.
+/// What a semaphore is.
 ///
 /// # Safety
 /// The semaphore lives.
-unsafe fn fence_of<'s>(semaphore: vk::Semaphore) -> &'s Arc<Fence> {
+unsafe fn payload_of<'s>(semaphore: vk::Semaphore) -> &'s Payload {
     // SAFETY: the caller says so.
-    &unsafe { handle::get::<Semaphore>(semaphore.as_raw()) }.payload().fence
+    unsafe { handle::get::<Semaphore>(semaphore.as_raw()) }.payload()
+}
+
+/// What is left to wait for, of all or of any payloads.
+fn left_of<'s>(
+    payloads: impl Iterator<Item = (&'s Payload, u64)> + Clone,
+    any: bool,
+) -> Option<Left> {
+    let targets = payloads.clone().map(|(payload, value)| (Arc::clone(&payload.fence), value));
+    let left = left(targets, any)?;
+    let is_later = |(payload, value): (&Payload, u64)| {
+        !payload.may_be_given(value) && !has_reached(&payload.fence, value)
+    };
+    let mut payloads = payloads;
+    let is_later = if any { payloads.all(is_later) } else { payloads.any(is_later) };
+    Some(match left {
+        Left::Targets(targets) if is_later => Left::Later(targets),
+        left => left,
+    })
 }
 
 unsafe extern "system" fn wait_for(
@@ -238,16 +259,17 @@ unsafe extern "system" fn wait_for(
     let deadline = Deadline::after(timeout);
     let one = match (semaphores, values) {
         // SAFETY: as above.
-        ([semaphore], [value]) => Some((unsafe { fence_of(*semaphore) }, *value)),
+        ([semaphore], [value]) => Some((unsafe { payload_of(*semaphore) }, *value)),
         _ => None,
     };
+    // To poll for what nobody was given keeps the thread that is to submit it from this one's processor.
+    let one = one.filter(|(payload, value)| payload.may_be_given(*value));
     let look = || {
         // SAFETY: as above.
-        let of =
-            |(semaphore, value): (&_, &_)| (Arc::clone(unsafe { fence_of(*semaphore) }), *value);
-        left(semaphores.iter().zip(values).map(of), any)
+        let of = |(semaphore, value): (&_, &_)| (unsafe { payload_of(*semaphore) }, *value);
+        left_of(semaphores.iter().zip(values).map(of), any)
     };
-    code(wait(device, any, &deadline, one.map(|(fence, value)| (&**fence, value)), look))
+    code(wait(device, any, &deadline, one.map(|(payload, value)| (&*payload.fence, value)), look))
 }
 
 crate::entry::entry_points! {

@@ -23,9 +23,25 @@ pub(super) struct Payload {
 /// What the values of a fence mean, and what other programs get of it.
 enum Values {
     /// The program's own numbers.
-    Timeline(Option<Token>),
+    Timeline(Given, Option<Token>),
     /// The number of signals.
     Binary(Signals),
+}
+
+/// The greatest value of a timeline that a submission of this program was given to signal. Several queues may signal one.
+///
+/// It publishes nothing: who has found it too small listens for submissions, and looks again before it sleeps.
+#[derive(Default)]
+struct Given(AtomicU64);
+
+impl Given {
+    fn signal(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::Relaxed);
+    }
+
+    fn is(&self, value: u64) -> bool {
+        self.0.load(Ordering::Relaxed) >= value
+    }
 }
 
 /// The signals of a binary semaphore that were submitted. Vulkan has one thread of all programs at a time submit with it, and a wait
@@ -55,16 +71,16 @@ impl Signals {
 }
 
 impl Values {
-    const fn own(is_timeline: bool) -> Self {
+    fn own(is_timeline: bool) -> Self {
         match is_timeline {
-            true => Self::Timeline(None),
+            true => Self::Timeline(Given::default(), None),
             false => Self::Binary(Signals::Own(AtomicU64::new(0))),
         }
     }
 
     fn shared(token: Token) -> Self {
         match token.is_timeline() {
-            true => Self::Timeline(Some(token)),
+            true => Self::Timeline(Given::default(), Some(token)),
             false => Self::Binary(Signals::Shared(token)),
         }
     }
@@ -72,7 +88,7 @@ impl Values {
     /// The value of the fence that a submission waits for, which gives `value` for a timeline.
     fn awaited(&self, value: u64) -> u64 {
         match self {
-            Self::Timeline(_) => value,
+            Self::Timeline(..) => value,
             Self::Binary(signals) => signals.last(),
         }
     }
@@ -80,8 +96,19 @@ impl Values {
     /// The value of the fence that a submission signals, which gives `value` for a timeline.
     fn signaled(&self, value: u64) -> u64 {
         match self {
-            Self::Timeline(_) => value,
+            Self::Timeline(given, _) => {
+                given.signal(value);
+                value
+            }
             Self::Binary(signals) => signals.next(),
+        }
+    }
+
+    /// Whether a submission may have been given the signal of a value. Those of other programs are not known here.
+    fn may_be_given(&self, value: u64) -> bool {
+        match self {
+            Self::Timeline(given, None) => given.is(value),
+            Self::Timeline(_, Some(_)) | Self::Binary(_) => true,
         }
     }
 }
@@ -116,16 +143,21 @@ impl Payload {
 
     /// Whether it is a timeline.
     pub(super) const fn is_timeline(&self) -> bool {
-        matches!(self.values, Values::Timeline(_))
+        matches!(self.values, Values::Timeline(..))
     }
 
     /// What other programs get of it.
     pub(super) const fn token(&self) -> Option<&Token> {
         match &self.values {
-            Values::Timeline(token) => token.as_ref(),
+            Values::Timeline(_, token) => token.as_ref(),
             Values::Binary(Signals::Shared(token)) => Some(token),
             Values::Binary(Signals::Own(_)) => None,
         }
+    }
+
+    /// Whether a submission may have been given the signal of a value. If not, the GPU does not signal it before the next one.
+    pub(super) fn may_be_given(&self, value: u64) -> bool {
+        self.values.may_be_given(value)
     }
 
     /// What a submission waits for, which gives `value` for a timeline.
@@ -159,6 +191,25 @@ mod tests {
         for values in [Values::own(true), Values::shared(token)] {
             assert_eq!((values.signaled(9), values.awaited(7)), (9, 7));
         }
+    }
+
+    #[test]
+    fn a_value_is_given_by_a_submission_that_signals_it_or_a_later_one() {
+        let values = Values::own(true);
+        assert!(!values.may_be_given(1));
+        // Another queue may have been given a later value before.
+        values.signaled(7);
+        values.signaled(3);
+        assert!(values.may_be_given(7) && !values.may_be_given(8));
+        // A wait gives nothing.
+        values.awaited(9);
+        assert!(!values.may_be_given(9));
+    }
+
+    #[test]
+    fn what_other_programs_may_signal_may_be_given_at_any_time() {
+        let shared = Values::shared(Token::create(NtHandle(1), true).unwrap());
+        assert!(shared.may_be_given(1) && Values::own(false).may_be_given(1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Timelines that order much work.
 
 use crate::case::{Case, case};
-use crate::lab::{At, Lab, Outcome, PATIENCE, Submit, same};
+use crate::lab::{At, Gpu, Lab, Outcome, PATIENCE, Submit, same};
 use ash::vk;
 
 pub(super) const CASES: &[Case] = &[
@@ -29,7 +29,90 @@ pub(super) const CASES: &[Case] = &[
         "each batch of one submission signals its value as soon as it is done",
         several_at_once,
     ),
+    case(
+        "timeline.before-its-submission",
+        "a thread waits for a value that another has yet to submit, and submissions of others do not end the wait",
+        before_its_submission,
+    ),
+    case(
+        "timeline.before-its-signal",
+        "a thread waits for a value that nothing submitted signals, and the processor does",
+        before_its_signal,
+    ),
+    case(
+        "timeline.any-before-its-submission",
+        "a wait for any of two values ends with the one that is submitted, in either place",
+        any_before_its_submission,
+    ),
 ];
+
+/// Has a thread wait for timelines while this one does something. Returns when the wait is over.
+fn beside(gpu: &Gpu<'_>, awaited: &[At], all: bool, act: impl FnOnce() -> Outcome) -> Outcome {
+    let waiter = gpu.waiter();
+    std::thread::scope(|threads| {
+        let waits = threads.spawn(move || waiter.wait_for(awaited, all, PATIENCE));
+        act()?;
+        match waits.join() {
+            Ok(waited) => Ok(waited?),
+            Err(_) => Err(crate::lab::Failure::seen("the thread ended")),
+        }
+    })
+}
+
+fn before_its_submission(lab: &Lab) -> Outcome {
+    const TURNS: u64 = 100;
+    let gpu = lab.gpu()?;
+    let (queue, awaited, other) = (gpu.queue()?, gpu.timeline(0)?, gpu.timeline(0)?);
+    let buffer = gpu.buffer(TURNS as usize)?;
+    for turn in 1..=TURNS {
+        let signal = |at| {
+            let commands = gpu.record(queue, |commands| {
+                commands.fill(&buffer, 4 * (turn - 1), 4, turn as u32).barrier();
+            })?;
+            let batch = Submit { commands: &[commands], signal: &[at], ..Submit::default() };
+            Ok(gpu.submit(queue, &[batch], vk::Fence::null())?)
+        };
+        beside(&gpu, &[At(awaited, turn)], true, || {
+            // Some turns have many.
+            for before in 0..turn % 8 {
+                signal(At(other, 8 * turn + before))?;
+            }
+            signal(At(awaited, turn))
+        })?;
+        same!(gpu.value(awaited), Ok(turn));
+        same!(buffer.word(turn as usize - 1), turn as u32);
+    }
+    Ok(())
+}
+
+fn before_its_signal(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let timeline = gpu.timeline(0)?;
+    for turn in 1..=100 {
+        beside(&gpu, &[At(timeline, turn)], true, || Ok(gpu.signal(At(timeline, turn))?))?;
+        same!(gpu.value(timeline), Ok(turn));
+    }
+    // Nobody signals this one.
+    for nanoseconds in [0, 1_000, 10_000_000] {
+        same!(gpu.wait_for(&[At(timeline, 200)], true, nanoseconds), Err(vk::Result::TIMEOUT));
+    }
+    Ok(())
+}
+
+fn any_before_its_submission(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let (queue, both, mut values) = (gpu.queue()?, [gpu.timeline(0)?, gpu.timeline(0)?], [0; 2]);
+    for turn in 0..100 {
+        let awaited = [At(both[0], values[0] + 1), At(both[1], values[1] + 1)];
+        let signaled = turn % 2;
+        beside(&gpu, &awaited, false, || {
+            let batch = Submit { signal: &[awaited[signaled]], ..Submit::default() };
+            Ok(gpu.submit(queue, &[batch], vk::Fence::null())?)
+        })?;
+        values[signaled] += 1;
+    }
+    Ok(())
+}
 
 fn step_by_step(lab: &Lab) -> Outcome {
     const STEPS: usize = 50;

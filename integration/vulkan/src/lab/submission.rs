@@ -29,6 +29,22 @@ impl Waiter<'_> {
         // SAFETY: the fence is the device's, and several threads may wait for it.
         unsafe { self.device.wait_for_fences(&[fence], true, nanoseconds) }
     }
+
+    /// Waits for timelines: all of them, or any.
+    pub(crate) fn wait_for(
+        &self,
+        timelines: &[At],
+        all: bool,
+        nanoseconds: u64,
+    ) -> Result<(), vk::Result> {
+        let (semaphores, values): (Vec<_>, Vec<_>) =
+            timelines.iter().map(|At(semaphore, value)| (*semaphore, *value)).unzip();
+        let flags = if all { vk::SemaphoreWaitFlags::empty() } else { vk::SemaphoreWaitFlags::ANY };
+        let information =
+            vk::SemaphoreWaitInfo::default().flags(flags).semaphores(&semaphores).values(&values);
+        // SAFETY: the semaphores are timelines of the device. The structures live until the call returns.
+        unsafe { self.device.wait_semaphores(&information, nanoseconds) }
+    }
 }
 
 impl Gpu<'_> {
@@ -224,13 +240,7 @@ impl Gpu<'_> {
         all: bool,
         nanoseconds: u64,
     ) -> Result<(), vk::Result> {
-        let (semaphores, values): (Vec<_>, Vec<_>) =
-            timelines.iter().map(|At(semaphore, value)| (*semaphore, *value)).unzip();
-        let flags = if all { vk::SemaphoreWaitFlags::empty() } else { vk::SemaphoreWaitFlags::ANY };
-        let information =
-            vk::SemaphoreWaitInfo::default().flags(flags).semaphores(&semaphores).values(&values);
-        // SAFETY: the semaphores are timelines of the device. The structures live until the call returns.
-        unsafe { self.raw.wait_semaphores(&information, nanoseconds) }
+        self.waiter().wait_for(timelines, all, nanoseconds)
     }
 
     /// The value of a timeline.
