@@ -36,7 +36,8 @@ impl<'d> Recorder<'d> {
         let (raw, commands) = (&self.device.raw, self.commands.raw);
         match groups {
             Groups::Are { base: [0, 0, 0], groups: [x, y, z] } => {
-                // SAFETY: the command buffer is being recorded. A pipeline is bound, and `self` keeps it and the memory of its sets.
+                // SAFETY: the command buffer is being recorded. A pipeline is bound, and `self` keeps it and the memory of
+                // its sets.
                 unsafe { raw.cmd_dispatch(commands, *x, *y, *z) };
                 self.has_base = false;
             }

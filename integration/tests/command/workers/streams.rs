@@ -335,6 +335,8 @@ fn what_the_vulkan_can_do_is_stored_in_its_turn() {
     assert!(caps.name.starts_with(b"llvmpipe"), "{:?}", caps.name);
     assert_eq!(caps.device_type, 4);
     assert!(caps.api_version >= 0x40_3000 && caps.timestamp_bits > 0);
+    // Drawing, computing and copies.
+    assert_eq!(caps.queue_flags, 0b111);
     // `maxImageDimension1D` and `nonCoherentAtomSize` are the first and the last of the limits.
     let limit = |at: usize| u32::read_from_prefix(&caps.limits[at..]).unwrap().0;
     assert!(limit(0).is_power_of_two() && limit(496).is_power_of_two(), "{:?}", caps.limits);

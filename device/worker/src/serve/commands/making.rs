@@ -6,7 +6,7 @@ use super::described::Description;
 use super::described::Known;
 use super::images::Made;
 use super::pipelines::Pipelines;
-use super::plan::Maker;
+use super::reader::Maker;
 use super::wrong::Why;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;

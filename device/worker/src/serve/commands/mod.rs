@@ -14,6 +14,7 @@ mod images;
 mod making;
 mod pipelines;
 mod plan;
+mod reader;
 mod record;
 mod residency;
 mod runs;

@@ -43,8 +43,8 @@ impl<P> Pipelines<P> {
         Self { kept, most, bytes: 0, lacking, now: 0, buffer: Vec::new() }
     }
 
-    /// Returns the pipeline for dispatches or draws whose description is at an address, which `make` makes if it is another than the one that was
-    /// there before.
+    /// Returns the pipeline for dispatches or draws whose description is at an address, which `make` makes if it is another
+    /// than the one that was there before.
     ///
     /// # Errors
     /// What is wrong with the description, why `make` failed, or that there is no `make` and a pipeline to be made.

@@ -7,36 +7,17 @@ use super::described::Known;
 use super::descriptors::Descriptors;
 use super::drawing::{Current, Rendering, check_clear, check_draw, check_for};
 use super::images::{Images, check_blitted, check_resolved};
+use super::reader::{Maker, Reader};
 use super::stream::Stream;
 use super::wrong::{Why, Wrong};
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, OfGraphics, Point};
 use bellhop_protocol::vulkan::{
-    BeginQuery, BeginRendering, Binding, Command, Descriptor, Dispatch, Image, Resources, SetState,
+    BeginQuery, BeginRendering, Binding, Command, Descriptor, Dispatch, Resources, SetState,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zerocopy::IntoBytes;
-
-/// What makes what a stream names, or has it.
-pub trait Maker {
-    /// What is made of a pipeline.
-    type Pipeline;
-    /// What is made of an image.
-    type Image;
-
-    /// Returns the pipeline for dispatches or draws whose description is at an address.
-    ///
-    /// # Errors
-    /// What is wrong with it, or why it cannot be made.
-    fn pipeline(&mut self, point: Point, address: u64) -> Result<Rc<Known<Self::Pipeline>>, Why>;
-
-    /// Returns the image of a description that Vulkan allows, in the window.
-    ///
-    /// # Errors
-    /// What the device does not take of it, or why it cannot be made.
-    fn image(&mut self, of: &Image) -> Result<Rc<Self::Image>, Why>;
-}
 
 /// A descriptor set, as a dispatch or draws of one pipeline see it.
 pub struct Set<P> {
@@ -262,54 +243,6 @@ impl<P, I> Plan<P, I> {
             sets.push(index);
         }
         self.uses.push(Planned { offset, pipeline, sets });
-        Ok(())
-    }
-}
-
-/// Reads what a plan consists of.
-struct Reader<'a, M> {
-    memory: &'a Memory,
-    bounds: &'a Bounds,
-    maker: &'a mut M,
-}
-
-impl<M: Maker> Reader<'_, M> {
-    fn image(&mut self, image: &Image, images: &mut Images<M::Image>) -> Result<(), Why> {
-        if !self.bounds.formats.are_there() {
-            return Err("an image, and the device makes none of a process's memory".into());
-        }
-        images.add(image, |image| self.maker.image(image))
-    }
-
-    /// Reads the descriptors of a set. One without an address has none.
-    fn set(
-        &mut self,
-        address: u64,
-        bindings: &[Binding],
-        offsets: &[u32],
-        descriptors: &mut Descriptors,
-        images: &mut Images<M::Image>,
-    ) -> Result<(), Why> {
-        let (memory, bounds) = (self.memory, self.bounds);
-        let mut offsets = offsets.iter();
-        for binding in bindings {
-            let count = binding.count as usize;
-            if descriptors.are_full(count) {
-                return Err("more descriptors than a stream may have".into());
-            }
-            let mut read = vec![Descriptor::default(); count];
-            if address != 0 {
-                let first = u64::from(binding.first) * size_of::<Descriptor>() as u64;
-                let first = address.checked_add(first).ok_or("a set at an impossible address")?;
-                memory.read(first, read.as_mut_bytes())?;
-            }
-            for descriptor in read {
-                let offset = if binding.kind.is_dynamic() { offsets.next() } else { None };
-                let offset = offset.copied().unwrap_or_default();
-                let image = |image: &Image| self.image(image, images);
-                descriptors.add(descriptor, binding.kind, offset, memory, bounds, image)?;
-            }
-        }
         Ok(())
     }
 }

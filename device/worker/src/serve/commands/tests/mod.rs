@@ -7,7 +7,8 @@ mod images;
 
 use super::described::{Description, Known};
 use super::pipelines::Pipelines;
-use super::plan::{Maker, Plan};
+use super::plan::Plan;
+use super::reader::Maker;
 use super::stream::Stream;
 use super::waiting::wait_until;
 use super::wrong::{Why, Wrong};
