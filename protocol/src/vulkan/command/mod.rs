@@ -109,7 +109,7 @@ commands! {
         /// Bytes, a multiple of 4.
         length: u64,
     }
-    /// Writes the `argument` bytes that follow: at most [`MAX_UPDATE`], a multiple of 4.
+    /// Writes the `argument` bytes that follow: at most [`MAX_UPDATE`](super::MAX_UPDATE), a multiple of 4.
     0x04 UPDATE Update {
         /// First byte to write, a multiple of 4.
         destination: u64,
@@ -124,9 +124,9 @@ commands! {
         base: [u32; 3],
         /// Number of work groups in each dimension.
         groups: [u32; 3],
-        /// Number of dynamic offsets, at most [`MAX_DYNAMIC_OFFSETS`].
+        /// Number of dynamic offsets, at most [`MAX_DYNAMIC_OFFSETS`](super::MAX_DYNAMIC_OFFSETS).
         dynamic_offsets: u32,
-        /// Bytes of push constants: a multiple of 4, at most [`MAX_PUSH_CONSTANTS`].
+        /// Bytes of push constants: a multiple of 4, at most [`MAX_PUSH_CONSTANTS`](super::MAX_PUSH_CONSTANTS).
         push_constants: u32,
     }
     /// Writes the time at which everything before it was done: 64 bits, in units of
