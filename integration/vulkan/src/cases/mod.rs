@@ -61,7 +61,7 @@ const FOLDERS: &[&[&[Case]]] = &[
     graphics::raster::CASES,
     graphics::blend::CASES,
     graphics::depth::CASES,
-    graphics::target::CASES,
+    graphics::attachment::CASES,
     graphics::fragment::CASES,
     graphics::samples::CASES,
     graphics::pass::CASES,

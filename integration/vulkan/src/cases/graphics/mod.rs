@@ -2,6 +2,7 @@
 
 //! Drawing: vertices and what is assembled of them, texels that they cover, what becomes of these, and where it is stored.
 
+pub(super) mod attachment;
 pub(super) mod blend;
 pub(super) mod depth;
 mod draw;
@@ -15,7 +16,6 @@ mod query;
 pub(super) mod raster;
 pub(super) mod samples;
 mod taken;
-pub(super) mod target;
 mod tessellation;
 pub(super) mod vertex;
 
