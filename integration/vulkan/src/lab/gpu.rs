@@ -4,7 +4,7 @@
 //! An opened device, and what is made with it.
 
 use super::machine::Features;
-use super::presented::Presents;
+use super::present::loaded::Presents;
 use super::{Failure, Lab, Outcome};
 use ash::khr::{external_semaphore_fd, present_id, present_wait, push_descriptor};
 use ash::vk;
@@ -87,7 +87,7 @@ impl<'l> Gpu<'l> {
             .push_next(&mut since_1_1)
             .push_next(&mut since_1_2)
             .push_next(&mut since_1_3);
-        let mut extensions = Presents::extensions(lab)?;
+        let mut extensions = Presents::extensions(lab.surfaces.as_ref(), |name| lab.has(name))?;
         for name in [push_descriptor::NAME, external_semaphore_fd::NAME] {
             if lab.has(name)? {
                 extensions.push(name);
@@ -130,7 +130,7 @@ impl<'l> Gpu<'l> {
             has(push_descriptor::NAME).then(|| push_descriptor::Device::new(&lab.instance, &raw));
         let shared_semaphores = has(external_semaphore_fd::NAME)
             .then(|| external_semaphore_fd::Device::new(&lab.instance, &raw));
-        let presents = Presents::new(lab, &raw, &extensions);
+        let presents = Presents::new(&lab.instance, &raw, &extensions);
         let memory_types = lab.memory().memory_types_as_slice().to_vec();
         Ok(Self {
             raw,

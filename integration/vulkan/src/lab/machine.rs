@@ -4,7 +4,7 @@
 //! The loader, an instance, and a device of it.
 
 use super::messages::{Message, Messages};
-use super::presented::Surfaces;
+use super::present::loaded::Surfaces;
 use super::{Failure, Outcome};
 use ash::ext::{debug_utils, headless_surface};
 use ash::khr::surface;

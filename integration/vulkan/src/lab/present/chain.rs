@@ -3,62 +3,12 @@
 
 //! Surfaces that nobody sees, and swap chains.
 
-use super::form::Form;
-use super::image::Image;
-use super::{Failure, Gpu, Lab, Outcome, Queue};
-use ash::ext::headless_surface;
-use ash::khr::{present_id, present_wait, surface, swapchain};
+use super::loaded::{Presents, Surfaces};
+use crate::lab::{Failure, Form, Gpu, Image, Lab, Outcome, Queue};
 use ash::vk;
 
 /// The side of images of swap chains.
 pub(crate) const SIDE: u32 = 24;
-
-/// What instances have for surfaces.
-pub(super) struct Surfaces {
-    pub(super) asked: surface::Instance,
-    headless: headless_surface::Instance,
-}
-
-impl Surfaces {
-    pub(super) fn new(entry: &ash::Entry, instance: &ash::Instance) -> Self {
-        let asked = surface::Instance::new(entry, instance);
-        Self { asked, headless: headless_surface::Instance::new(entry, instance) }
-    }
-}
-
-/// What devices have for swap chains.
-pub(super) struct Presents {
-    pub(super) chains: swapchain::Device,
-    waits: Option<present_wait::Device>,
-}
-
-impl Presents {
-    /// The extensions that a device can have of them.
-    pub(super) fn extensions(lab: &Lab) -> Outcome<Vec<&'static std::ffi::CStr>> {
-        let mut all = Vec::new();
-        if lab.surfaces.is_none() {
-            return Ok(all);
-        }
-        for name in [swapchain::NAME, present_id::NAME, present_wait::NAME] {
-            if lab.has(name)? {
-                all.push(name);
-            }
-        }
-        Ok(all)
-    }
-
-    pub(super) fn new(
-        lab: &Lab,
-        raw: &ash::Device,
-        extensions: &[&std::ffi::CStr],
-    ) -> Option<Self> {
-        let has = |name| extensions.contains(&name);
-        has(swapchain::NAME).then(|| Self {
-            chains: swapchain::Device::new(&lab.instance, raw),
-            waits: has(present_wait::NAME).then(|| present_wait::Device::new(&lab.instance, raw)),
-        })
-    }
-}
 
 /// A swap chain, and its images.
 pub(crate) struct Chain<'g> {

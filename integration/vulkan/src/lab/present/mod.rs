@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Surfaces and swap chains.
+
+mod chain;
+pub(super) mod loaded;
+
+pub(crate) use chain::{Chain, SIDE};
