@@ -45,7 +45,7 @@ pub use rendering::{Attachment, VertexBuffer};
 /// Most bytes of a stream in one place.
 pub const MAX_STREAM: u32 = 1 << 20;
 /// Most bytes of a stream, with all that it [continues](Continue) with.
-pub const MAX_CONTINUED: u32 = 16 << 20;
+pub const MAX_CONTINUED: u32 = 4 << 20;
 /// Most bytes that an [`Update`] carries, as `vkCmdUpdateBuffer`.
 pub const MAX_UPDATE: u32 = 1 << 16;
 /// Most descriptor sets of a dispatch or draw.
