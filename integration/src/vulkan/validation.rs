@@ -33,6 +33,10 @@ pub struct Validation {
     log: Log,
 }
 
+/// What the layer says of itself, and not of the program: where a thread waits for a value that another has yet to submit, and the wait
+/// ends before that submission has returned, it loses count.
+const OF_ITSELF: &str = "UNASSIGNED-VkSemaphore-state-timeout";
+
 impl Validation {
     /// Sets the layer in a folder of unpacked packages up: all checks, that of synchronization among them, and each error as often as
     /// it happens. It remembers no shaders: otherwise it has nothing to say of one that another program may use and this one may not.
@@ -53,6 +57,7 @@ impl Validation {
             "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n\
              khronos_validation.report_flags = error\n\
              khronos_validation.enable_message_limit = false\n\
+             khronos_validation.message_id_filter = {OF_ITSELF}\n\
              khronos_validation.disables = VK_VALIDATION_FEATURE_DISABLE_SHADER_VALIDATION_CACHE_EXT\n\
              khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT\n\
              khronos_validation.log_filename = {}\n",

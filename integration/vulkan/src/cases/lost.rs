@@ -2,9 +2,12 @@
 
 //! Devices that programs lose, and what goes on.
 
+pub(super) mod drawing;
+
 use crate::case::{Case, case};
 use crate::lab::{Failure, Gpu, Lab, Module, Outcome, PATIENCE, Submit, module, require, same};
 use ash::vk;
+use drawing::Stage;
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -24,12 +27,12 @@ pub(super) const CASES: &[Case] = &[
     ),
     case(
         "lost.stays",
-        "a lost device says so at each submission and wait, and is closed without waiting",
+        "a device lost by a fragment without end says so at each submission and wait, and is closed without waiting",
         stays,
     ),
     case(
         "lost.why",
-        "a program's messenger is told why a device was lost, with the name that the program gave it",
+        "a program's messenger is told why a vertex without end lost a device, with the name that the program gave it",
         why,
     ),
     case(
@@ -86,6 +89,11 @@ fn hang(gpu: &Gpu<'_>) -> Outcome<Result<(), vk::Result>> {
         commands.bind(&kernel).sets(&kernel, &[set]).dispatch(1, 1, 1).barrier();
     })?;
     Ok(gpu.finish(queue, &[commands]))
+}
+
+/// The same of a shader that draws, on a device that draws.
+fn hang_drawing(gpu: &Gpu<'_>, stage: Stage) -> Outcome<Result<(), vk::Result>> {
+    if gpu.draws() { drawing::hang(gpu, stage) } else { hang(gpu) }
 }
 
 /// Adds on a device.
@@ -146,8 +154,8 @@ fn freed_memory(lab: &Lab) -> Outcome {
 
 fn stays(lab: &Lab) -> Outcome {
     lab.bellhop_alone()?;
-    let gpu = lab.gpu()?;
-    same!(hang(&gpu)?, LOST);
+    let gpu = lab.drawer_if_any()?;
+    same!(hang_drawing(&gpu, Stage::Fragment)?, LOST);
     let (queue, fence) = (gpu.queue()?, gpu.fence(false)?);
     same!(gpu.submit(queue, &[Submit::default()], fence), LOST);
     same!(gpu.wait_idle(), LOST);
@@ -158,10 +166,10 @@ fn stays(lab: &Lab) -> Outcome {
 
 fn why(lab: &Lab) -> Outcome {
     lab.bellhop_alone()?;
-    let gpu = lab.gpu()?;
+    let gpu = lab.drawer_if_any()?;
     gpu.name(c"physics")?;
     let before = lab.heard(DEVICE_LOST).len();
-    same!(hang(&gpu)?, LOST);
+    same!(hang_drawing(&gpu, Stage::Vertex)?, LOST);
     same!(gpu.wait_idle(), LOST);
     let told = lab.heard(DEVICE_LOST).split_off(before);
     let [message] = &told[..] else { return Err(Failure::seen(format!("told {told:?}"))) };

@@ -46,6 +46,7 @@ const ALL: &[&[Case]] = &[
     query::CASES,
     swapchain::CASES,
     lost::CASES,
+    lost::drawing::CASES,
 ];
 
 /// The areas that are folders.

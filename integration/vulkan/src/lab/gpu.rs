@@ -158,7 +158,7 @@ impl<'l> Gpu<'l> {
     }
 
     /// Whether the device is for drawing.
-    pub(super) fn draws(&self) -> bool {
+    pub(crate) fn draws(&self) -> bool {
         self.work.contains(vk::QueueFlags::GRAPHICS)
     }
 

@@ -179,7 +179,9 @@ impl Gpu<'_> {
         act: impl FnOnce(&Buffer<'_>) -> Outcome,
     ) -> Outcome {
         let transfer = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
-        let usage = transfer | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        let usage = transfer
+            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            | vk::BufferUsageFlags::VERTEX_BUFFER;
         let information = vk::BufferCreateInfo::default().size(size).usage(usage);
         // SAFETY: the device is open. The structure lives until the call returns.
         let raw = unsafe { self.raw.create_buffer(&information, None) }?;
