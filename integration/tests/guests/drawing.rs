@@ -3,13 +3,13 @@
 //! Guests' programs that draw with Vulkan, compared with the same programs on lavapipe itself.
 
 use crate::displays::captured;
-use crate::support::vulkan::beside;
+use crate::support::vulkan::{all_passed, beside};
 use crate::support::windows::XServer;
 use crate::support::{Daemon, text};
 use bellhop_vm::{Mesa, Sources, fetch_programs, fetch_vulkan};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Different pictures of a guest's cube that are looked at, and how many of lavapipe's own must be the same to the pixel. Some are
@@ -27,14 +27,16 @@ const MAILBOX: &str = "1";
 /// Where the cube has its window, and how large it is unless something else is said.
 const PLACE: [usize; 2] = [100, 100];
 const SMALL: [usize; 2] = [200, 200];
-/// Far more frames than a test looks at, and those of which lavapipe must have drawn the same.
+/// Far more frames than a test looks at.
 const MANY: &str = "1000000";
-const ENOUGH: &str = "1200";
+/// Frames of some turns, which lavapipe draws faster than anybody looks: it is started again and again, so often at most.
+const TURNS: &str = "700";
+const RUNS: usize = 60;
 
 /// Starts the cube, with frames of this size. It turns by 4 degrees from frame to frame, whatever time that takes.
-fn start(command: &mut Command, wsi: &str, mode: &str, size: [usize; 2], frames: &str) -> Child {
+fn start(command: &mut Command, mode: &str, size: [usize; 2], frames: &str) -> Child {
     let [width, height] = size.map(|side| side.to_string());
-    command.args(["--suppress_popups", "--wsi", wsi, "--width", &width, "--height", &height]);
+    command.args(["--suppress_popups", "--wsi", "xcb", "--width", &width, "--height", &height]);
     command.args(["--present_mode", mode, "--c", frames]);
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -50,10 +52,9 @@ fn cube(daemon: &Daemon) -> Command {
 fn native(server: &XServer) -> Command {
     let sources = Sources::default();
     let packages = fetch_programs(&[PACKAGE.to_owned()], &sources).unwrap();
-    let vulkan = fetch_vulkan(Mesa::Debian13, &sources).unwrap().command(Path::new(CUBE));
-    let mut command = packages.command(OsStr::new(CUBE)).unwrap();
-    let variables = vulkan.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    command.envs(variables).env("DISPLAY", &server.display);
+    let cube = packages.program(OsStr::new(CUBE)).unwrap();
+    let mut command = fetch_vulkan(Mesa::Debian13, &sources).unwrap().command(&cube);
+    command.env("DISPLAY", &server.display);
     command
 }
 
@@ -85,25 +86,28 @@ fn assert_same_frames(mut guest: Child, picture: impl Fn() -> Vec<u32>, size: [u
         drawn.insert(picture);
         drawn.len() >= LOOKS
     });
-    let _ = guest.kill();
-    let server = XServer::start().unwrap();
-    let mut native = start(&mut native(&server), "xcb", FIFO, size, ENOUGH);
-    let mut same = BTreeSet::new();
-    let are_same = has_drawn
-        && look(
-            &mut native,
-            || server.picture(PLACE, size),
-            |picture| {
-                if drawn.contains(&picture) {
-                    same.insert(picture);
-                }
-                same.len() >= FRAMES
-            },
-        );
-    let _ = native.kill();
+    // It ends its program, too, where that has not ended.
+    let _ = kill_process(Pid::from_child(&guest), Signal::TERM);
     let said = guest.wait_with_output().unwrap();
-    let _ = native.wait();
-    assert!(are_same, "{} of {} frames: {}", same.len(), drawn.len(), text(&said.stderr));
+    assert!(has_drawn, "{} pictures: {}", drawn.len(), text(&said.stderr));
+    let server = XServer::start().unwrap();
+    let mut same = BTreeSet::new();
+    for _ in 0..RUNS {
+        let mut native = start(&mut native(&server), FIFO, size, TURNS);
+        let picture = || server.picture(PLACE, size);
+        let are_same = look(&mut native, picture, |picture| {
+            if drawn.contains(&picture) {
+                same.insert(picture);
+            }
+            same.len() >= FRAMES
+        });
+        let _ = native.kill();
+        let _ = native.wait();
+        if are_same {
+            return;
+        }
+    }
+    panic!("{} of {} pictures: {}", same.len(), drawn.len(), text(&said.stderr));
 }
 
 /// Draws into a window in a mode of Vulkan's (`VkPresentModeKHR`).
@@ -112,7 +116,7 @@ fn assert_same_frames_in_a_window(mode: &str) {
     let Some(server) = XServer::start() else { return };
     let size = SMALL;
     let mut command = cube(&daemon);
-    let guest = start(command.env("DISPLAY", &server.display), "xcb", mode, size, MANY);
+    let guest = start(command.env("DISPLAY", &server.display), mode, size, MANY);
     assert_same_frames(guest, || server.picture(PLACE, size), size);
 }
 
@@ -126,14 +130,27 @@ fn a_cube_in_a_window_that_shows_the_newest_frame_is_lavapipe_s_to_the_pixel() {
     assert_same_frames_in_a_window(MAILBOX);
 }
 
+/// The colour of most images that the suite shows on a display, and no other program.
+const SHOWN: u32 = 0x0033_6699;
+
 #[test]
-fn a_cube_on_the_guest_s_own_display_is_lavapipe_s_to_the_pixel() {
+fn images_on_the_guest_s_own_display_are_what_the_host_sees() {
     let display = "[[adapter.displays]]\nname = \"left\"\nmodes = [\"640x480@60\"]\n";
     let Some(daemon) = Daemon::start_with_kernels(1, display) else { return };
-    let size = [640, 480];
-    let guest = start(&mut cube(&daemon), "display", FIFO, size, MANY);
     let folder = tempfile::tempdir().unwrap();
-    assert_same_frames(guest, || captured(&daemon, "left", folder.path()).1, size);
+    let mut command = beside(&daemon, 0);
+    command.args(["--validate", "--selftest", "--", "display."]);
+    let mut suite = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut was_seen = false;
+    while suite.try_wait().unwrap().is_none() && !was_seen {
+        if !daemon.snapshot().guests.is_empty() {
+            let (size, pixels) = captured(&daemon, "left", folder.path());
+            was_seen = size == (640, 480) && pixels.iter().all(|pixel| *pixel == SHOWN);
+        }
+    }
+    let said = suite.wait_with_output().unwrap();
+    all_passed(&text(&said.stdout));
+    assert!(said.status.success() && was_seen, "{}", text(&said.stderr));
 }
 
 #[test]
@@ -142,6 +159,6 @@ fn the_validation_layer_finds_nothing_in_a_cube() {
     let Some(server) = XServer::start() else { return };
     let mut command = beside(&daemon, 0);
     command.args(["--validate", "--package", PACKAGE, "--", CUBE]).env("DISPLAY", &server.display);
-    let said = start(&mut command, "xcb", FIFO, SMALL, "60").wait_with_output().unwrap();
+    let said = start(&mut command, FIFO, SMALL, "60").wait_with_output().unwrap();
     assert!(said.status.success(), "{}", text(&said.stderr));
 }

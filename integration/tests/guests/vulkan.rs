@@ -18,6 +18,8 @@ use std::process::Stdio;
 const ADDS: &str = "command.again";
 
 const GROUP: &[&str] = &["group."];
+/// Those of a guest with a monitor: `drawing` tries them.
+const DISPLAY: &[&str] = &["display."];
 
 /// A chain of two GPUs, of which the second sleeps while nobody uses it.
 const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
@@ -25,7 +27,7 @@ const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
 
 #[test]
 fn no_behaviour_is_left_out() {
-    let all = [ALLOWED.concat(), LOST.to_vec(), GROUP.to_vec()].concat();
+    let all = [ALLOWED.concat(), LOST.to_vec(), GROUP.to_vec(), DISPLAY.to_vec()].concat();
     let listed = run(bellhop().args(["vulkan-suite", "--list"]));
     let names = listed.lines().filter(|line| !line.starts_with(' '));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();

@@ -2,6 +2,8 @@
 
 //! Swap chains of surfaces that nobody sees (`VK_KHR_surface`, `VK_KHR_swapchain`, `VK_EXT_headless_surface`).
 
+pub(super) mod display;
+
 use crate::case::{Case, case};
 use crate::lab::{At, Chain, Gpu, Lab, Outcome, PATIENCE, SIDE, Submit, require, same};
 use ash::vk;
@@ -97,7 +99,8 @@ fn chain<'g>(
 /// Writes a word into all texels of an acquired image, which is then ready to be presented.
 fn draw(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32, word: u32) -> Outcome<vk::CommandBuffer> {
     let image = chain.images[image as usize];
-    let words = gpu.buffer_of(&vec![word; TEXELS])?;
+    let texels = image.form.bytes(0) / 4;
+    let words = gpu.buffer_of(&vec![word; texels])?;
     let layout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
     gpu.record(gpu.queue()?, |commands| {
         commands.barrier().change(image, [vk::ImageLayout::UNDEFINED, layout]);

@@ -7,7 +7,7 @@ use super::messages::{Message, Messages};
 use super::present::loaded::Surfaces;
 use super::{Failure, Outcome};
 use ash::ext::{debug_utils, headless_surface};
-use ash::khr::surface;
+use ash::khr::{display, surface};
 use ash::vk;
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -60,6 +60,9 @@ impl Lab {
         let shows = has(surface::NAME) && has(headless_surface::NAME);
         let of_messages = tells.then_some(debug_utils::NAME);
         let of_surfaces = [surface::NAME, headless_surface::NAME].into_iter().filter(|_| shows);
+        let has_displays = shows && has(display::NAME);
+        let of_displays = has_displays.then_some(display::NAME);
+        let of_surfaces = of_surfaces.chain(of_displays);
         let names: Vec<_> = of_messages.into_iter().chain(of_surfaces).map(CStr::as_ptr).collect();
         let information = vk::InstanceCreateInfo::default()
             .application_info(&application)
@@ -73,7 +76,7 @@ impl Lab {
         };
         let messages = if tells { Some(Messages::new(&entry, &instance)?) } else { None };
         let physical = vk::PhysicalDevice::null();
-        let surfaces = shows.then(|| Surfaces::new(&entry, &instance));
+        let surfaces = shows.then(|| Surfaces::new(&entry, &instance, has_displays));
         let mut lab = Self { messages, surfaces, physical, instance, _entry: entry };
         let devices = lab.devices()?;
         lab.physical = *devices

@@ -68,10 +68,16 @@ impl Gpu<'_> {
         let information = vk::HeadlessSurfaceCreateInfoEXT::default();
         // SAFETY: the instance has the extension.
         let raw = unsafe { surfaces.headless.create_headless_surface(&information, None) }?;
-        let asked = surfaces.asked.clone();
-        // SAFETY: what was made of it is destroyed before it: that came later.
-        self.later(move |_| unsafe { asked.destroy_surface(raw, None) });
+        self.destroy_later(raw)?;
         Ok(raw)
+    }
+
+    /// Has a surface destroyed with the device.
+    pub(super) fn destroy_later(&self, surface: vk::SurfaceKHR) -> Outcome {
+        let asked = self.lab.surfaces()?.asked.clone();
+        // SAFETY: what was made of it is destroyed before it: that came later.
+        self.later(move |_| unsafe { asked.destroy_surface(surface, None) });
+        Ok(())
     }
 
     /// Presents an image of each chain, and returns what became of each.
@@ -101,16 +107,29 @@ impl Gpu<'_> {
         mode: vk::PresentModeKHR,
         old: vk::SwapchainKHR,
     ) -> Outcome<Chain<'_>> {
+        let size = vk::Extent2D { width: SIDE, height: SIDE };
+        self.chain_of_size(surface, images, mode, old, size)
+    }
+
+    /// The same, with images of this size.
+    pub(super) fn chain_of_size(
+        &self,
+        surface: vk::SurfaceKHR,
+        images: u32,
+        mode: vk::PresentModeKHR,
+        old: vk::SwapchainKHR,
+        size: vk::Extent2D,
+    ) -> Outcome<Chain<'_>> {
         let presents = self.can_present()?;
         let format = vk::Format::B8G8R8A8_UNORM;
-        let form = Form::flat(format, SIDE, SIDE);
+        let form = Form::flat(format, size.width, size.height);
         let usage = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
         let information = vk::SwapchainCreateInfoKHR::default()
             .surface(surface)
             .min_image_count(images)
             .image_format(format)
             .image_color_space(vk::ColorSpaceKHR::SRGB_NONLINEAR)
-            .image_extent(vk::Extent2D { width: SIDE, height: SIDE })
+            .image_extent(size)
             .image_array_layers(1)
             .image_usage(usage)
             .pre_transform(vk::SurfaceTransformFlagsKHR::IDENTITY)

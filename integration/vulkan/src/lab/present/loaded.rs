@@ -4,19 +4,27 @@
 
 use crate::lab::failure::Outcome;
 use ash::ext::headless_surface;
-use ash::khr::{present_id, present_wait, surface, swapchain};
+use ash::khr::{display, present_id, present_wait, surface, swapchain};
 use std::ffi::CStr;
 
 /// What instances have for surfaces.
 pub(in crate::lab) struct Surfaces {
     pub(super) asked: surface::Instance,
     pub(super) headless: headless_surface::Instance,
+    pub(super) displays: Option<display::Instance>,
 }
 
 impl Surfaces {
-    pub(in crate::lab) fn new(entry: &ash::Entry, instance: &ash::Instance) -> Self {
+    /// Those of an instance that has the extensions, perhaps that of displays.
+    pub(in crate::lab) fn new(
+        entry: &ash::Entry,
+        instance: &ash::Instance,
+        displays: bool,
+    ) -> Self {
         let asked = surface::Instance::new(entry, instance);
-        Self { asked, headless: headless_surface::Instance::new(entry, instance) }
+        let headless = headless_surface::Instance::new(entry, instance);
+        let displays = displays.then(|| display::Instance::new(entry, instance));
+        Self { asked, headless, displays }
     }
 }
 

@@ -4,5 +4,6 @@
 
 mod chain;
 pub(super) mod loaded;
+mod monitor;
 
 pub(crate) use chain::{Chain, SIDE};
