@@ -9,7 +9,9 @@ use super::*;
 use crate::command::test_heap;
 use crate::query::Counted;
 use crate::rendering::View;
-use bellhop_protocol::vulkan::{Attachment, BeginRendering, Command, Draw, SetState, commands};
+use bellhop_protocol::vulkan::{
+    Attachment, BeginRendering, Command, Draw, MAX_CONTINUED, SetState, commands,
+};
 
 fn recording(is_primary: bool) -> Recording {
     Recording::new(test_heap::heap(), is_primary, 0b11)
@@ -296,7 +298,7 @@ fn a_rendering_that_is_too_long_for_a_chunk_goes_on_in_another() {
     let mut recording = recording(true);
     bind(&mut recording, 8, Vec::new());
     recording.begin_plain(rendering(0), false);
-    let count = (17 << 20) / 24;
+    let count = (MAX_CONTINUED + (1 << 20)) / 24;
     for vertices in 0..count {
         draw(&mut recording, vertices);
     }
