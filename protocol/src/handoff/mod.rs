@@ -18,6 +18,7 @@ pub mod owner;
 pub mod pending;
 pub mod power;
 pub mod preemption;
+pub mod promise;
 pub mod publication;
 pub mod quiescence;
 pub mod run_list;

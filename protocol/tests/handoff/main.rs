@@ -26,6 +26,7 @@ mod global_doorbell;
 mod owner;
 mod pending;
 mod power;
+mod promise;
 mod publication;
 mod quiescence;
 mod rotation;

@@ -46,7 +46,7 @@ pub struct Device {
     /// Its handles, which are there from the end of its creation on.
     handles: OnceLock<Handles>,
     /// Something was submitted, for threads that wait for what no queue had been given.
-    pub(crate) submissions: Event,
+    pub(crate) submissions: Arc<Event>,
     /// Why it is lost, if it is.
     fault: OnceLock<Fault>,
     /// Whom its instance tells.
@@ -68,7 +68,7 @@ impl Device {
             opened: Arc::clone(opened),
             gpus,
             handles: OnceLock::new(),
-            submissions: Event::new(),
+            submissions: Arc::default(),
             fault: OnceLock::new(),
             messengers: Arc::clone(messengers),
         })

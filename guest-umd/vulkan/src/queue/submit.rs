@@ -182,7 +182,6 @@ unsafe fn submit_all<B: Batch>(
             // SAFETY: as above.
             unsafe { follow_first(queue, fence, value) };
         }
-        queue.device.submissions.notify(usize::MAX);
     });
     code(submitted)
 }
@@ -224,9 +223,8 @@ unsafe fn submit_to_group<B: Batch>(queue: &Queue, batches: &[B], fence: vk::Fen
     let submitted = queue.submit_to_group(fill).map(|mut targets| {
         if let Some(last) = targets.pop().filter(|_| !fence.is_null()) {
             // SAFETY: as above.
-            unsafe { follow(fence, last, targets) };
+            unsafe { follow(queue, fence, last, targets) };
         }
-        queue.device.submissions.notify(usize::MAX);
     });
     code(submitted)
 }
@@ -238,16 +236,17 @@ unsafe fn submit_to_group<B: Batch>(queue: &Queue, batches: &[B], fence: vk::Fen
 #[inline(never)]
 unsafe fn follow_first(queue: &Queue, fence: vk::Fence, value: u64) {
     // SAFETY: the caller says so.
-    unsafe { follow(fence, (Arc::clone(&queue.first.progress), value), Vec::new()) };
+    unsafe { follow(queue, fence, (Arc::clone(&queue.first.progress), value), Vec::new()) };
 }
 
 /// Has a fence signaled when progress fences have values.
 ///
 /// # Safety
 /// The fence lives.
-unsafe fn follow(fence: vk::Fence, one: Target, others: Vec<Target>) {
+unsafe fn follow(queue: &Queue, fence: vk::Fence, one: Target, others: Vec<Target>) {
     // SAFETY: the caller says so.
     unsafe { handle::get::<Fence>(fence.as_raw()) }.follow(one, others);
+    queue.device.submissions.notify(usize::MAX);
 }
 
 unsafe extern "system" fn submit(

@@ -189,7 +189,7 @@ unsafe extern "system" fn signal(
     }
     match semaphore.payload().fence.signal(value) {
         Ok(()) => {
-            device.submissions.notify(usize::MAX);
+            semaphore.payload().was_signaled(value);
             vk::Result::SUCCESS
         }
         // The value was not greater than the semaphore's, which a valid program sees to.
@@ -231,10 +231,11 @@ fn left_of<'s>(
     let targets = payloads.clone().map(|(payload, value)| (Arc::clone(&payload.fence), value));
     let left = left(targets, any)?;
     let is_later = |(payload, value): (&Payload, u64)| {
-        !payload.may_be_given(value) && !has_reached(&payload.fence, value)
+        !payload.is_given_or_wakes(value) && !has_reached(&payload.fence, value)
     };
-    let mut payloads = payloads;
-    let is_later = if any { payloads.all(is_later) } else { payloads.any(is_later) };
+    // Each of them may be what wakes.
+    let is_later: Vec<bool> = payloads.map(is_later).collect();
+    let is_later = if any { is_later.iter().all(|later| *later) } else { is_later.contains(&true) };
     Some(match left {
         Left::Targets(targets) if is_later => Left::Later(targets),
         left => left,

@@ -7,6 +7,8 @@ use crate::device::Device;
 use crate::pages::out_of;
 use ash::vk;
 use bellhop_guest_umd::Fence;
+use bellhop_protocol::handoff::promise::Promise;
+use event_listener::Event;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,19 +30,29 @@ enum Values {
     Binary(Signals),
 }
 
-/// The greatest value of a timeline that a submission of this program was given to signal. Several queues may signal one.
-///
-/// It publishes nothing: who has found it too small listens for submissions, and looks again before it sleeps.
-#[derive(Default)]
-struct Given(AtomicU64);
+/// The values of a timeline that submissions of this program were given to signal, or that its processor has signaled. Several queues
+/// may signal one.
+struct Given {
+    promise: Promise,
+    /// Whom a value wakes that was awaited.
+    waiting: Arc<Event>,
+}
 
 impl Given {
-    fn signal(&self, value: u64) {
-        self.0.fetch_max(value, Ordering::Relaxed);
+    fn new(waiting: &Arc<Event>) -> Self {
+        Self { promise: Promise::new(), waiting: Arc::clone(waiting) }
     }
 
-    fn is(&self, value: u64) -> bool {
-        self.0.load(Ordering::Relaxed) >= value
+    #[inline]
+    fn give(&self, value: u64) {
+        if self.promise.give(value) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.waiting.notify(usize::MAX);
     }
 }
 
@@ -71,16 +83,18 @@ impl Signals {
 }
 
 impl Values {
-    fn own(is_timeline: bool) -> Self {
+    /// Those of a program's own fence, which wake whoever awaits them.
+    fn own(is_timeline: bool, waiting: &Arc<Event>) -> Self {
         match is_timeline {
-            true => Self::Timeline(Given::default(), None),
+            true => Self::Timeline(Given::new(waiting), None),
             false => Self::Binary(Signals::Own(AtomicU64::new(0))),
         }
     }
 
-    fn shared(token: Token) -> Self {
+    /// Those of a fence that other programs have, too.
+    fn shared(token: Token, waiting: &Arc<Event>) -> Self {
         match token.is_timeline() {
-            true => Self::Timeline(Given::default(), Some(token)),
+            true => Self::Timeline(Given::new(waiting), Some(token)),
             false => Self::Binary(Signals::Shared(token)),
         }
     }
@@ -97,7 +111,7 @@ impl Values {
     fn signaled(&self, value: u64) -> u64 {
         match self {
             Self::Timeline(given, _) => {
-                given.signal(value);
+                given.give(value);
                 value
             }
             Self::Binary(signals) => signals.next(),
@@ -107,7 +121,15 @@ impl Values {
     /// Whether a submission may have been given the signal of a value. Those of other programs are not known here.
     fn may_be_given(&self, value: u64) -> bool {
         match self {
-            Self::Timeline(given, None) => given.is(value),
+            Self::Timeline(given, None) => given.promise.is_given(value),
+            Self::Timeline(_, Some(_)) | Self::Binary(_) => true,
+        }
+    }
+
+    /// As [`Self::may_be_given`], of who listens. If not, the submission that is given the value wakes whoever listens then.
+    fn is_given_or_wakes(&self, value: u64) -> bool {
+        match self {
+            Self::Timeline(given, None) => !given.promise.awaits(value),
             Self::Timeline(_, Some(_)) | Self::Binary(_) => true,
         }
     }
@@ -124,13 +146,13 @@ impl Payload {
         let failed = |error| out_of(&error);
         if !shared {
             let fence = Arc::new(device.gpu.create_fence(initial).map_err(failed)?);
-            return Ok(Self { fence, values: Values::own(is_timeline) });
+            return Ok(Self { fence, values: Values::own(is_timeline, &device.submissions) });
         }
         let fence = Arc::new(device.gpu.fence(initial).shared().create().map_err(failed)?);
         let name = fence.share().map_err(failed)?;
         let token = Token::create(name, is_timeline);
         let token = token.map_err(|_| vk::Result::ERROR_OUT_OF_HOST_MEMORY)?;
-        Ok(Self { fence, values: Values::shared(token) })
+        Ok(Self { fence, values: Values::shared(token, &device.submissions) })
     }
 
     /// Opens the fence of a descriptor, which may be another program's.
@@ -138,7 +160,7 @@ impl Payload {
         const INVALID: vk::Result = vk::Result::ERROR_INVALID_EXTERNAL_HANDLE;
         let token = Token::open(descriptor).ok_or(INVALID)?;
         let fence = device.gpu.open_fence(token.name()).map_err(|_| INVALID)?;
-        Ok(Self { fence: Arc::new(fence), values: Values::shared(token) })
+        Ok(Self { fence: Arc::new(fence), values: Values::shared(token, &device.submissions) })
     }
 
     /// Whether it is a timeline.
@@ -160,6 +182,16 @@ impl Payload {
         self.values.may_be_given(value)
     }
 
+    /// As [`Self::may_be_given`], of who listens for submissions. If not, the one that is given the value wakes it.
+    pub(super) fn is_given_or_wakes(&self, value: u64) -> bool {
+        self.values.is_given_or_wakes(value)
+    }
+
+    /// The processor has signaled a value.
+    pub(super) fn was_signaled(&self, value: u64) {
+        self.values.signaled(value);
+    }
+
     /// What a submission waits for, which gives `value` for a timeline.
     pub(super) fn awaited(&self, value: u64) -> Point<'_> {
         (&self.fence, self.values.awaited(value))
@@ -175,10 +207,20 @@ impl Payload {
 mod tests {
     use super::*;
     use bellhop_guest_umd::protocol::control::fence::NtHandle;
+    use event_listener::{EventListener, Listener as _};
+    use std::time::Duration;
+
+    fn own(is_timeline: bool) -> Values {
+        Values::own(is_timeline, &Arc::default())
+    }
+
+    fn shared(token: Token) -> Values {
+        Values::shared(token, &Arc::default())
+    }
 
     #[test]
     fn a_wait_of_a_binary_semaphore_is_for_the_signal_before_it() {
-        let values = Values::own(false);
+        let values = own(false);
         assert_eq!(values.signaled(0), 1);
         assert_eq!(values.awaited(77), 1);
         assert_eq!(values.signaled(0), 2);
@@ -188,14 +230,14 @@ mod tests {
     #[test]
     fn the_values_of_a_timeline_are_the_program_s() {
         let token = Token::create(NtHandle(1), true).unwrap();
-        for values in [Values::own(true), Values::shared(token)] {
+        for values in [own(true), shared(token)] {
             assert_eq!((values.signaled(9), values.awaited(7)), (9, 7));
         }
     }
 
     #[test]
     fn a_value_is_given_by_a_submission_that_signals_it_or_a_later_one() {
-        let values = Values::own(true);
+        let values = own(true);
         assert!(!values.may_be_given(1));
         // Another queue may have been given a later value before.
         values.signaled(7);
@@ -207,16 +249,30 @@ mod tests {
     }
 
     #[test]
+    fn who_listens_for_a_value_is_woken_by_the_submission_that_is_given_it() {
+        let waiting = Arc::<Event>::default();
+        let values = Values::own(true, &waiting);
+        let is_woken = |listener: EventListener| listener.wait_timeout(Duration::ZERO).is_some();
+        let listener = waiting.listen();
+        values.signaled(1);
+        assert!(!is_woken(listener), "nobody awaits anything");
+        let listener = waiting.listen();
+        assert!(!values.is_given_or_wakes(2));
+        values.signaled(2);
+        assert!(is_woken(listener));
+    }
+
+    #[test]
     fn what_other_programs_may_signal_may_be_given_at_any_time() {
-        let shared = Values::shared(Token::create(NtHandle(1), true).unwrap());
-        assert!(shared.may_be_given(1) && Values::own(false).may_be_given(1));
+        let shared = shared(Token::create(NtHandle(1), true).unwrap());
+        assert!(shared.may_be_given(1) && own(false).may_be_given(1));
     }
 
     #[test]
     fn programs_that_share_a_binary_semaphore_count_its_signals_together() {
         let token = Token::create(NtHandle(1), false).unwrap();
         let other = Token::open(token.descriptor().unwrap()).unwrap();
-        let [one, other] = [token, other].map(Values::shared);
+        let [one, other] = [token, other].map(shared);
         assert_eq!((one.signaled(0), other.awaited(0)), (1, 1));
         assert_eq!((other.signaled(0), one.awaited(0)), (2, 2));
     }
