@@ -14,6 +14,7 @@ mod caps;
 mod command;
 mod format;
 mod graphics_pipeline;
+mod graphics_state;
 mod image;
 mod pipeline;
 mod rendering;
@@ -30,9 +31,9 @@ pub use command::{
     commands,
 };
 pub use format::{FORMATS, Texel};
-pub use graphics_pipeline::{
-    Blend, GraphicsPipelineHead, GraphicsPipelineParts, GraphicsState, Scissor, Stage, StageParts,
-    StencilFace, VertexAttribute, VertexBinding, Viewport,
+pub use graphics_pipeline::{GraphicsPipelineHead, GraphicsPipelineParts, Stage, StageParts};
+pub use graphics_state::{
+    Blend, GraphicsState, Scissor, StencilFace, VertexAttribute, VertexBinding, Viewport,
 };
 pub use image::{
     Image, ImageFormat, ImageKind, ImageNeeds, ImageView, Layers, Range, Sampler, Tiling,

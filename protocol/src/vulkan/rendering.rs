@@ -35,6 +35,21 @@ crate::assert_layout!(
     reserved at 44, clear at 48,
 );
 
+impl Attachment {
+    /// None.
+    pub const NONE: Self = Self {
+        view: 0,
+        serial: 0,
+        resolve_view: 0,
+        resolve_serial: 0,
+        resolve_mode: 0,
+        load: 0,
+        store: 0,
+        reserved: 0,
+        clear: [0; 4],
+    };
+}
+
 /// A vertex buffer.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,

@@ -11,16 +11,18 @@ use crate::buffer::Buffer;
 use crate::image::Image;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
+use bellhop_protocol::vulkan::{Encoded, Image as Description};
 
-/// Records copies between images.
+/// Records a command between two images for each region: what makes it of their descriptions and the region, and its argument.
 ///
 /// # Safety
 /// The handles are those of a call that records.
-unsafe fn copy_images(
+pub(super) unsafe fn between<R, C: Encoded>(
     buffer: vk::CommandBuffer,
-    source: vk::Image,
-    destination: vk::Image,
-    regions: impl Iterator<Item = vk::ImageCopy>,
+    [source, destination]: [vk::Image; 2],
+    regions: impl Iterator<Item = R>,
+    argument: u32,
+    command: impl Fn(Description, Description, &R) -> C,
 ) {
     // SAFETY: as the caller says.
     let (recording, source, destination) = unsafe {
@@ -28,7 +30,7 @@ unsafe fn copy_images(
         (CommandBuffer::record(buffer), source, Image::get(destination).description())
     };
     for region in regions {
-        recording.push(0, copy_image(source, destination, &region), []);
+        recording.push(argument, command(source, destination, &region), []);
     }
 }
 
@@ -84,7 +86,7 @@ unsafe extern "system" fn copy(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let regions = raw::slice(regions, count).iter().copied();
-        copy_images(buffer, source, destination, regions);
+        between(buffer, [source, destination], regions, 0, copy_image);
     }
 }
 
@@ -96,7 +98,7 @@ unsafe extern "system" fn copy_2(
     unsafe {
         let vk::CopyImageInfo2 { src_image, dst_image, region_count, p_regions, .. } = *information;
         let regions = raw::slice(p_regions, region_count).iter().map(image_region);
-        copy_images(buffer, src_image, dst_image, regions);
+        between(buffer, [src_image, dst_image], regions, 0, copy_image);
     }
 }
 

@@ -4,6 +4,8 @@
 //! Commands that stretch images, make one sample of several, and clear depths and stencils. Each region is a command of the stream.
 
 use super::buffer::CommandBuffer;
+use super::images::between;
+use super::regions::copy_image;
 use super::stream::HEADER;
 use crate::image::{Image, layers, range};
 use crate::raw;
@@ -11,8 +13,6 @@ use ash::vk;
 use bellhop_protocol::vulkan::{
     BlitImage, ClearDepthStencil, CopyImage, Image as Description, ResolveImage,
 };
-
-use super::regions::copy_image;
 
 /// A corner of a region.
 const fn corner(offset: &vk::Offset3D) -> [u32; 3] {
@@ -51,47 +51,6 @@ fn resolve(
     ResolveImage { header, source, destination, from, to, from_offset, to_offset, extent, reserved }
 }
 
-/// Records stretches.
-///
-/// # Safety
-/// The handles are those of a call that records.
-unsafe fn blits(
-    buffer: vk::CommandBuffer,
-    source: vk::Image,
-    destination: vk::Image,
-    regions: impl Iterator<Item = vk::ImageBlit>,
-    filter: vk::Filter,
-) {
-    // SAFETY: as the caller says.
-    let (recording, source, destination) = unsafe {
-        let source = Image::get(source).description();
-        (CommandBuffer::record(buffer), source, Image::get(destination).description())
-    };
-    for region in regions {
-        recording.push(filter.as_raw() as u32, blit(source, destination, &region), []);
-    }
-}
-
-/// Records resolves.
-///
-/// # Safety
-/// The handles are those of a call that records.
-unsafe fn resolves(
-    buffer: vk::CommandBuffer,
-    source: vk::Image,
-    destination: vk::Image,
-    regions: impl Iterator<Item = vk::ImageResolve>,
-) {
-    // SAFETY: as the caller says.
-    let (recording, source, destination) = unsafe {
-        let source = Image::get(source).description();
-        (CommandBuffer::record(buffer), source, Image::get(destination).description())
-    };
-    for region in regions {
-        recording.push(0, resolve(source, destination, &region), []);
-    }
-}
-
 unsafe extern "system" fn blit_1(
     buffer: vk::CommandBuffer,
     source: vk::Image,
@@ -105,7 +64,7 @@ unsafe extern "system" fn blit_1(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let regions = raw::slice(regions, count).iter().copied();
-        blits(buffer, source, destination, regions, filter);
+        between(buffer, [source, destination], regions, filter.as_raw() as u32, blit);
     }
 }
 
@@ -124,7 +83,7 @@ unsafe extern "system" fn blit_2(
         let vk::BlitImageInfo2 { src_image, dst_image, region_count, p_regions, filter, .. } =
             *information;
         let regions = raw::slice(p_regions, region_count).iter().map(region);
-        blits(buffer, src_image, dst_image, regions, filter);
+        between(buffer, [src_image, dst_image], regions, filter.as_raw() as u32, blit);
     }
 }
 
@@ -140,7 +99,7 @@ unsafe extern "system" fn resolve_1(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let regions = raw::slice(regions, count).iter().copied();
-        resolves(buffer, source, destination, regions);
+        between(buffer, [source, destination], regions, 0, resolve);
     }
 }
 
@@ -160,7 +119,7 @@ unsafe extern "system" fn resolve_2(
         let vk::ResolveImageInfo2 { src_image, dst_image, region_count, p_regions, .. } =
             *information;
         let regions = raw::slice(p_regions, region_count).iter().map(region);
-        resolves(buffer, src_image, dst_image, regions);
+        between(buffer, [src_image, dst_image], regions, 0, resolve);
     }
 }
 

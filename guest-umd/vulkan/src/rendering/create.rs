@@ -72,6 +72,25 @@ unsafe fn asked(information: &vk::RenderPassCreateInfo<'_>) -> RenderPass {
     lower(&attachments, &subpasses, dependencies)
 }
 
+/// Makes the render pass that is asked for, on a device that draws.
+///
+/// # Safety
+/// Device and place are valid.
+pub(super) unsafe fn put(
+    device: vk::Device,
+    pass: *mut vk::RenderPass,
+    asked: impl FnOnce() -> RenderPass,
+) -> vk::Result {
+    // SAFETY: the caller says that they are valid.
+    unsafe {
+        if !Device::get(device).caps.have_graphics() {
+            return vk::Result::ERROR_FEATURE_NOT_PRESENT;
+        }
+        *pass = vk::RenderPass::from_raw(handle::create(Arc::new(asked())));
+    }
+    vk::Result::SUCCESS
+}
+
 unsafe extern "system" fn create(
     device: vk::Device,
     information: *const vk::RenderPassCreateInfo<'_>,
@@ -79,13 +98,7 @@ unsafe extern "system" fn create(
     pass: *mut vk::RenderPass,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe {
-        if !Device::get(device).caps.have_graphics() {
-            return vk::Result::ERROR_FEATURE_NOT_PRESENT;
-        }
-        *pass = vk::RenderPass::from_raw(handle::create(Arc::new(asked(&*information))));
-    }
-    vk::Result::SUCCESS
+    unsafe { put(device, pass, || asked(&*information)) }
 }
 
 unsafe extern "system" fn destroy(

@@ -3,13 +3,11 @@
 
 //! Creates render passes as Vulkan 1.2 describes them.
 
-use super::create::used;
+use super::create::{put, used};
 use super::lower::{Asked, Described, lower};
 use super::pass::RenderPass;
-use crate::device::Device;
-use crate::{handle, raw};
-use ash::vk::{self, Handle as _};
-use std::sync::Arc;
+use crate::raw;
+use ash::vk;
 
 /// The index of the attachment that a pointer's reference names, if there is one.
 ///
@@ -84,13 +82,7 @@ unsafe extern "system" fn create(
     pass: *mut vk::RenderPass,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe {
-        if !Device::get(device).caps.have_graphics() {
-            return vk::Result::ERROR_FEATURE_NOT_PRESENT;
-        }
-        *pass = vk::RenderPass::from_raw(handle::create(Arc::new(asked(&*information))));
-    }
-    vk::Result::SUCCESS
+    unsafe { put(device, pass, || asked(&*information)) }
 }
 
 crate::entry::entry_points! {

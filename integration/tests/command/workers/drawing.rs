@@ -13,17 +13,7 @@ use scene::*;
 use zerocopy::{FromZeros, IntoBytes};
 
 const NONE: [Attachment; 2] = [NO_ATTACHMENT; 2];
-const NO_ATTACHMENT: Attachment = Attachment {
-    view: 0,
-    serial: 0,
-    resolve_view: 0,
-    resolve_serial: 0,
-    resolve_mode: 0,
-    load: 0,
-    store: 0,
-    reserved: 0,
-    clear: [0; 4],
-};
+const NO_ATTACHMENT: Attachment = Attachment::NONE;
 
 /// A colour to clear with: blue.
 const BLUE: [u32; 4] = [0, 0, 0x3F80_0000, 0x3F80_0000];

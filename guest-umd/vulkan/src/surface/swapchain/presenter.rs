@@ -94,6 +94,7 @@ impl Pace {
         if self.takes_newest {
             return frames.recv_timeout(left).ok();
         }
+        // Nothing but the clock tells of this time.
         std::thread::sleep(left);
         None
     }

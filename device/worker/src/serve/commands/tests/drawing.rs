@@ -173,17 +173,7 @@ impl Fake {
     }
 }
 
-const NONE: Attachment = Attachment {
-    view: 0,
-    serial: 0,
-    resolve_view: 0,
-    resolve_serial: 0,
-    resolve_mode: 0,
-    load: 0,
-    store: 0,
-    reserved: 0,
-    clear: [0; 4],
-};
+const NONE: Attachment = Attachment::NONE;
 
 #[test]
 fn commands_are_where_they_may_be_and_what_begins_ends() {

@@ -2,6 +2,9 @@
 
 //! What is recorded of renderings and draws.
 
+mod long;
+mod queries;
+
 use super::super::super::bound::Program;
 use super::super::super::drawn::{List, Single, stale};
 use super::super::super::stream::HEADER;
@@ -267,55 +270,6 @@ fn subpasses_are_renderings_with_barriers_between_them() {
 }
 
 #[test]
-fn a_rendering_of_many_draws_goes_on_in_other_pieces() {
-    let mut recording = recording(true);
-    bind(&mut recording, 8, Vec::new());
-    recording.fill(64, 4, 1);
-    recording.begin_plain(rendering(0), false);
-    for vertices in 0..10_000 {
-        if vertices % 100 == 99 {
-            recording.push_graphics_set(0, &Arc::default(), |_| ());
-            recording.stale &= !stale::BOUND;
-        }
-        draw(&mut recording, vertices);
-    }
-    recording.end_rendering();
-    recording.fill(64, 4, 2);
-    assert_eq!(recording.end(), vk::Result::SUCCESS);
-    assert!(recording.chunks()[0].goes_on && recording.chunks()[0].length <= 64 << 10);
-    let told = told(&mut recording);
-    assert_eq!(told.len(), 10_005);
-    assert_eq!((told[1].as_str(), told[9_000].as_str()), (WHOLE, "draw 8997"));
-    assert_eq!(told[10_003..], ["end", "fill 64 2"]);
-    // A secondary command buffer with it is copied whole.
-    let mut primary = self::recording(true);
-    primary.execute(&recording);
-    assert_eq!(self::told(&mut primary), told);
-}
-
-#[test]
-fn a_rendering_that_is_too_long_for_a_chunk_goes_on_in_another() {
-    let mut recording = recording(true);
-    bind(&mut recording, 8, Vec::new());
-    recording.begin_plain(rendering(0), false);
-    let count = (MAX_CONTINUED + (1 << 20)) / 24;
-    for vertices in 0..count {
-        draw(&mut recording, vertices);
-    }
-    recording.end_rendering();
-    assert_eq!(recording.end(), vk::Result::SUCCESS);
-    let all = chunks(&recording);
-    assert_eq!(all.len(), 2);
-    let bind = "bind 8 [0, 0, 0, 0]";
-    assert_eq!(
-        (all[0][..2].to_vec(), all[0].last().unwrap().as_str()),
-        (vec![FIRST.to_owned(), bind.to_owned()], "end")
-    );
-    assert_eq!(all[1][..2], [LAST, bind]);
-    assert_eq!(all.concat().iter().filter(|line| line.starts_with("draw")).count(), count as usize);
-}
-
-#[test]
 fn a_secondary_command_buffer_draws_in_the_rendering_of_another() {
     let mut secondary = recording(false);
     secondary.inherit(0);
@@ -340,65 +294,6 @@ fn a_secondary_command_buffer_draws_in_the_rendering_of_another() {
 }
 
 const OCCLUSION: Counted = Counted { kind: 0, statistics: 0 };
-
-#[test]
-fn what_is_counted_in_a_rendering_is_there_after_it_for_each_view() {
-    let mut recording = recording(true);
-    bind(&mut recording, 8, Vec::new());
-    recording.begin_plain(rendering(0b101), false);
-    recording.begin_query(OCCLUSION, 0, 1024);
-    draw(&mut recording, 1);
-    recording.end_query(1024, 2048);
-    recording.end_rendering();
-    let told = told(&mut recording);
-    let expected = [
-        "count 0",
-        "bind 8 [0, 0, 0, 0]",
-        "draw 1",
-        "counted 1024",
-        "end",
-        "barrier",
-        "fill 2048 1",
-        "fill 2056 1",
-    ];
-    assert_eq!(told[1..], expected);
-}
-
-#[test]
-fn a_query_around_renderings_is_in_one_chunk_with_them() {
-    let mut recording = recording(true);
-    bind(&mut recording, 8, Vec::new());
-    recording.begin_query(OCCLUSION, 0, 1024);
-    for _ in 0..300 {
-        recording.begin_plain(rendering(0), false);
-        draw(&mut recording, 1);
-        recording.barrier();
-        recording.end_rendering();
-    }
-    recording.end_query(1024, 2048);
-    let told = told(&mut recording);
-    assert_eq!(told.first().map(String::as_str), Some("count 0"));
-    assert_eq!(told.iter().filter(|line| *line == "count 0").count(), 1);
-    let end = told.len() - 3;
-    assert_eq!(told[end..], ["counted 1024", "barrier", "fill 2048 1"]);
-    assert!(!recording.stream.is_held());
-}
-
-#[test]
-fn a_query_stops_where_its_rendering_is_interrupted() {
-    let mut recording = recording(true);
-    bind(&mut recording, 8, Vec::new());
-    recording.begin_plain(rendering(0), false);
-    recording.begin_query(OCCLUSION, 0, 1024);
-    draw(&mut recording, 1);
-    recording.barrier();
-    draw(&mut recording, 2);
-    recording.end_query(1024, 2048);
-    recording.end_rendering();
-    let expected =
-        ["counted 1024", "end", "barrier", LAST, "count 0", "draw 2", "counted 1024", "end"];
-    assert_eq!(told(&mut recording)[4..12], expected);
-}
 
 #[test]
 fn lists_of_viewports_are_told_before_the_pipeline() {
