@@ -3,7 +3,8 @@
 //! Running other programs.
 
 use crate::workspace::root;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// The cargo that runs this, at the workspace's root.
 pub fn cargo(arguments: &[&str]) -> Command {
@@ -18,11 +19,33 @@ pub fn cargo(arguments: &[&str]) -> Command {
 /// When it cannot be started, or fails; a program that fails has printed why.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| not_started(command, &error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("this failed ({status}): {}", line(command)))
+    succeeded(command, status)
+}
+
+/// Runs a program that must succeed, and gives each line that it prints.
+///
+/// # Errors
+/// When it cannot be started, prints what is no UTF-8, or fails.
+pub fn run_by_lines(command: &mut Command, mut take: impl FnMut(&str)) -> Result<(), String> {
+    command.stdout(Stdio::piped());
+    let mut running = command.spawn().map_err(|error| not_started(command, &error))?;
+    let printed = running.stdout.take().into_iter();
+    for printed in printed.flat_map(|printed| BufReader::new(printed).lines()) {
+        let printed = printed.map_err(|error| {
+            format!("cannot read what is printed by {}: {error}", line(command))
+        })?;
+        take(&printed);
     }
+    let status = running.wait();
+    let status = status.map_err(|error| format!("cannot wait for {}: {error}", line(command)))?;
+    succeeded(command, status)
+}
+
+fn succeeded(command: &Command, status: ExitStatus) -> Result<(), String> {
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("this failed ({status}): {}", line(command)))
 }
 
 /// Runs a program and returns its output.

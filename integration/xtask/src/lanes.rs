@@ -3,12 +3,10 @@
 //! The tests of the workspace, in two lanes: tests in VMs, and beside them all tests that tolerate load.
 
 use crate::command::{self, cargo};
-use crate::left_out;
 use crate::workspace::root;
+use crate::{failures, left_out};
 use cargo_metadata::{MetadataCommand, Target};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::time::Instant;
 
 /// The tests that boot VMs.
@@ -30,17 +28,9 @@ pub fn build() -> Result<(), String> {
 /// # Errors
 /// When one fails.
 pub fn vms() -> Result<(), String> {
-    let mut tests = cargo_test(&["--test", VMS, "--", "--test-threads", "1"]);
-    tests.stdout(Stdio::piped());
     let start = Instant::now();
-    let mut running = tests.spawn().map_err(|error| format!("cannot run cargo: {error}"))?;
-    let printed = running.stdout.take().into_iter();
-    for line in printed.flat_map(|printed| BufReader::new(printed).lines()) {
-        let line = line.map_err(|error| format!("cannot read what tests in VMs print: {error}"))?;
-        println!("VMs, {:>4} s: {line}", start.elapsed().as_secs());
-    }
-    let status = running.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("tests in VMs failed".to_owned()) }
+    let mut tests = cargo_test(&["--test", VMS, "--", "--test-threads", "1"]);
+    failures::told(&mut tests, |line| println!("VMs, {:>4} s: {line}", start.elapsed().as_secs()))
 }
 
 /// Runs the tests that are neither in VMs nor measured.
@@ -51,7 +41,7 @@ pub fn others() -> Result<(), String> {
     // All tests run even if one fails, so that one run shows every failure.
     let mut tests = cargo_test(&["--no-fail-fast", "--lib", "--bins"]);
     tests.args(names_of_others()?.iter().flat_map(|name| ["--test", name]));
-    command::run(&mut tests)
+    failures::told(&mut tests, |line| println!("{line}"))
 }
 
 /// Runs the tests that measure, and those in the documentation.
@@ -59,7 +49,7 @@ pub fn others() -> Result<(), String> {
 /// # Errors
 /// When one fails.
 pub fn measured() -> Result<(), String> {
-    command::run(&mut cargo_test(&["--test", MEASURED]))?;
+    failures::told(&mut cargo_test(&["--test", MEASURED]), |line| println!("{line}"))?;
     command::run(&mut cargo_test(&["--doc"]))
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod command;
 mod cost;
 mod dist;
+mod failures;
 mod fuzz;
 mod kernels;
 mod lanes;
