@@ -9,9 +9,11 @@ use super::stream::{Chunk, HEADER, Stream};
 use crate::device::DeviceMask;
 use crate::heap::Heap;
 use ash::vk;
+use bellhop_protocol::packet::transfer::{self, WRITE_DATA_MAX, WriteData};
 use bellhop_protocol::vulkan::{Copy, Encoded, Fill, Timestamp, Update, Wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use zerocopy::{Immutable, IntoBytes};
 
 /// Most bytes of an update in the stream. A longer one is several.
 const PART: usize = 16 << 10;
@@ -144,22 +146,47 @@ impl Recording {
         self.stale |= stale::ALL;
     }
 
+    /// Appends a packet, and behind it data.
+    fn push_packet(&mut self, packet: &(impl IntoBytes + Immutable), data: &[u8]) {
+        let outcome = self.stream.push_packet(self.heap, packet.as_bytes(), data);
+        self.note(outcome);
+    }
+
     /// Copies bytes.
     pub(super) fn copy(&mut self, source: u64, destination: u64, length: u64) {
-        if length > 0 {
+        if length == 0 {
+            return;
+        }
+        if self.stream.takes_packets() {
+            self.push_packet(&transfer::Copy::new(source, destination, length), &[]);
+        } else {
             self.push(0, Copy { header: HEADER, source, destination, length }, []);
         }
     }
 
     /// Repeats a word.
     pub(super) fn fill(&mut self, destination: u64, length: u64, word: u32) {
-        if length > 0 {
+        if length == 0 {
+            return;
+        }
+        if self.stream.takes_packets() {
+            self.push_packet(&transfer::Fill::new(destination, length, word), &[]);
+        } else {
             self.push(word, Fill { header: HEADER, destination, length }, []);
         }
     }
 
     /// Writes bytes.
     pub(super) fn update(&mut self, destination: u64, bytes: &[u8]) {
+        if self.stream.takes_packets() {
+            for (part, bytes) in (0u64..).zip(bytes.chunks(WRITE_DATA_MAX)) {
+                let destination = destination + part * WRITE_DATA_MAX as u64;
+                if let Some(packet) = WriteData::new(destination, bytes.len()) {
+                    self.push_packet(&packet, bytes);
+                }
+            }
+            return;
+        }
         for (part, bytes) in (0u64..).zip(bytes.chunks(PART)) {
             let destination = destination + part * PART as u64;
             self.push(bytes.len() as u32, Update { header: HEADER, destination }, [bytes]);

@@ -9,6 +9,9 @@
 //!
 //! A rendering and a query are not divided among chunks: while there is one, the stream is *held*, and a chunk goes on in the next
 //! piece.
+//!
+//! Copies at the beginning of a chunk are packets, as the engine executes them itself: no other thread of the host has to be woken
+//! for them. The first command that is more than that begins a chunk of commands.
 
 mod parts;
 
@@ -47,6 +50,8 @@ pub struct Chunk {
     pub meets: bool,
     /// Whether it goes on elsewhere.
     pub goes_on: bool,
+    /// Whether it has packets instead of commands.
+    pub has_packets: bool,
 }
 
 /// Where a command is.
@@ -87,6 +92,8 @@ pub(super) struct Stream {
     links: Vec<u64>,
     /// How many chunks have ended.
     turn: u32,
+    /// Whether the chunk has packets.
+    has_packets: bool,
 }
 
 impl Stream {
@@ -110,6 +117,7 @@ impl Stream {
             before: 0,
             links: Vec::new(),
             turn: 0,
+            has_packets: false,
         }
     }
 
@@ -142,6 +150,7 @@ impl Stream {
         (self.reserve, self.before) = (0, 0);
         (self.first, self.link) = (None, None);
         self.links.clear();
+        self.has_packets = false;
     }
 
     /// Gives back the memory that no command uses.
@@ -171,6 +180,9 @@ impl Stream {
         command: C,
         parts: [&[u8]; N],
     ) -> Result<(), vk::Result> {
+        if self.has_packets {
+            self.new_chunk();
+        }
         let data: usize = parts.iter().map(|part| part.len().next_multiple_of(UNIT)).sum();
         let size = size_of::<C>() + data;
         let piece = self.room(heap, size)?;
@@ -189,6 +201,29 @@ impl Stream {
         }
         self.at += size;
         self.is_ordered = false;
+        Ok(())
+    }
+
+    /// Whether what comes next may be a packet.
+    pub(super) const fn takes_packets(&self) -> bool {
+        let begins = self.at == self.start && self.is_primary && !self.is_held() && !self.meets;
+        self.has_packets || begins
+    }
+
+    /// Appends a packet, and behind it data, padded to 8 bytes. The stream takes packets, which are executed one after the other.
+    pub(super) fn push_packet(
+        &mut self,
+        heap: &Heap,
+        packet: &[u8],
+        data: &[u8],
+    ) -> Result<(), vk::Result> {
+        let data_size = data.len().next_multiple_of(UNIT);
+        let piece = self.room(heap, packet.len() + data_size)?;
+        let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
+        piece.write(self.at, packet);
+        piece.write(self.at + packet.len(), data);
+        self.at += packet.len() + data_size;
+        self.has_packets = true;
         Ok(())
     }
 
@@ -232,7 +267,8 @@ impl Stream {
             let goes_on = self.first.is_some();
             let (gpu_va, length) =
                 if goes_on { self.end_parts(gpu_va, length) } else { (gpu_va, length) };
-            self.chunks.push(Chunk { gpu_va, length, devices: self.devices, meets, goes_on });
+            let (devices, has_packets) = (self.devices, std::mem::take(&mut self.has_packets));
+            self.chunks.push(Chunk { gpu_va, length, devices, meets, goes_on, has_packets });
             self.start = self.at;
             self.is_ordered = self.is_primary;
             self.turn = self.turn.wrapping_add(1);

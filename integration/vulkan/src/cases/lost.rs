@@ -26,6 +26,11 @@ pub(super) const CASES: &[Case] = &[
         freed_memory,
     ),
     case(
+        "lost.freed-copy",
+        "a copy alone out of memory that was given back loses its device, which says where, and another device goes on",
+        freed_copy,
+    ),
+    case(
         "lost.stays",
         "a device lost by a fragment without end says so at each submission and wait, and is closed without waiting",
         stays,
@@ -149,6 +154,26 @@ fn freed_memory(lab: &Lab) -> Outcome {
         Ok(())
     })?;
     same!(reverse_at(&abused, freed)?, LOST);
+    adds(&other)
+}
+
+fn freed_copy(lab: &Lab) -> Outcome {
+    lab.bellhop_alone()?;
+    let (abused, other) = (lab.gpu()?, lab.gpu()?);
+    let (queue, to) = (abused.queue()?, abused.buffer(4)?);
+    let mut recorded = None;
+    abused.with_short_lived(16 << 20, |buffer| {
+        let commands = abused.record(queue, |commands| {
+            commands.copy(buffer, &to, &[(1024, 0, 4)]).barrier();
+        })?;
+        same!(abused.finish(queue, &[commands]), Ok(()));
+        recorded = Some(commands);
+        Ok(())
+    })?;
+    let before = lab.heard(DEVICE_LOST).len();
+    same!(abused.finish(queue, &Vec::from_iter(recorded)), LOST);
+    let told = lab.heard(DEVICE_LOST).split_off(before);
+    require!(told.iter().any(|message| message.text.contains("READ_PAGE_FAULT")), "{told:?}");
     adds(&other)
 }
 

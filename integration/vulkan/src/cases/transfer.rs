@@ -3,7 +3,7 @@
 //! Copies, fills and updates.
 
 use crate::case::{Case, case};
-use crate::lab::{Lab, Outcome, same};
+use crate::lab::{Lab, Outcome, module, same};
 use ash::vk;
 
 pub(super) const CASES: &[Case] = &[
@@ -34,6 +34,11 @@ pub(super) const CASES: &[Case] = &[
         "transfer.same-place",
         "of a fill, an update and a copy to one place, what is last behind a barrier stays",
         same_place,
+    ),
+    case(
+        "transfer.around-a-dispatch",
+        "copies, fills and updates before a dispatch and behind it are executed in their order",
+        around_a_dispatch,
     ),
     case("transfer.other-family", "each family of queues copies and fills", other_family),
 ];
@@ -201,6 +206,25 @@ fn same_place(lab: &Lab) -> Outcome {
         }
     })?;
     same!(to.map(|to| to.read()), [vec![119; 16], vec![31; 16], vec![19; 16]]);
+    Ok(())
+}
+
+fn around_a_dispatch(lab: &Lab) -> Outcome {
+    let gpu = lab.gpu()?;
+    let kernel = gpu.simple(module!("accumulate"), 1, 8)?;
+    let (before, state, behind) = (gpu.buffer_of(&[4, 5])?, gpu.buffer(1)?, gpu.buffer(6)?);
+    let set = gpu.set(&kernel, &[state])?;
+    gpu.run(|commands| {
+        commands.update(&before, 0, &[6]).fill(&behind, 0, vk::WHOLE_SIZE, 1).barrier();
+        commands.copy(&before, &state, &[(0, 0, 1)]).barrier();
+        commands.bind(&kernel).sets(&kernel, &[set]).push(&kernel, &[7, 0]);
+        commands.dispatch(1, 1, 1).barrier();
+        // The dispatch has read what is filled now.
+        commands.copy(&state, &behind, &[(0, 1, 1)]).fill(&behind, 12, 4, 3).barrier();
+        commands.update(&state, 0, &[8]).update(&behind, 16, &[9]).barrier();
+    })?;
+    same!((state.word(0), before.read()), (8, vec![6, 5]));
+    same!(behind.read(), vec![1, 42, 1, 3, 9, 1]);
     Ok(())
 }
 

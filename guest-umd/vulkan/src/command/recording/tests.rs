@@ -5,6 +5,7 @@
 use super::*;
 use crate::command::bound::Program;
 use crate::command::test_heap;
+use bellhop_protocol::packet::Packet;
 use bellhop_protocol::vulkan::{Command, MAX_UPDATE, commands};
 
 fn recording(is_primary: bool) -> Recording {
@@ -36,9 +37,37 @@ fn commands_of(recording: &Recording) -> Vec<Vec<String>> {
     };
     let chunks = recording.chunks().iter().map(|chunk| {
         let bytes = recording.stream.bytes(chunk).unwrap();
+        if chunk.has_packets {
+            return packets(&bytes);
+        }
         commands(&bytes).map(|command| name(command.unwrap().1)).collect()
     });
     chunks.collect()
+}
+
+/// The packets of a chunk.
+fn packets(mut bytes: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    while !bytes.is_empty() {
+        let (packet, length) = Packet::decode(bytes).unwrap();
+        names.push(match packet {
+            Packet::Copy(copy) => {
+                format!("packet: copy {} {} {}", copy.source, copy.destination, copy.length)
+            }
+            Packet::Fill(fill) => {
+                format!(
+                    "packet: fill {} {} {}",
+                    fill.destination, fill.length, fill.header.argument
+                )
+            }
+            Packet::WriteData(write, data) => {
+                format!("packet: write {} {:?}", write.destination, [data[0], data[data.len() - 1]])
+            }
+            other => panic!("{other:?}"),
+        });
+        bytes = &bytes[length..];
+    }
+    names
 }
 
 fn program(cold: Option<&Arc<AtomicBool>>) -> Option<Program> {
@@ -68,20 +97,60 @@ fn barriers_without_a_command_between_are_one() {
     recording.wait(32, 1);
     recording.barrier();
     assert_eq!(recording.end(), vk::Result::SUCCESS);
-    let expected = ["copy 8 16 4", "barrier", "fill 24 4 7", "wait 32 1", "barrier"];
-    assert_eq!(commands_of(&recording), [expected]);
+    // Packets are executed one after the other.
+    let packets = ["packet: copy 8 16 4", "packet: fill 24 4 7"];
+    assert_eq!(commands_of(&recording), [packets, ["wait 32 1", "barrier"]]);
+    recording.reset(false);
+    recording.wait(32, 1);
+    recording.barrier();
+    recording.barrier();
+    recording.fill(24, 4, 7);
+    assert_eq!(recording.end(), vk::Result::SUCCESS);
+    assert_eq!(commands_of(&recording), [["wait 32 1", "barrier", "fill 24 4 7"]]);
     recording.reset(false);
     assert_eq!((recording.end(), commands_of(&recording).len()), (vk::Result::SUCCESS, 0));
 }
 
 #[test]
 fn a_long_update_is_several() {
-    let mut recording = recording(true);
-    recording.update(64, &vec![1; MAX_UPDATE as usize - 4]);
-    assert_eq!(recording.end(), vk::Result::SUCCESS);
+    let mut secondary = recording(false);
+    secondary.update(64, &vec![1; MAX_UPDATE as usize - 4]);
+    assert_eq!(secondary.end(), vk::Result::SUCCESS);
     let expected =
         ["update 64 16384", "update 16448 16384", "update 32832 16384", "update 49216 16380"];
-    assert_eq!(commands_of(&recording).concat(), expected);
+    assert_eq!(commands_of(&secondary).concat(), expected);
+    let mut primary = recording(true);
+    let bytes: Vec<u8> = (0..=255).chain(50..150).collect();
+    primary.update(64, &bytes);
+    assert_eq!(primary.end(), vk::Result::SUCCESS);
+    let expected = ["packet: write 64 [0, 255]", "packet: write 320 [50, 149]"];
+    assert_eq!(commands_of(&primary), [expected]);
+}
+
+#[test]
+fn copies_before_the_first_other_command_are_packets() {
+    let mut recording = recording(true);
+    recording.copy(8, 16, 4);
+    recording.bound.program = program(None);
+    recording.dispatch(0, [0; 3], [1; 3]);
+    recording.barrier();
+    recording.copy(16, 8, 4);
+    recording.update(64, &[1; 4]);
+    assert_eq!(recording.end(), vk::Result::SUCCESS);
+    let packets = vec!["packet: copy 8 16 4"];
+    let commands = vec!["dispatch [1, 1, 1] 1 8", "barrier", "copy 16 8 4", "update 64 4"];
+    assert_eq!(commands_of(&recording), [packets, commands]);
+}
+
+#[test]
+fn what_is_held_begins_no_packets_and_goes_on_with_none() {
+    let mut recording = recording(true);
+    recording.copy(8, 16, 4);
+    recording.stream.hold(test_heap::heap()).unwrap();
+    recording.fill(64, 4, 1);
+    recording.stream.let_go();
+    assert_eq!(recording.end(), vk::Result::SUCCESS);
+    assert_eq!(commands_of(&recording), [["packet: copy 8 16 4"], ["fill 64 4 1"]]);
 }
 
 #[test]
@@ -129,7 +198,7 @@ fn a_secondary_command_buffer_is_copied() {
     primary.execute(&secondary);
     assert_eq!(primary.end(), vk::Result::SUCCESS);
     let (fill, dispatch) = ("fill 64 4 1", "dispatch [1, 1, 1] 1 8");
-    let first = vec!["fill 128 4 2"];
+    let first = vec!["packet: fill 128 4 2"];
     // A secondary one begins with whatever is before it not done.
     let copied = vec!["barrier", fill];
     let last = vec![dispatch, "barrier", "barrier", fill, dispatch];

@@ -7,7 +7,7 @@ use bellhop_protocol::packet::Packet;
 use zerocopy::IntoBytes;
 
 fn chunk(gpu_va: u64, devices: u8, meets: bool) -> Chunk {
-    Chunk { gpu_va, length: 64, devices, meets, goes_on: false }
+    Chunk { gpu_va, length: 64, devices, meets, goes_on: false, has_packets: false }
 }
 
 fn named(expected: &[(usize, &[&str])]) -> Vec<(usize, Vec<String>)> {

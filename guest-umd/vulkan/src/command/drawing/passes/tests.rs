@@ -244,7 +244,7 @@ fn subpasses_are_renderings_with_barriers_between_them() {
     let (clears, area) = (vec![[0; 4]], area());
     let mut recording = recording(true);
     bind(&mut recording, 8, Vec::new());
-    recording.fill(256, 4, 1);
+    recording.timestamp(256);
     let pass = Arc::new(pass);
     recording.begin_pass(Instance { pass, index: 0, views, clears, area, layers: 1 });
     draw(&mut recording, 1);
@@ -253,7 +253,7 @@ fn subpasses_are_renderings_with_barriers_between_them() {
     recording.end_pass();
     recording.fill(512, 4, 1);
     let expected = [
-        "fill 256 1",
+        "time 256",
         "barrier",
         "begin 1 0 [(64, 1, 0, 0)]",
         "bind 8 [0, 0, 0, 0]",

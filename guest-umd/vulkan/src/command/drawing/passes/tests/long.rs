@@ -8,7 +8,7 @@ use super::*;
 fn a_rendering_of_many_draws_goes_on_in_other_pieces() {
     let mut recording = recording(true);
     bind(&mut recording, 8, Vec::new());
-    recording.fill(64, 4, 1);
+    recording.timestamp(64);
     recording.begin_plain(rendering(0), false);
     for vertices in 0..10_000 {
         if vertices % 100 == 99 {
