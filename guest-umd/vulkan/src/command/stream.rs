@@ -19,7 +19,10 @@ use crate::device::DeviceMask;
 use crate::heap::{Heap, Piece, put};
 use ash::vk;
 use bellhop_protocol::packet::UNIT;
+use bellhop_protocol::packet::commands::ExecuteCommands;
+use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::vulkan::{Barrier, CommandCode, CommandHeader, Continue, Encoded};
+use zerocopy::transmute;
 
 /// Most bytes of a chunk.
 pub(super) const CHUNK: usize = 64 << 10;
@@ -52,6 +55,8 @@ pub struct Chunk {
     pub goes_on: bool,
     /// Whether it has packets instead of commands.
     pub has_packets: bool,
+    /// The packet that executes it.
+    pub packet: [u64; 2],
 }
 
 /// Where a command is.
@@ -92,8 +97,8 @@ pub(super) struct Stream {
     links: Vec<u64>,
     /// How many chunks have ended.
     turn: u32,
-    /// Whether the chunk has packets.
-    has_packets: bool,
+    /// Where the sets begin while the chunk has packets. For its commands there is no room then: they begin a chunk.
+    packets_end: Option<usize>,
 }
 
 impl Stream {
@@ -117,7 +122,7 @@ impl Stream {
             before: 0,
             links: Vec::new(),
             turn: 0,
-            has_packets: false,
+            packets_end: None,
         }
     }
 
@@ -150,7 +155,7 @@ impl Stream {
         (self.reserve, self.before) = (0, 0);
         (self.first, self.link) = (None, None);
         self.links.clear();
-        self.has_packets = false;
+        self.packets_end = None;
     }
 
     /// Gives back the memory that no command uses.
@@ -180,9 +185,6 @@ impl Stream {
         command: C,
         parts: [&[u8]; N],
     ) -> Result<(), vk::Result> {
-        if self.has_packets {
-            self.new_chunk();
-        }
         let data: usize = parts.iter().map(|part| part.len().next_multiple_of(UNIT)).sum();
         let size = size_of::<C>() + data;
         let piece = self.room(heap, size)?;
@@ -207,7 +209,7 @@ impl Stream {
     /// Whether what comes next may be a packet.
     pub(super) const fn takes_packets(&self) -> bool {
         let begins = self.at == self.start && self.is_primary && !self.is_held() && !self.meets;
-        self.has_packets || begins
+        self.packets_end.is_some() || begins
     }
 
     /// Appends a packet, and behind it data, padded to 8 bytes. The stream takes packets, which are executed one after the other.
@@ -217,13 +219,17 @@ impl Stream {
         packet: &[u8],
         data: &[u8],
     ) -> Result<(), vk::Result> {
-        let data_size = data.len().next_multiple_of(UNIT);
-        let piece = self.room(heap, packet.len() + data_size)?;
+        let size = packet.len() + data.len().next_multiple_of(UNIT);
+        if let Some(end) = self.packets_end {
+            self.end = end;
+        }
+        let piece = self.room(heap, size)?;
         let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
         piece.write(self.at, packet);
         piece.write(self.at + packet.len(), data);
-        self.at += packet.len() + data_size;
-        self.has_packets = true;
+        self.at += size;
+        self.packets_end = Some(self.end);
+        self.end = self.at;
         Ok(())
     }
 
@@ -267,8 +273,20 @@ impl Stream {
             let goes_on = self.first.is_some();
             let (gpu_va, length) =
                 if goes_on { self.end_parts(gpu_va, length) } else { (gpu_va, length) };
-            let (devices, has_packets) = (self.devices, std::mem::take(&mut self.has_packets));
-            self.chunks.push(Chunk { gpu_va, length, devices, meets, goes_on, has_packets });
+            let packets_end = self.packets_end.take();
+            let has_packets = packets_end.is_some();
+            self.end = packets_end.unwrap_or(self.end);
+            let packet = executes(gpu_va, length, has_packets);
+            let devices = self.devices;
+            self.chunks.push(Chunk {
+                gpu_va,
+                length,
+                devices,
+                meets,
+                goes_on,
+                has_packets,
+                packet,
+            });
             self.start = self.at;
             self.is_ordered = self.is_primary;
             self.turn = self.turn.wrapping_add(1);
@@ -287,6 +305,12 @@ impl Stream {
     /// Goes on in the next piece, which has room for so many bytes.
     #[cold]
     fn next_piece(&mut self, heap: &Heap, bytes: usize) -> Result<(), vk::Result> {
+        if self.packets_end.is_some() {
+            self.new_chunk();
+            if self.end - self.at >= bytes {
+                return Ok(());
+            }
+        }
         if self.reserve > 0 {
             self.leave_piece();
         } else {
@@ -305,6 +329,15 @@ impl Stream {
         // What goes on has what was before it in the chunk.
         self.is_ordered = self.is_primary && self.link.is_none();
         Ok(())
+    }
+}
+
+/// The packet that executes packets, or commands.
+fn executes(gpu_va: u64, length: u32, has_packets: bool) -> [u64; 2] {
+    if has_packets {
+        transmute!(IndirectBuffer::new(gpu_va, length))
+    } else {
+        transmute!(ExecuteCommands::new(gpu_va, length))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Submissions to several GPUs: the packets of each go into its own ring. Nothing but semaphores and meetings orders GPUs.
 
 use super::meetings::Meetings;
-use super::packets::{Packets, Places, Words, execute, signal, wait};
+use super::packets::{Packets, Places, Words, signal, wait};
 use super::ring::Failed;
 use super::{Member, Queue};
 use crate::command::Chunk;
@@ -82,7 +82,7 @@ impl Places for Parts<'_> {
         }
         for (device, list) in (0..).zip(&mut self.lists) {
             if is_in(devices, device) {
-                list.push(execute(chunk));
+                list.push(chunk.packet);
             }
         }
     }

@@ -4,9 +4,7 @@
 
 use crate::command::Chunk;
 use bellhop_guest_umd::{Error, SmallPackets, UserModeQueue};
-use bellhop_protocol::packet::commands::ExecuteCommands;
 use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
-use bellhop_protocol::packet::flow::IndirectBuffer;
 use zerocopy::transmute;
 
 /// The words of a packet: all have as many.
@@ -81,7 +79,7 @@ impl Places for Packets<'_> {
 
     #[inline]
     fn execute(&mut self, _devices: u32, chunk: &Chunk) {
-        self.push(execute(chunk));
+        self.push(chunk.packet);
     }
 
     #[inline]
@@ -91,14 +89,6 @@ impl Places for Packets<'_> {
 /// Holds the queue until the fence in a slot has a value.
 pub(super) fn wait(slot: u32, value: u64) -> Words {
     transmute!(WaitFence::new(slot, value))
-}
-
-/// Executes what is recorded.
-pub(super) fn execute(chunk: &Chunk) -> Words {
-    if chunk.has_packets {
-        return transmute!(IndirectBuffer::new(chunk.gpu_va, chunk.length));
-    }
-    transmute!(ExecuteCommands::new(chunk.gpu_va, chunk.length))
 }
 
 /// Gives the fence in a slot a value.
@@ -114,27 +104,12 @@ mod tests {
 
     #[test]
     fn an_engine_reads_what_is_put_into_the_ring() {
-        let chunk = |gpu_va, has_packets| Chunk {
-            gpu_va,
-            length: 64,
-            devices: 1,
-            meets: false,
-            goes_on: false,
-            has_packets,
-        };
-        let packets = [
-            wait(3, 7),
-            execute(&chunk(0x1000, false)),
-            execute(&chunk(0x2000, true)),
-            signal(4, 8),
-        ];
+        let packets = [wait(3, 7), signal(4, 8)];
         let read = packets.each_ref().map(|packet| Packet::decode(packet.as_bytes()).unwrap().0);
         assert!(matches!(
             read,
             [
                 Packet::WaitFence(WaitFence { value: 7, .. }),
-                Packet::ExecuteCommands(ExecuteCommands { gpu_va: 0x1000, .. }),
-                Packet::IndirectBuffer(IndirectBuffer { gpu_va: 0x2000, .. }),
                 Packet::SignalFence(SignalFence { value: 8, .. }),
             ]
         ));

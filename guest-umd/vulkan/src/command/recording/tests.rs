@@ -5,7 +5,7 @@
 use super::*;
 use crate::command::bound::Program;
 use crate::command::test_heap;
-use bellhop_protocol::packet::Packet;
+use bellhop_protocol::packet::{Packet, PacketError};
 use bellhop_protocol::vulkan::{Command, MAX_UPDATE, commands};
 
 fn recording(is_primary: bool) -> Recording {
@@ -37,12 +37,22 @@ fn commands_of(recording: &Recording) -> Vec<Vec<String>> {
     };
     let chunks = recording.chunks().iter().map(|chunk| {
         let bytes = recording.stream.bytes(chunk).unwrap();
+        let place = (chunk.gpu_va, chunk.length);
         if chunk.has_packets {
+            let Ok((Packet::IndirectBuffer(executes), 16)) = executed(chunk) else { panic!() };
+            assert_eq!((executes.gpu_va, executes.size()), place);
             return packets(&bytes);
         }
+        let Ok((Packet::ExecuteCommands(executes), 16)) = executed(chunk) else { panic!() };
+        assert_eq!((executes.gpu_va, executes.header.argument), place);
         commands(&bytes).map(|command| name(command.unwrap().1)).collect()
     });
     chunks.collect()
+}
+
+/// What the engine reads where a chunk is submitted.
+fn executed(chunk: &Chunk) -> Result<(Packet<'_>, usize), PacketError> {
+    Packet::decode(chunk.packet.as_bytes())
 }
 
 /// The packets of a chunk.
@@ -140,6 +150,22 @@ fn copies_before_the_first_other_command_are_packets() {
     let packets = vec!["packet: copy 8 16 4"];
     let commands = vec!["dispatch [1, 1, 1] 1 8", "barrier", "copy 16 8 4", "update 64 4"];
     assert_eq!(commands_of(&recording), [packets, commands]);
+}
+
+#[test]
+fn many_copies_are_several_chunks_of_packets_and_a_set_behind_them_is_in_none() {
+    let mut recording = recording(true);
+    for index in 0..10_000 {
+        recording.copy(index * 8, 0, 8);
+    }
+    recording.bound.program = program(None);
+    recording.push_set(0, &Arc::default(), |_| ());
+    recording.dispatch(0, [0; 3], [1; 3]);
+    assert_eq!(recording.end(), vk::Result::SUCCESS);
+    assert!(recording.chunks().iter().all(|chunk| chunk.length <= 64 << 10));
+    let expected = (0..10_000).map(|index| format!("packet: copy {} 0 8", index * 8));
+    let expected: Vec<_> = expected.chain(["dispatch [1, 1, 1] 1 8".to_owned()]).collect();
+    assert_eq!(commands_of(&recording).concat(), expected);
 }
 
 #[test]

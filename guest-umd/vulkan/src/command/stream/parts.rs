@@ -15,9 +15,6 @@ impl Stream {
     /// Has what comes next stay in one chunk, which goes on elsewhere where a piece ends.
     pub(in super::super) fn hold(&mut self, heap: &Heap) -> Result<(), vk::Result> {
         if self.reserve == 0 {
-            if self.has_packets {
-                self.new_chunk();
-            }
             if self.end - self.at < RESERVE {
                 self.next_piece(heap, RESERVE)?;
             }
@@ -73,9 +70,6 @@ impl Stream {
         other: &Self,
         chunk: &Chunk,
     ) -> Result<(), vk::Result> {
-        if self.has_packets {
-            self.new_chunk();
-        }
         for bytes in other.parts(chunk).ok_or(vk::Result::ERROR_UNKNOWN)? {
             let piece = self.room(heap, bytes.len())?;
             let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;

@@ -4,10 +4,12 @@
 
 use super::*;
 use bellhop_protocol::packet::Packet;
-use zerocopy::IntoBytes;
+use bellhop_protocol::packet::commands::ExecuteCommands;
+use zerocopy::{IntoBytes, transmute};
 
 fn chunk(gpu_va: u64, devices: u8, meets: bool) -> Chunk {
-    Chunk { gpu_va, length: 64, devices, meets, goes_on: false, has_packets: false }
+    let packet = transmute!(ExecuteCommands::new(gpu_va, 64));
+    Chunk { gpu_va, length: 64, devices, meets, goes_on: false, has_packets: false, packet }
 }
 
 fn named(expected: &[(usize, &[&str])]) -> Vec<(usize, Vec<String>)> {
