@@ -25,6 +25,7 @@ mod open_enum;
 
 pub mod bar;
 pub mod broker;
+pub mod compositor;
 pub mod config;
 pub mod control;
 pub mod doorbell;

@@ -130,6 +130,9 @@ pub enum DisplayError {
     /// A surface that no display can show, or an access outside it.
     #[error("{0}")]
     BadSurface(&'static str),
+    /// The compositor that has the monitor has ended, or refuses a window.
+    #[error("the compositor shows no window of this program: {0}")]
+    Compositor(std::io::Error),
     /// A request failed for another reason.
     #[error(transparent)]
     Device(#[from] Error),

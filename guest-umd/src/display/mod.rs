@@ -19,6 +19,7 @@ mod primary;
 mod statistics;
 mod swap_chain;
 mod topology;
+mod window;
 
 pub use crate::link::display_events::{
     ConsentRequest, Flipped, HotPlug, Input, TopologyWanted, Vsync,
@@ -40,3 +41,4 @@ pub use primary::{Primary, Surface};
 pub use statistics::{Frame, FrameStatistics};
 pub use swap_chain::{Acquired, PresentMode, SwapChain};
 pub use topology::{Path, Topology};
+pub use window::{COMPOSITOR_VARIABLE, Window, compositor};

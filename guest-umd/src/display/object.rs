@@ -80,12 +80,19 @@ impl Display {
     }
 
     /// Lets another process of the guest flip a source of this one, or takes that back with `None`. Flips of both wait in
-    /// one queue.
+    /// one queue; those of the other process that still wait when it is taken back are lost.
     ///
     /// # Errors
     /// [`DisplayError::NotInTopology`]
     pub fn lend(&self, source: u32, process: Option<&Adapter>) -> Result<(), DisplayError> {
-        let process = process.map_or(0, Adapter::process);
+        self.lend_to(source, process.map_or(0, Adapter::process))
+    }
+
+    /// As [`Self::lend`], to a process of another program, by its number; 0 takes it back.
+    ///
+    /// # Errors
+    /// As [`Self::lend`].
+    pub fn lend_to(&self, source: u32, process: u32) -> Result<(), DisplayError> {
         let request = SetVidPnSourceOwner { source, process };
         self.session().call(&request).map_err(DisplayError::of_source(source))
     }

@@ -7,6 +7,7 @@ mod adapters;
 mod broken_devices;
 mod broken_programs;
 mod broker;
+mod composed;
 mod connections;
 mod displays;
 mod doorbell_models;

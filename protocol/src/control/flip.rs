@@ -169,8 +169,8 @@ pub struct SetPointerPosition {
 crate::assert_layout!(SetPointerPosition, 16, source at 0, x at 4, y at 8, flags at 12);
 request!(SetPointerPosition, SET_POINTER_POSITION -> ());
 
-/// Lets another process of the guest flip a source, or takes that back. Flips of either wait in one queue. Only the owner
-/// may do this.
+/// Lets another process of the guest flip a source, or takes that back. Flips of either wait in one queue; those that wait of a
+/// process that may flip it no more are `LOST`. Only the owner may do this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct SetVidPnSourceOwner {

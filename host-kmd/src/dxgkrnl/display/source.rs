@@ -155,9 +155,16 @@ impl Source {
     }
 
     /// Lets another process flip it, or no other. Returns the processes that are told of VSYNCs.
+    ///
+    /// What waits of a process that may flip it no more never happens: flips wait for those before them, and its fences may never
+    /// have their values.
     pub(crate) fn grant(&mut self, process: Option<u32>) -> Vec<u32> {
         self.granted = process;
         let (owner, granted) = (self.owner, self.granted);
+        for flip in &mut self.queue {
+            let of = flip.primary.surface.process;
+            flip.hopeless |= of != owner && Some(of) != granted;
+        }
         self.wanted_by.retain(|process| *process == owner || Some(*process) == granted);
         self.wanted_by.iter().copied().collect()
     }

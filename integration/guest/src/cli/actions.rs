@@ -9,6 +9,7 @@ use super::video::{DecodeArguments, VideoArguments, VideoJob};
 use crate::agent;
 use crate::bench::{self, Configuration, Delivery, Measured};
 use crate::churn::Churn;
+use crate::compositor;
 use crate::conformance;
 use crate::files::NewFile;
 use crate::guest::Guest;
@@ -116,6 +117,10 @@ pub(super) fn work_on(
                 put(&report)?;
             }
             Ok(Ending::of(report.is_whole()))
+        }
+        Work::Compositor(arguments) => {
+            compositor::serve(guest, placement, &arguments.options())?;
+            Ok(Ending::Succeeded)
         }
         Work::Link(arguments) => arguments.work(guest, placement),
         Work::Agent(arguments) => {

@@ -8,6 +8,7 @@ mod arguments;
 mod attack;
 mod broker;
 mod carried;
+mod compositor;
 mod configuration;
 mod delivery;
 mod ending;
@@ -45,6 +46,7 @@ use attack::AttackArguments;
 use bellhop_guest_umd::KernelError;
 use broker::BrokerArguments;
 use clap::{CommandFactory, Parser, Subcommand};
+use compositor::CompositorArguments;
 use ending::Ending;
 use place::DeviceArguments;
 use programs::OwnBroker;
@@ -113,6 +115,10 @@ enum Work {
     Attest(AttestArguments),
     /// Show an animation on the guest's display, and report what became of its frames
     Present(PresentArguments),
+    /// Show windows of other programs on the guest's monitors
+    ///
+    /// Programs of any user connect to its socket. Runs until the device or the monitors are gone.
+    Compositor(CompositorArguments),
     /// Work on several GPUs that the host linked into one adapter
     Link(LinkArguments),
     /// Serve as the guest's agent: show pictures on monitors that are plugged in, do what the host's operator asks

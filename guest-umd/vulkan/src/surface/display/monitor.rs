@@ -9,8 +9,11 @@ use crate::physical_device::Opened;
 use crate::surface::screen::{Canvas, Picture, Place, Screen, Shown, Size};
 use ash::vk;
 use bellhop_guest_umd::display::{
-    Display, DisplayError, Flip, Path, PixelFormat, Surface, TargetMode, Topology,
+    Constraint, Display, DisplayError, Flip, Path, PixelFormat, Refusal, Surface, TargetMode,
+    Topology, Window, compositor,
 };
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +26,8 @@ pub(in super::super) struct Monitor {
     source: u32,
     child: u32,
     mode: TargetMode,
+    /// Where a compositor listens, which may have the monitor.
+    compositor: Option<PathBuf>,
     /// The display is the adapter's.
     _opened: Arc<Opened>,
 }
@@ -31,6 +36,10 @@ pub(in super::super) struct Monitor {
 pub(super) fn failed(error: &DisplayError) -> vk::Result {
     match error {
         DisplayError::Device(error) => out_of(error),
+        // Whoever has the monitor next shows the program's next swap chain, or the program has it itself.
+        DisplayError::Compositor(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            vk::Result::ERROR_OUT_OF_DATE_KHR
+        }
         error => {
             crate::debug::say(error);
             vk::Result::ERROR_SURFACE_LOST_KHR
@@ -46,7 +55,7 @@ impl Monitor {
         let (child, number) = numbers(mode);
         let modes = display.monitor_modes(child).ok()?;
         let mode = *modes.get(number as usize)?;
-        Some(Self { display, source, child, mode, _opened: opened })
+        Some(Self { display, source, child, mode, compositor: compositor(), _opened: opened })
     }
 
     /// Has the monitor show the source in this mode.
@@ -81,12 +90,14 @@ impl Screen for Monitor {
         let pitch = size.pitch.max(1) as u64;
         // The host may want more lines than it shows.
         let lines = size.bytes.div_ceil(pitch).max(size.extent.height.into());
-        let surface = Surface {
-            width: size.extent.width,
-            height: u32::try_from(lines).unwrap_or(u32::MAX),
-            format: PixelFormat::X8R8G8B8,
+        let lines = u32::try_from(lines).unwrap_or(u32::MAX);
+        let surface = pixels(size.extent.width, lines);
+        let primary = match &self.compositor {
+            // It may have to open it.
+            Some(_) => device.gpu.create_shared_primary(surface),
+            None => device.gpu.create_primary(surface),
         };
-        let primary = device.gpu.create_primary(surface).map_err(|error| failed(&error))?;
+        let primary = primary.map_err(|error| failed(&error))?;
         let is_right = primary.pitch().is_ok_and(|own| u64::from(own) == pitch)
             && primary.gpu_va().is_multiple_of(size.alignment);
         if is_right { Ok(Place::Primary(primary)) } else { Err(vk::Result::ERROR_UNKNOWN) }
@@ -97,10 +108,43 @@ impl Screen for Monitor {
         _extent: vk::Extent2D,
         mode: vk::PresentModeKHR,
     ) -> Result<Box<dyn Canvas>, vk::Result> {
-        self.set_mode().map_err(|error| failed(&error))?;
         let tears = mode == vk::PresentModeKHR::IMMEDIATE;
-        let (display, source) = (self.display.clone(), self.source);
-        Ok(Box::new(Source { display, source, tears, shown: None }))
+        match (self.set_mode(), &self.compositor) {
+            (Ok(()), _) => {
+                let (display, source) = (self.display.clone(), self.source);
+                Ok(Box::new(Source { display, source, tears, shown: None }))
+            }
+            (Err(DisplayError::Topology(Refusal { constraint: Constraint::IN_USE, .. })), Some(at)) => {
+                let TargetMode { width, height, .. } = self.mode;
+                let window = self.display.window(at, self.child, pixels(width, height));
+                let window = window.map_err(|error| failed(&error))?;
+                Ok(Box::new(Composited { window, tears, shown: None }))
+            }
+            (Err(error), _) => Err(failed(&error)),
+        }
+    }
+}
+
+const fn pixels(width: u32, height: u32) -> Surface {
+    Surface { width, height, format: PixelFormat::X8R8G8B8 }
+}
+
+/// A window on a monitor that a compositor has.
+struct Composited {
+    window: Window,
+    tears: bool,
+    /// The image that is shown.
+    shown: Option<u32>,
+}
+
+impl Canvas for Composited {
+    fn show(&mut self, picture: &Picture<'_>) -> Result<Shown, vk::Result> {
+        let Place::Primary(primary) = picture.place else {
+            return Err(vk::Result::ERROR_UNKNOWN);
+        };
+        let shown = self.window.show(picture.index, primary, self.tears);
+        shown.map_err(|error| failed(&error))?;
+        Ok(Shown { fits: true, free: self.shown.replace(picture.index) })
     }
 }
 

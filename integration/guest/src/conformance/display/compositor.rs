@@ -9,6 +9,7 @@ use crate::conformance::scene::{Scene, TIMEOUT};
 use bellhop_guest_umd::display::{
     Constraint, DisplayError, Flip, FlipOutcome, Path, Primary, Topology,
 };
+use bellhop_protocol::control::flip::MAX_FLIPS;
 
 /// A compositor that has the first screen, and a program beside it: two processes of one guest.
 struct Desktop {
@@ -105,6 +106,30 @@ pub(super) fn independent_flip(scene: &Scene) -> Result<(), Mismatch> {
     require!(ended.outcome == FlipOutcome::SHOWN, "it ended {}", ended.outcome);
     compositor.expect_picture(&pictures[0], 0)?;
     drop((pictures, program));
+    compositor.flip_to(&desktop)?;
+    compositor.expect_picture(&desktop, 0)
+}
+
+pub(super) fn taken_back(scene: &Scene) -> Result<(), Mismatch> {
+    let Desktop { program, compositor } = Desktop::new(scene)?;
+    let screen = compositor.show()?;
+    let desktop = compositor.picture(screen, 0)?;
+    compositor.flip_to(&desktop)?;
+    let picture = program.picture(screen, 1)?;
+    // Nobody signals it, and no flip overtakes one that waits.
+    let never = program.device.create_fence(0)?;
+    let after = [(&never, 1)];
+    compositor.display.lend(0, Some(&program.process))?;
+    let mut flips = Vec::new();
+    for _ in 0..MAX_FLIPS {
+        flips.push(program.display.flip(0, Flip::to(&picture).after(&after))?);
+    }
+    let one_more = compositor.display.flip(0, Flip::to(&desktop));
+    require!(matches!(one_more, Err(DisplayError::QueueFull { .. })), "room: {one_more:?}");
+    compositor.display.lend(0, None)?;
+    for flip in flips {
+        program.expect(flip, FlipOutcome::LOST)?;
+    }
     compositor.flip_to(&desktop)?;
     compositor.expect_picture(&desktop, 0)
 }

@@ -76,6 +76,9 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         .shows("DirectFlip: the compositor shows a program's buffer without a copy"),
     Behaviour::new("display.independent-flip", KMD_FLIP, compositor::independent_flip)
         .shows("IndependentFlip: a program flips the compositor's source itself, while it may"),
+    Behaviour::new("display.independent-flip.taken-back", KMD_FLIP, compositor::taken_back).shows(
+        "flips that wait of a program are lost when the compositor takes its source back",
+    ),
     Behaviour::new("display.present.fill", KMD_FLIP, present::fill)
         .shows("PRESENT fills a rectangle in each pixel format, or the dirty parts of it"),
     Behaviour::new("display.present.copy", KMD_FLIP, present::copy)

@@ -259,6 +259,7 @@ impl ProcessAccess<'_> {
         let (source, ddi) = self.owned(index)?;
         let wanted = source.grant((process != 0).then_some(process));
         ddi.control_interrupt(guest, index, index, &wanted);
+        self.work.wake(Rule::Display(guest));
         Ok(Answer::Done(()))
     }
 }
