@@ -12,6 +12,8 @@ pub(super) fn describe(
     stencil_usage: vk::ImageUsageFlags,
 ) -> Image {
     let vk::Extent3D { width, height, depth } = information.extent;
+    // Whichever GPU's part is bound to whichever GPU's memory, that is one.
+    let flags = information.flags & !vk::ImageCreateFlags::SPLIT_INSTANCE_BIND_REGIONS;
     Image {
         address: 0,
         size: 0,
@@ -19,7 +21,7 @@ pub(super) fn describe(
         kind: ImageKind(information.image_type.as_raw() as u32),
         tiling: Tiling(information.tiling.as_raw() as u32),
         usage: (information.usage | stencil_usage).as_raw(),
-        flags: information.flags.as_raw(),
+        flags: flags.as_raw(),
         samples: information.samples.as_raw(),
         extent: [width, height, depth],
         levels: information.mip_levels,

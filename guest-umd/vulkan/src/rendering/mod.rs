@@ -8,11 +8,13 @@ mod dynamic;
 mod framebuffer;
 mod instance;
 mod lower;
+mod of_group;
 mod pass;
 
 pub(crate) use dynamic::{Formats, begin as begin_dynamic};
 pub(crate) use framebuffer::{Framebuffer, View, views};
 pub(crate) use instance::{Rendering, count_views};
+pub(crate) use of_group::OfGroup;
 pub(crate) use pass::RenderPass;
 
 use ash::vk;

@@ -97,7 +97,7 @@ fn chain<'g>(
 }
 
 /// Writes a word into all texels of an acquired image, which is then ready to be presented.
-fn draw(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32, word: u32) -> Outcome<vk::CommandBuffer> {
+pub(super) fn draw(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32, word: u32) -> Outcome<vk::CommandBuffer> {
     let image = chain.images[image as usize];
     let texels = image.form.bytes(0) / 4;
     let words = gpu.buffer_of(&vec![word; texels])?;
@@ -110,7 +110,7 @@ fn draw(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32, word: u32) -> Outcome<vk::
 }
 
 /// The words of an image that was ready to be presented, and is it again.
-fn look(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32) -> Outcome<Vec<u32>> {
+pub(super) fn look(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32) -> Outcome<Vec<u32>> {
     let image = chain.images[image as usize];
     let words = gpu.buffer(TEXELS)?;
     let [there, here] = [vk::ImageLayout::PRESENT_SRC_KHR, vk::ImageLayout::TRANSFER_SRC_OPTIMAL];

@@ -52,6 +52,14 @@ impl Lab {
         self.group_of(&members)
     }
 
+    /// The same, with queues that draw.
+    pub(crate) fn drawing_group(&self) -> Outcome<(Gpu<'_>, u32)> {
+        let work = self.graphics()?.work;
+        let (mut gpu, count) = self.group()?;
+        gpu.work = work;
+        Ok((gpu, count))
+    }
+
     /// A device that consists of these, in this order, and how many those are.
     pub(crate) fn group_of(&self, members: &[vk::PhysicalDevice]) -> Outcome<(Gpu<'_>, u32)> {
         if self.features().since_1_2.buffer_device_address_multi_device == vk::FALSE {

@@ -133,7 +133,7 @@ impl Recording {
     }
 
     /// Does something outside of renderings.
-    fn do_apart(&mut self, is_apart: bool, between: impl FnOnce(&mut Self)) {
+    pub(super) fn do_apart(&mut self, is_apart: bool, between: impl FnOnce(&mut Self)) {
         if !is_apart {
             return between(self);
         }

@@ -6,6 +6,7 @@
 mod binding;
 mod clears;
 mod counting;
+mod divided;
 mod draws;
 mod inside;
 mod passes;

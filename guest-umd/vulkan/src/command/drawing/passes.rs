@@ -6,14 +6,15 @@
 use super::super::buffer::CommandBuffer;
 use super::super::drawn::Instance;
 use super::super::recording::Recording;
-use crate::rendering::{Framebuffer, RenderPass, Rendering, begin_dynamic, views};
+use crate::rendering::{Framebuffer, OfGroup, RenderPass, Rendering, begin_dynamic, views};
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use std::sync::Arc;
 
 impl Recording {
     /// Begins a render pass with its first subpass.
-    fn begin_pass(&mut self, instance: Instance) {
+    fn begin_pass(&mut self, instance: Instance, of_group: Option<OfGroup>) {
+        self.begin_divided(of_group);
         if instance.pass.waits_before {
             self.barrier();
         }
@@ -33,10 +34,12 @@ impl Recording {
         if self.end_rendering().is_some_and(|instance| instance.pass.waits_after) {
             self.barrier();
         }
+        self.end_divided();
     }
 
     /// Begins a rendering that is of no render pass. One that was suspended waits for what was before it.
-    fn begin_plain(&mut self, rendering: Rendering, is_resumed: bool) {
+    fn begin_plain(&mut self, rendering: Rendering, of_group: Option<OfGroup>, is_resumed: bool) {
+        self.begin_divided(of_group);
         if is_resumed {
             self.barrier();
         }
@@ -77,7 +80,10 @@ unsafe extern "system" fn begin_pass(
     _contents: vk::SubpassContents,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { CommandBuffer::record(buffer).begin_pass(instance(&*information)) };
+    unsafe {
+        let of_group = OfGroup::of((*information).p_next);
+        CommandBuffer::record(buffer).begin_pass(instance(&*information), of_group);
+    }
 }
 
 unsafe extern "system" fn begin_pass_2(
@@ -86,7 +92,10 @@ unsafe extern "system" fn begin_pass_2(
     _subpass: *const vk::SubpassBeginInfo<'_>,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { CommandBuffer::record(buffer).begin_pass(instance(&*information)) };
+    unsafe {
+        let of_group = OfGroup::of((*information).p_next);
+        CommandBuffer::record(buffer).begin_pass(instance(&*information), of_group);
+    }
 }
 
 unsafe extern "system" fn next_subpass(buffer: vk::CommandBuffer, _contents: vk::SubpassContents) {
@@ -123,13 +132,17 @@ unsafe extern "system" fn begin(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let is_resumed = (*information).flags.contains(vk::RenderingFlags::RESUMING);
-        CommandBuffer::record(buffer).begin_plain(begin_dynamic(&*information), is_resumed);
+        let of_group = OfGroup::of((*information).p_next);
+        let rendering = begin_dynamic(&*information);
+        CommandBuffer::record(buffer).begin_plain(rendering, of_group, is_resumed);
     }
 }
 
 unsafe extern "system" fn end(buffer: vk::CommandBuffer) {
     // SAFETY: the call is the only one with this handle.
-    let _ = unsafe { CommandBuffer::record(buffer) }.end_rendering();
+    let recording = unsafe { CommandBuffer::record(buffer) };
+    let _ = recording.end_rendering();
+    recording.end_divided();
 }
 
 crate::entry::entry_points! {

@@ -8,7 +8,7 @@ mod scene;
 mod states;
 mod vertices;
 
-pub(super) use scene::{Available, Counting, Instance, Open, Scene};
+pub(super) use scene::{Available, Counting, Divided, Instance, Open, Scene};
 pub(super) use states::{Faced, List, Single, States};
 pub(super) use vertices::{Indices, Vertices};
 
@@ -41,6 +41,8 @@ pub(super) struct Drawing {
     pub(in super::super) vertices: Vertices,
     pub(in super::super) indices: Option<Indices>,
     pub(in super::super) scene: Scene,
+    /// What the rendering is for some GPUs.
+    pub(in super::super) divided: Option<Divided>,
     /// What is being counted.
     pub(in super::super) counting: Vec<Counting>,
     /// What is to be there when the rendering has ended.
@@ -61,6 +63,7 @@ impl Drawing {
         self.vertices.forget();
         self.indices = None;
         self.scene = Scene::Outside;
+        self.divided = None;
         self.counting.clear();
         self.later.clear();
         self.has_barriers = false;

@@ -3,6 +3,7 @@
 //! Where a recording is, and what is counted there.
 
 use super::super::stream::Place;
+use crate::device::DeviceMask;
 use crate::query::Counted;
 use crate::rendering::{RenderPass, Rendering, View};
 use ash::vk;
@@ -62,6 +63,16 @@ impl Instance {
             None => Rendering::new(*area, *layers, 0),
         }
     }
+}
+
+/// What of a rendering is for some GPUs alone.
+pub(in super::super) struct Divided {
+    /// The GPUs that execute what comes behind it.
+    pub(in super::super) before: DeviceMask,
+    /// The number of its first chunk.
+    pub(in super::super) from: usize,
+    /// The areas, by device index.
+    pub(in super::super) areas: Vec<vk::Rect2D>,
 }
 
 /// A query that is being counted.

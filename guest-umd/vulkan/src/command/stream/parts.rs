@@ -3,13 +3,39 @@
 //! Chunks that go on elsewhere, and what one stream takes over from another.
 
 use super::{CHUNK, Chunk, HEADER, LINK, Place, RESERVE, Stream};
+use crate::device::DeviceMask;
 use crate::heap::{Heap, Piece};
 use ash::vk;
-use bellhop_protocol::vulkan::{Continue, Encoded, MAX_CONTINUED};
+use bellhop_protocol::packet::UNIT;
+use bellhop_protocol::vulkan::{
+    BeginRendering, CommandCode, CommandHeader, Continue, Encoded, MAX_CONTINUED,
+};
+use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// From so many bytes of a chunk on there is no room for more than what is being recorded.
 const FULL: usize = MAX_CONTINUED as usize - 4 * CHUNK;
+
+/// Commands, whose renderings have this area.
+fn with_area(commands: &[u8], area: vk::Rect2D) -> Vec<u8> {
+    const OFFSET: usize = offset_of!(BeginRendering, offset);
+    const END: usize = OFFSET + size_of::<[u32; 4]>();
+    const _: () = assert!(offset_of!(BeginRendering, extent) == OFFSET + size_of::<[u32; 2]>());
+    let vk::Rect2D { offset, extent } = area;
+    let words = [offset.x as u32, offset.y as u32, extent.width, extent.height];
+    let mut changed = commands.to_vec();
+    let mut at = 0;
+    while let Some(rest) = changed.get_mut(at..)
+        && let Ok((header, _)) = CommandHeader::read_from_prefix(rest)
+    {
+        let room = rest.get_mut(OFFSET..END);
+        if let Some(room) = room.filter(|_| header.code == CommandCode::BEGIN_RENDERING) {
+            room.copy_from_slice(words.as_bytes());
+        }
+        at += usize::from(header.units).max(1) * UNIT;
+    }
+    changed
+}
 
 impl Stream {
     /// Has what comes next stay in one chunk, which goes on elsewhere where a piece ends.
@@ -70,13 +96,55 @@ impl Stream {
         other: &Self,
         chunk: &Chunk,
     ) -> Result<(), vk::Result> {
-        for bytes in other.parts(chunk).ok_or(vk::Result::ERROR_UNKNOWN)? {
+        self.append_parts(heap, &other.parts(chunk).ok_or(vk::Result::ERROR_UNKNOWN)?)
+    }
+
+    /// Appends commands, a piece's after the other.
+    fn append_parts(&mut self, heap: &Heap, parts: &[Vec<u8>]) -> Result<(), vk::Result> {
+        for bytes in parts {
             let piece = self.room(heap, bytes.len())?;
             let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
-            piece.write(self.at, &bytes);
+            piece.write(self.at, bytes);
             self.at += bytes.len();
             self.is_ordered = false;
         }
+        Ok(())
+    }
+
+    /// Has each GPU execute the chunks from a number on with a rendering area of its own, by device index.
+    pub(in super::super) fn divide(
+        &mut self,
+        heap: &Heap,
+        from: usize,
+        areas: &[vk::Rect2D],
+    ) -> Result<(), vk::Result> {
+        let devices = self.devices;
+        for chunk in self.chunks.split_off(from.min(self.chunks.len())) {
+            self.devices = chunk.devices;
+            if chunk.meets {
+                // They meet before any of them goes on.
+                self.meet(heap)?;
+                self.new_chunk();
+            }
+            let parts = self.parts(&chunk).ok_or(vk::Result::ERROR_UNKNOWN)?;
+            for (device, area) in (0..DeviceMask::BITS).zip(areas) {
+                self.devices = chunk.devices & 1 << device;
+                if self.devices == 0 {
+                    continue;
+                }
+                let parts: Vec<_> = parts.iter().map(|part| with_area(part, *area)).collect();
+                if chunk.goes_on {
+                    self.hold(heap)?;
+                }
+                let outcome = self.append_parts(heap, &parts);
+                if chunk.goes_on {
+                    self.let_go();
+                }
+                outcome?;
+                self.new_chunk();
+            }
+        }
+        self.devices = devices;
         Ok(())
     }
 

@@ -84,28 +84,38 @@ unsafe extern "system" fn images(
     unsafe { list::copy(Swapchain::get(swapchain).handles().iter().copied(), count, places) }
 }
 
+/// How images are presented on a device: whichever GPU has drawn one, and whichever has the screen. The program's memory is one.
+fn group_modes_of(device: &Device) -> vk::DeviceGroupPresentModeFlagsKHR {
+    match device.gpus.count() {
+        1 => vk::DeviceGroupPresentModeFlagsKHR::LOCAL,
+        _ => vk::DeviceGroupPresentModeFlagsKHR::LOCAL | vk::DeviceGroupPresentModeFlagsKHR::REMOTE,
+    }
+}
+
 unsafe extern "system" fn group_capabilities(
-    _device: vk::Device,
+    device: vk::Device,
     place: *mut vk::DeviceGroupPresentCapabilitiesKHR<'_>,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
+        let device = Device::get(device);
         let mut masks = [0; vk::MAX_DEVICE_GROUP_SIZE];
-        // The program's memory is one: whichever GPU has drawn an image, the first shows it.
-        masks[0] = 1;
+        for mask in masks.iter_mut().take(device.gpus.count() as usize) {
+            *mask = device.gpus.mask().into();
+        }
         (*place).present_mask = masks;
-        (*place).modes = vk::DeviceGroupPresentModeFlagsKHR::LOCAL;
+        (*place).modes = group_modes_of(device);
     }
     vk::Result::SUCCESS
 }
 
 unsafe extern "system" fn group_modes(
-    _device: vk::Device,
+    device: vk::Device,
     _surface: vk::SurfaceKHR,
     modes: *mut vk::DeviceGroupPresentModeFlagsKHR,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { *modes = vk::DeviceGroupPresentModeFlagsKHR::LOCAL };
+    unsafe { *modes = group_modes_of(Device::get(device)) };
     vk::Result::SUCCESS
 }
 

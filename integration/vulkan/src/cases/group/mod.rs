@@ -2,6 +2,7 @@
 
 //! Several physical devices as one device.
 
+mod area;
 mod count;
 mod done;
 mod index;
@@ -9,8 +10,17 @@ mod mask;
 mod memory;
 mod object;
 mod order;
+mod present;
 
 use crate::case::Case;
 
-pub(super) const CASES: &[&[Case]] =
-    &[object::CASES, mask::CASES, index::CASES, memory::CASES, order::CASES, done::CASES];
+pub(super) const CASES: &[&[Case]] = &[
+    object::CASES,
+    mask::CASES,
+    index::CASES,
+    memory::CASES,
+    order::CASES,
+    done::CASES,
+    area::CASES,
+    present::CASES,
+];

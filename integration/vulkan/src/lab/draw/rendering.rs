@@ -155,6 +155,23 @@ impl Rendering {
 impl Recorder<'_> {
     /// Begins a rendering.
     pub(crate) fn begin(&self, rendering: &Rendering) -> &Self {
+        self.begin_of(rendering, None)
+    }
+
+    /// Begins a rendering that is for some GPUs of the device.
+    pub(crate) fn begin_of_group(
+        &self,
+        rendering: &Rendering,
+        mut group: vk::DeviceGroupRenderPassBeginInfo<'_>,
+    ) -> &Self {
+        self.begin_of(rendering, Some(&mut group))
+    }
+
+    fn begin_of(
+        &self,
+        rendering: &Rendering,
+        group: Option<&mut vk::DeviceGroupRenderPassBeginInfo<'_>>,
+    ) -> &Self {
         let none = vk::RenderingAttachmentInfo::default();
         let each = rendering.colours.iter();
         let colours: Vec<_> =
@@ -172,6 +189,9 @@ impl Recorder<'_> {
         }
         if let Some(stencil) = &stencil {
             information = information.stencil_attachment(stencil);
+        }
+        if let Some(group) = group {
+            information = information.push_next(group);
         }
         // SAFETY: the command buffer is being recorded, and the views are the device's. The structures live until the call returns.
         unsafe { self.gpu.raw.cmd_begin_rendering(self.raw, &information) };

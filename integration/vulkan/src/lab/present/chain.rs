@@ -12,15 +12,15 @@ pub(crate) const SIDE: u32 = 24;
 
 /// A swap chain, and its images.
 pub(crate) struct Chain<'g> {
-    gpu: &'g Gpu<'g>,
-    presents: &'g Presents,
+    pub(super) gpu: &'g Gpu<'g>,
+    pub(super) presents: &'g Presents,
     pub(crate) surface: vk::SurfaceKHR,
     pub(crate) raw: vk::SwapchainKHR,
     pub(crate) images: Vec<Image>,
 }
 
 impl Lab {
-    fn surfaces(&self) -> Outcome<&Surfaces> {
+    pub(super) fn surfaces(&self) -> Outcome<&Surfaces> {
         self.surfaces.as_ref().ok_or_else(|| Failure::not_offered("no surfaces"))
     }
 
@@ -57,7 +57,7 @@ impl Lab {
 }
 
 impl Gpu<'_> {
-    fn can_present(&self) -> Outcome<&Presents> {
+    pub(super) fn can_present(&self) -> Outcome<&Presents> {
         self.presents.as_ref().ok_or_else(|| Failure::not_offered("no swap chains"))
     }
 
@@ -120,6 +120,19 @@ impl Gpu<'_> {
         old: vk::SwapchainKHR,
         size: vk::Extent2D,
     ) -> Outcome<Chain<'_>> {
+        self.chain_with(surface, images, size, |information| {
+            information.present_mode(mode).old_swapchain(old)
+        })
+    }
+
+    /// The same, in the mode in which none is lost, with what else a program says of it.
+    pub(super) fn chain_with<'i>(
+        &self,
+        surface: vk::SurfaceKHR,
+        images: u32,
+        size: vk::Extent2D,
+        say: impl FnOnce(vk::SwapchainCreateInfoKHR<'i>) -> vk::SwapchainCreateInfoKHR<'i>,
+    ) -> Outcome<Chain<'_>> {
         let presents = self.can_present()?;
         let format = vk::Format::B8G8R8A8_UNORM;
         let form = Form::flat(format, size.width, size.height);
@@ -134,9 +147,9 @@ impl Gpu<'_> {
             .image_usage(usage)
             .pre_transform(vk::SurfaceTransformFlagsKHR::IDENTITY)
             .composite_alpha(vk::CompositeAlphaFlagsKHR::OPAQUE)
-            .present_mode(mode)
-            .clipped(true)
-            .old_swapchain(old);
+            .present_mode(vk::PresentModeKHR::FIFO)
+            .clipped(true);
+        let information = say(information);
         // SAFETY: the surface is there, and nobody else makes one of it. The structure lives until the call returns.
         let raw = unsafe { presents.chains.create_swapchain(&information, None) }?;
         let chains = presents.chains.clone();

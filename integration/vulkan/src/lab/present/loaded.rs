@@ -10,6 +10,7 @@ use std::ffi::CStr;
 /// What instances have for surfaces.
 pub(in crate::lab) struct Surfaces {
     pub(super) asked: surface::Instance,
+    pub(super) chains: swapchain::Instance,
     pub(super) headless: headless_surface::Instance,
     pub(super) displays: Option<display::Instance>,
 }
@@ -22,9 +23,10 @@ impl Surfaces {
         displays: bool,
     ) -> Self {
         let asked = surface::Instance::new(entry, instance);
+        let chains = swapchain::Instance::new(entry, instance);
         let headless = headless_surface::Instance::new(entry, instance);
         let displays = displays.then(|| display::Instance::new(entry, instance));
-        Self { asked, headless, displays }
+        Self { asked, chains, headless, displays }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Surfaces and swap chains.
 
 mod chain;
+mod group;
 pub(super) mod loaded;
 mod monitor;
 
