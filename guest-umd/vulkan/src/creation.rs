@@ -7,7 +7,8 @@ use crate::device::{Device, Gpus, code};
 use crate::pages::out_of;
 use crate::physical_device::features::Features;
 use crate::physical_device::queues::QUEUES;
-use crate::physical_device::{Caps, PhysicalDevice, all, extensions};
+use crate::physical_device::{Caps, Gpu, PhysicalDevice, all, extensions};
+use crate::profile::Frames;
 use crate::queue::Queue;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
@@ -58,7 +59,8 @@ unsafe fn count_queues(information: &vk::DeviceCreateInfo<'_>) -> Result<u32, vk
     Ok(count)
 }
 
-/// The GPUs that a program asks for, by device index: those of a group, or the physical device's own.
+/// The GPUs that a program asks for, by device index: those of a group, or the physical device's own, which others draw frames
+/// with in turns if the program's profile says so.
 ///
 /// # Safety
 /// The structure is valid, as Vulkan demands it.
@@ -73,7 +75,13 @@ unsafe fn gpus(physical: &PhysicalDevice, information: &vk::DeviceCreateInfo<'_>
     // SAFETY: as above.
     let mut gpus = devices.iter().map(|device| unsafe { PhysicalDevice::get(*device) }.gpu.clone());
     let first = gpus.next().unwrap_or_else(|| physical.gpu.clone());
-    Gpus::new(first, gpus.collect())
+    let others: Vec<_> = gpus.collect();
+    if devices.is_empty() && physical.profile.frames == Frames::Alternate {
+        let is_beside = |gpu: &&Gpu| gpu.ordinal != first.ordinal && gpu.is_of_group(&first);
+        let alternates = physical.opened.gpus.iter().filter(is_beside).cloned().collect();
+        return Gpus::in_turns(first, alternates);
+    }
+    Gpus::new(first, others)
 }
 
 /// Ends a device with its queues.

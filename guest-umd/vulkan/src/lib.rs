@@ -55,6 +55,7 @@ mod pages;
 pub mod physical_device;
 pub mod pipeline;
 pub mod private_data;
+mod profile;
 pub mod query;
 pub mod queue;
 mod raw;

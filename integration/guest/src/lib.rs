@@ -17,6 +17,7 @@ mod canvas;
 mod churn;
 pub mod cli;
 pub mod client;
+mod complaints;
 pub mod compositor;
 pub mod conformance;
 pub mod fake_guest;

@@ -133,8 +133,7 @@ fn a_vulkan_program_behind_a_broker_has_a_monitor_to_itself_where_nobody_has_it(
     let mut program = suite(&daemon, &broker, None, "display.");
     let whole = |size, pixels: &[u32]| size == WHOLE && is_all(pixels, SHOWN);
     let small = |size, pixels: &[u32]| size == SMALL && is_all(pixels, SHOWN_SMALL);
-    let are_seen =
-        is_seen(&daemon, &mut program, whole) && is_seen(&daemon, &mut program, small);
+    let are_seen = is_seen(&daemon, &mut program, whole) && is_seen(&daemon, &mut program, small);
     passes(program);
     assert!(are_seen);
 }
@@ -186,7 +185,8 @@ fn a_window_over_a_program_that_covers_the_monitor_has_both_composed_until_it_cl
     assert!(is_seen(&daemon, &mut below, covers));
     let mut above = suite(&daemon, &broker, Some(&socket), SMALLEST);
     // The third window is two steps of 32 pixels beside the middle.
-    let place = ((place.0 + 64) % (WHOLE.0 - SMALL.0 + 1), (place.1 + 64) % (WHOLE.1 - SMALL.1 + 1));
+    let place =
+        ((place.0 + 64) % (WHOLE.0 - SMALL.0 + 1), (place.1 + 64) % (WHOLE.1 - SMALL.1 + 1));
     let are_both = is_seen(&daemon, &mut above, |size, pixels| {
         size == WHOLE && is_window(pixels, place, [SHOWN_SMALL, SHOWN])
     });

@@ -5,9 +5,10 @@
 use crate::displays::captured;
 use crate::support::vulkan::{all_passed, beside};
 use crate::support::windows::XServer;
-use crate::support::{Daemon, text};
+use crate::support::{Daemon, run, text};
 use bellhop_vm::{Mesa, Sources, fetch_programs, fetch_vulkan};
 use rustix::process::{Pid, Signal, kill_process};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::{Child, Command, Stdio};
@@ -120,6 +121,64 @@ fn assert_same_frames_in_a_window(mode: &str) {
     assert_same_frames(guest, || server.picture(PLACE, size), size);
 }
 
+/// A chain of two GPUs.
+const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
+     [link.pair]\nadapters = [\"\", \"second\"]\n";
+/// What an administrator says of the cube and of the suite.
+const IN_TURNS: &str = "[[program]]\napplication = \"vkcube\"\nframes = \"alternate\"\n\
+     [[program]]\napplication = \"suite\"\nframes = \"alternate\"\n";
+const PROFILES: &str = "BELLHOP_VULKAN_PROFILES";
+
+/// How many GPUs have completed something of a context's queues.
+fn gpus_at_work(daemon: &Daemon) -> usize {
+    let seen = daemon.snapshot();
+    let processes = seen.guests.iter().flat_map(|guest| &guest.processes);
+    let contexts = processes.flat_map(|of| &of.devices).flat_map(|device| &device.contexts);
+    let at_work = contexts.filter(|context| context.hw_queues.iter().any(|of| of.completed > 2));
+    at_work.map(|context| context.gpu).collect::<BTreeSet<_>>().len()
+}
+
+/// The GPUs that programs have contexts on.
+fn gpus_with_contexts(daemon: &Daemon) -> BTreeSet<u32> {
+    let seen = daemon.snapshot();
+    let processes = seen.guests.iter().flat_map(|guest| &guest.processes);
+    let contexts = processes.flat_map(|of| &of.devices).flat_map(|device| &device.contexts);
+    contexts.map(|context| context.gpu).collect()
+}
+
+/// The cube's frames have one image of depths, which no two GPUs may draw on at a time.
+#[test]
+fn a_cube_whose_frames_two_gpus_draw_in_turns_is_lavapipe_s_to_the_pixel() {
+    let Some(daemon) = Daemon::start_with_kernels(1, CHAIN) else { return };
+    let Some(server) = XServer::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = folder.path().join("vulkan.toml");
+    std::fs::write(&profiles, IN_TURNS).unwrap();
+    let mut command = cube(&daemon);
+    command.env("DISPLAY", &server.display).env(PROFILES, &profiles);
+    let guest = start(&mut command, FIFO, SMALL, MANY);
+    let most = Cell::new(0);
+    let picture = || {
+        if most.get() < 2 {
+            most.set(gpus_at_work(&daemon).max(most.get()));
+        }
+        server.picture(PLACE, SMALL)
+    };
+    assert_same_frames(guest, picture, SMALL);
+    assert_eq!(most.get(), 2);
+}
+
+#[test]
+fn frames_that_two_gpus_draw_in_turns_find_what_those_before_them_left() {
+    let Some(daemon) = Daemon::start_with_kernels(1, CHAIN) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = folder.path().join("vulkan.toml");
+    std::fs::write(&profiles, IN_TURNS).unwrap();
+    let mut command = beside(&daemon, 0);
+    command.env(PROFILES, &profiles);
+    all_passed(&run(command.args(["--validate", "--selftest", "--", "swapchain."])));
+}
+
 #[test]
 fn a_cube_in_a_window_is_lavapipe_s_to_the_pixel() {
     assert_same_frames_in_a_window(FIFO);
@@ -133,19 +192,40 @@ fn a_cube_in_a_window_that_shows_the_newest_frame_is_lavapipe_s_to_the_pixel() {
 /// The colour of most images that the suite shows on a display, and no other program.
 const SHOWN: u32 = 0x0033_6699;
 
+const DISPLAY: &str = "[[adapter.displays]]\nname = \"left\"\nmodes = [\"640x480@60\"]\n";
+
 #[test]
 fn images_on_the_guest_s_own_display_are_what_the_host_sees() {
-    let display = "[[adapter.displays]]\nname = \"left\"\nmodes = [\"640x480@60\"]\n";
-    let Some(daemon) = Daemon::start_with_kernels(1, display) else { return };
+    assert_seen_on_the_display(DISPLAY, "0", "");
+}
+
+/// The second GPU has no display. It sleeps until the program comes, which need not choose it itself.
+#[test]
+fn the_first_gpu_s_display_shows_what_the_second_one_draws() {
+    let chain = format!("{DISPLAY}{CHAIN}power = \"when_needed\"\n");
+    assert_seen_on_the_display(&chain, "1", "");
+    assert_seen_on_the_display(&chain, "0", "[[program]]\napplication = \"suite\"\ngpu = 1\n");
+}
+
+/// Tries the behaviours of displays on a device, while the host looks at the display.
+#[track_caller]
+fn assert_seen_on_the_display(configuration: &str, device: &str, rules: &str) {
+    let Some(daemon) = Daemon::start_with_kernels(1, configuration) else { return };
     let folder = tempfile::tempdir().unwrap();
+    let profiles = folder.path().join("vulkan.toml");
+    std::fs::write(&profiles, rules).unwrap();
     let mut command = beside(&daemon, 0);
-    command.args(["--validate", "--selftest", "--", "display."]);
+    command.args(["--validate", "--selftest", "--", "--device", device, "display."]);
+    command.env(PROFILES, &profiles);
     let mut suite = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut was_seen = false;
     while suite.try_wait().unwrap().is_none() && !was_seen {
         if !daemon.snapshot().guests.is_empty() {
             let (size, pixels) = captured(&daemon, "left", folder.path());
             was_seen = size == (640, 480) && pixels.iter().all(|pixel| *pixel == SHOWN);
+            if configuration.contains("[link") && was_seen {
+                assert_eq!(gpus_with_contexts(&daemon), BTreeSet::from([1]));
+            }
         }
     }
     let said = suite.wait_with_output().unwrap();

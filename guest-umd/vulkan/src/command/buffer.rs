@@ -4,7 +4,7 @@
 //! Command buffers.
 
 use super::recording::Recording;
-use super::stream::Chunk;
+use super::stream::{Chunk, Uses};
 use crate::device::{Device, DeviceMask};
 use crate::rendering::RenderPass;
 use crate::{handle, raw};
@@ -21,13 +21,19 @@ impl CommandBuffer {
     /// A command buffer without commands.
     pub(super) fn new(device: &'static Device, level: vk::CommandBufferLevel) -> Self {
         let is_primary = level == vk::CommandBufferLevel::PRIMARY;
-        let recording = Recording::new(&device.heap, is_primary, device.gpus.mask());
+        let mut recording = Recording::new(&device.heap, is_primary, device.gpus.mask());
+        recording.stream.uses.ask(device.gpus.alternate());
         Self { recording: UnsafeCell::new(recording) }
     }
 
     /// What is recorded, in the order in which it is to be executed: each chunk by a packet of its own.
     pub fn chunks(&self) -> &[Chunk] {
         self.recorded().chunks()
+    }
+
+    /// What they write.
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.recorded().stream.uses
     }
 
     /// Says that the commands were submitted.

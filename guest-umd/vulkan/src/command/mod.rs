@@ -25,6 +25,7 @@ mod transfer;
 
 pub use buffer::CommandBuffer;
 pub use stream::Chunk;
+pub(crate) use stream::Uses;
 
 use ash::vk;
 

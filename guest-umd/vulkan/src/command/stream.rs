@@ -14,6 +14,9 @@
 //! for them. The first command that is more than that begins a chunk of commands.
 
 mod parts;
+mod uses;
+
+pub(crate) use uses::Uses;
 
 use crate::device::DeviceMask;
 use crate::heap::{Heap, Piece, put};
@@ -99,6 +102,8 @@ pub(super) struct Stream {
     turn: u32,
     /// Where the sets begin while the chunk has packets. For its commands there is no room then: they begin a chunk.
     packets_end: Option<usize>,
+    /// What the commands write.
+    pub(super) uses: Uses,
 }
 
 impl Stream {
@@ -123,6 +128,7 @@ impl Stream {
             links: Vec::new(),
             turn: 0,
             packets_end: None,
+            uses: Uses::new(),
         }
     }
 
@@ -156,6 +162,7 @@ impl Stream {
         (self.first, self.link) = (None, None);
         self.links.clear();
         self.packets_end = None;
+        self.uses.forget();
     }
 
     /// Gives back the memory that no command uses.
@@ -203,6 +210,7 @@ impl Stream {
         }
         self.at += size;
         self.is_ordered = false;
+        self.uses.add(C::CODE);
         Ok(())
     }
 
@@ -230,6 +238,7 @@ impl Stream {
         self.at += size;
         self.packets_end = Some(self.end);
         self.end = self.at;
+        self.uses.add_unknown();
         Ok(())
     }
 

@@ -14,21 +14,33 @@ pub(crate) type DeviceMask = u8;
 pub(crate) struct Gpus {
     first: Gpu,
     others: Vec<Gpu>,
+    /// Those that draw frames in turns with the first, without the program's knowing.
+    alternates: Vec<Gpu>,
 }
 
 impl Gpus {
     pub(crate) const fn new(first: Gpu, others: Vec<Gpu>) -> Self {
-        Self { first, others }
+        Self { first, others, alternates: Vec::new() }
+    }
+
+    /// One GPU for the program, whose frames it draws in turns with others.
+    pub(crate) const fn in_turns(first: Gpu, alternates: Vec<Gpu>) -> Self {
+        Self { first, others: Vec::new(), alternates }
+    }
+
+    /// Whether several GPUs draw frames in turns.
+    pub(crate) fn alternate(&self) -> bool {
+        !self.alternates.is_empty()
+    }
+
+    /// All that execute something.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Gpu> {
+        iter::once(&self.first).chain(&self.others).chain(&self.alternates)
     }
 
     /// That of device index 0, which answers for all: they can do the same.
     pub(crate) const fn first(&self) -> &Gpu {
         &self.first
-    }
-
-    /// Those of the other device indices.
-    pub(crate) fn others(&self) -> &[Gpu] {
-        &self.others
     }
 
     /// How many there are.

@@ -43,6 +43,8 @@ pub struct Device {
     pub(crate) opened: Arc<Opened>,
     /// What executes on it.
     pub(crate) gpus: Gpus,
+    /// How many frames were presented, where GPUs draw them in turns.
+    frames: AtomicU64,
     /// Its handles, which are there from the end of its creation on.
     handles: OnceLock<Handles>,
     /// Something was submitted, for threads that wait for what no queue had been given.
@@ -67,6 +69,7 @@ impl Device {
             gpu,
             opened: Arc::clone(opened),
             gpus,
+            frames: AtomicU64::new(0),
             handles: OnceLock::new(),
             submissions: Arc::default(),
             fault: OnceLock::new(),
@@ -93,6 +96,16 @@ impl Device {
     pub(crate) fn set_handles(&self, device: u64, queues: Vec<u64>, fences: Vec<Arc<Fence>>) {
         // The first ones stay.
         let _ = self.handles.set(Handles { device, queues, fences });
+    }
+
+    /// The number of the frame that is being drawn. Whoever presents one knows of everything that was submitted for it.
+    pub(crate) fn frame(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// The next frame begins.
+    pub(crate) fn end_frame(&self) {
+        self.frames.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The handles of its queues.

@@ -8,6 +8,7 @@ mod layout;
 mod memory;
 mod object;
 mod sampler;
+pub(crate) mod targets;
 mod view;
 
 pub(crate) use description::{layers, range};

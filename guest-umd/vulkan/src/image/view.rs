@@ -5,6 +5,7 @@
 
 use super::description::range_of_view;
 use super::object::Image;
+use super::targets;
 use crate::device::Device;
 use crate::numbered::Numbered;
 use crate::{handle, raw};
@@ -46,7 +47,12 @@ unsafe extern "system" fn create(
         let serial = device.next_serial();
         let description = describe(serial, image, information, usage);
         match Numbered::new(&device.heap, serial, &description) {
-            Ok(made) => *view = vk::ImageView::from_raw(handle::create(made)),
+            Ok(made) => {
+                if device.gpus.alternate() {
+                    targets::note(made.address(), &image);
+                }
+                *view = vk::ImageView::from_raw(handle::create(made));
+            }
             Err(error) => return error,
         }
     }
@@ -54,12 +60,17 @@ unsafe extern "system" fn create(
 }
 
 unsafe extern "system" fn destroy(
-    _device: vk::Device,
+    device: vk::Device,
     view: vk::ImageView,
     _allocator: *const vk::AllocationCallbacks<'_>,
 ) {
     // SAFETY: the program destroys it once.
-    unsafe { handle::destroy::<Numbered>(view.as_raw()) };
+    unsafe {
+        if !view.is_null() && Device::get(device).gpus.alternate() {
+            targets::forget(handle::get::<Numbered>(view.as_raw()).address());
+        }
+        handle::destroy::<Numbered>(view.as_raw());
+    }
 }
 
 crate::entry::entry_points! {

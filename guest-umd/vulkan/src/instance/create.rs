@@ -6,6 +6,7 @@
 use super::Instance;
 use crate::physical_device::caps::NEWEST;
 use crate::physical_device::{PhysicalDevice, extensions::describe};
+use crate::profile::Profile;
 use crate::{handle, list, raw};
 use ash::vk::{self, Handle as _};
 use ash::{ext, khr};
@@ -65,7 +66,11 @@ unsafe extern "system" fn create(
         if let Err(error) = check(api_version, names, information.enabled_layer_count) {
             return error;
         }
-        let made = Instance { devices: OnceLock::new(), messengers: Arc::default() };
+        let name = application.map(|application| application.p_application_name);
+        let name = name.filter(|name| !name.is_null()).map(|name| CStr::from_ptr(name));
+        let profile = Profile::of(&name.unwrap_or_default().to_string_lossy());
+        let messengers = Arc::default();
+        let made = Instance { devices: OnceLock::new(), messengers, profile };
         *instance = vk::Instance::from_raw(handle::create_dispatchable(made));
     }
     vk::Result::SUCCESS

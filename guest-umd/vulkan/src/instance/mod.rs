@@ -9,6 +9,7 @@ mod messengers;
 use crate::handle;
 use crate::messengers::{Message, Messengers};
 use crate::physical_device::{Gpu, Opened, PhysicalDevice};
+use crate::profile::Profile;
 use ash::vk;
 use std::sync::{Arc, OnceLock};
 
@@ -19,6 +20,8 @@ struct Instance {
     /// The handles of its physical devices, once somebody asked: none if there is no device that serves Vulkan programs.
     devices: OnceLock<Vec<u64>>,
     messengers: Arc<Messengers>,
+    /// What an administrator says of the program.
+    profile: Profile,
 }
 
 impl Instance {
@@ -28,10 +31,13 @@ impl Instance {
             Ok(opened) => {
                 let device = |gpu: &Gpu| {
                     let (opened, messengers) = (Arc::clone(&opened), Arc::clone(&self.messengers));
-                    let gpu = gpu.clone();
-                    handle::create_dispatchable(PhysicalDevice { opened, gpu, messengers })
+                    let (gpu, profile) = (gpu.clone(), self.profile);
+                    handle::create_dispatchable(PhysicalDevice { opened, gpu, profile, messengers })
                 };
-                opened.gpus.iter().map(device).collect()
+                // The one that is chosen for the program comes first: most take that.
+                let is_chosen = |gpu: &&Gpu| Some(gpu.ordinal) == self.profile.gpu;
+                let (chosen, others): (Vec<_>, Vec<_>) = opened.gpus.iter().partition(is_chosen);
+                chosen.into_iter().chain(others).map(device).collect()
             }
             Err(why) => {
                 let text = format!("no physical device: {why}");

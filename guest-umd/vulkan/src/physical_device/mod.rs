@@ -29,6 +29,7 @@ pub(crate) use sharing::EXPORTED;
 
 use crate::handle;
 use crate::messengers::Messengers;
+use crate::profile::Profile;
 use ash::vk::{self, Handle as _};
 use std::sync::Arc;
 
@@ -36,6 +37,8 @@ use std::sync::Arc;
 pub(crate) struct PhysicalDevice {
     pub(crate) opened: Arc<Opened>,
     pub(crate) gpu: Gpu,
+    /// What an administrator says of the program.
+    pub(crate) profile: Profile,
     /// Whom its instance tells.
     pub(crate) messengers: Arc<Messengers>,
 }

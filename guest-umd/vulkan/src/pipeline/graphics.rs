@@ -39,6 +39,16 @@ unsafe fn formats(information: &vk::GraphicsPipelineCreateInfo<'_>) -> Formats {
     }
 }
 
+/// Whether a module may follow addresses (`PhysicalStorageBufferAddresses`).
+fn has_pointers(spirv: &[u32]) -> bool {
+    const HEADER: usize = 5;
+    const CAPABILITY: u32 = 2 << 16 | 17;
+    const ADDRESSES: u32 = 5347;
+    let capabilities = spirv.get(HEADER..).unwrap_or_default().chunks_exact(2);
+    // They come first ("Logical Layout of a Module").
+    capabilities.take_while(|words| words[0] == CAPABILITY).any(|words| words[1] == ADDRESSES)
+}
+
 /// Makes a pipeline.
 ///
 /// # Safety
@@ -74,7 +84,8 @@ unsafe fn make(
         let stages: Vec<_> = modules.iter().map(|(stage, spirv)| (*stage, &spirv[..])).collect();
         describe(device.next_serial(), layout, &fixed, &stages)
     };
-    Pipeline::new(device, layout, (0..count).map(describe))
+    let stores = layout.stores() || stages.iter().any(|stage| has_pointers(&stage.spirv));
+    Ok(Pipeline::new(device, layout, (0..count).map(describe))?.storing(stores))
 }
 
 unsafe extern "system" fn create(

@@ -57,6 +57,20 @@ impl PipelineLayout {
         self.offsets_before(self.sets())
     }
 
+    /// Whether shaders may write what its sets have.
+    pub(super) fn stores(&self) -> bool {
+        let mut bindings = self.sets.iter().flat_map(|set| set.bindings());
+        bindings.any(|binding| {
+            matches!(
+                vk::DescriptorType::from_raw(binding.kind.0 as i32),
+                vk::DescriptorType::STORAGE_IMAGE
+                    | vk::DescriptorType::STORAGE_TEXEL_BUFFER
+                    | vk::DescriptorType::STORAGE_BUFFER
+                    | vk::DescriptorType::STORAGE_BUFFER_DYNAMIC
+            )
+        })
+    }
+
     /// The bindings of all sets, in order.
     pub(super) fn bindings(&self) -> impl Iterator<Item = Binding> {
         self.sets.iter().zip(0..).flat_map(|(layout, set)| {

@@ -21,6 +21,8 @@ pub(crate) struct Pipeline {
     dynamic_offsets: u32,
     push_constants: u32,
     warm: Arc<AtomicBool>,
+    /// Whether its shaders may write memory.
+    stores: bool,
 }
 
 impl Pipeline {
@@ -45,7 +47,19 @@ impl Pipeline {
             dynamic_offsets: layout.dynamic_offsets(),
             push_constants: layout.push_constants(),
             warm: Arc::default(),
+            stores: false,
         })
+    }
+
+    /// It, with shaders that may write memory or not.
+    pub(super) const fn storing(mut self, stores: bool) -> Self {
+        self.stores = stores;
+        self
+    }
+
+    /// Whether its shaders may write memory.
+    pub(crate) const fn stores(&self) -> bool {
+        self.stores
     }
 
     /// The GPU virtual addresses of its descriptions: one for all GPUs, or one for each device index.

@@ -7,6 +7,7 @@ mod meetings;
 mod packets;
 mod ring;
 mod submit;
+mod turns;
 
 use crate::device::Device;
 use crate::device::wait::{Deadline, Target, left, wait};
@@ -19,6 +20,7 @@ use packets::Packets;
 use ring::Ring;
 use std::iter;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use turns::Turns;
 
 pub use submit::lookup;
 
@@ -56,15 +58,19 @@ pub struct Queue {
     /// On the GPUs of the other device indices, if the device has any.
     others: Vec<Member>,
     meetings: Meetings,
+    /// Where GPUs draw frames in turns.
+    turns: Option<Mutex<Turns>>,
 }
 
 impl Queue {
     /// Creates a queue on each GPU of a device.
     pub(crate) fn new(device: &'static Device) -> Result<Self, Error> {
         let first = Member::new(device, device.gpus.first())?;
-        let others = device.gpus.others().iter().map(|gpu| Member::new(device, gpu));
+        let others = device.gpus.members().skip(1).map(|gpu| Member::new(device, gpu));
         let others = others.collect::<Result<_, _>>()?;
-        Ok(Self { device, first, others, meetings: Meetings::new(device)? })
+        let turns = device.gpus.alternate().then(|| Turns::new(device)).transpose()?;
+        let (meetings, turns) = (Meetings::new(device)?, turns.map(Mutex::new));
+        Ok(Self { device, first, others, meetings, turns })
     }
 
     /// By device index.

@@ -2,7 +2,7 @@
 
 //! The packets of a submission.
 
-use crate::command::Chunk;
+use crate::command::{Chunk, Uses};
 use bellhop_guest_umd::{Error, SmallPackets, UserModeQueue};
 use bellhop_protocol::packet::fence::{SignalFence, WaitFence};
 use zerocopy::transmute;
@@ -20,6 +20,16 @@ pub(super) trait Places {
 
     /// Executes commands on those of these GPUs that the commands are for.
     fn execute(&mut self, devices: u32, chunk: &Chunk);
+
+    /// Says what the commands write that come next.
+    #[inline]
+    fn begin(&mut self, _uses: &Uses) {}
+
+    /// Appends a packet that tells that everything before it is done.
+    #[inline]
+    fn tell(&mut self, device: u32, packet: Words) {
+        self.put(device, packet);
+    }
 
     /// Says that a batch is complete.
     fn end_batch(&mut self);

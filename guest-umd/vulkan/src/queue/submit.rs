@@ -4,7 +4,6 @@
 //! Submissions: the packets of semaphores and command buffers.
 
 use super::Queue;
-use super::group::Parts;
 use super::packets::{Packets, Places, signal, wait};
 use crate::command::CommandBuffer;
 use crate::device::code;
@@ -45,6 +44,7 @@ unsafe fn execute_all(
     for (buffer, devices) in buffers {
         // SAFETY: the caller says that it lives.
         let buffer = unsafe { handle::get_dispatchable::<CommandBuffer>(buffer.as_raw()) };
+        places.begin(buffer.uses());
         for chunk in buffer.chunks() {
             places.execute(devices, chunk);
         }
@@ -63,7 +63,7 @@ unsafe fn signal_all(places: &mut impl Places, points: impl Iterator<Item = Poin
         let semaphore = unsafe { handle::get::<Semaphore>(semaphore.as_raw()) };
         // SAFETY: this is a submission with it.
         let (fence, value) = unsafe { semaphore.signaled(value) };
-        places.put(device, signal(fence.slot(), value));
+        places.tell(device, signal(fence.slot(), value));
     }
 }
 
@@ -196,6 +196,13 @@ impl Queue {
         &self,
         semaphores: &[vk::Semaphore],
     ) -> Result<Vec<Target>, vk::Result> {
+        if self.alternates() {
+            return self.submit_in_turn(|turn| {
+                // SAFETY: the caller says so.
+                unsafe { await_all(turn, points(semaphores, &[], &[])) };
+                turn.end_batch();
+            });
+        }
         if self.is_of_group() {
             return self.submit_to_group(|parts| {
                 // SAFETY: the caller says so.
@@ -218,9 +225,14 @@ impl Queue {
 /// As [`submit_all`].
 #[cold]
 unsafe fn submit_to_group<B: Batch>(queue: &Queue, batches: &[B], fence: vk::Fence) -> vk::Result {
-    // SAFETY: as the caller says.
-    let fill = |parts: &mut Parts<'_>| batches.iter().for_each(|one| unsafe { one.fill(parts) });
-    let submitted = queue.submit_to_group(fill).map(|mut targets| {
+    let submitted = if queue.alternates() {
+        // SAFETY: as the caller says.
+        queue.submit_in_turn(|turn| batches.iter().for_each(|one| unsafe { one.fill(turn) }))
+    } else {
+        // SAFETY: as above.
+        queue.submit_to_group(|parts| batches.iter().for_each(|one| unsafe { one.fill(parts) }))
+    };
+    let submitted = submitted.map(|mut targets| {
         if let Some(last) = targets.pop().filter(|_| !fence.is_null()) {
             // SAFETY: as above.
             unsafe { follow(queue, fence, last, targets) };

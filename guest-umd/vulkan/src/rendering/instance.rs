@@ -68,6 +68,12 @@ impl Rendering {
         self.attachments.get(..self.colors + 2).unwrap_or(&self.attachments).as_bytes()
     }
 
+    /// The addresses of the views that are drawn on or resolved to; 0 where there is none.
+    pub(crate) fn views_drawn_on(&self) -> impl Iterator<Item = u64> {
+        let all = self.attachments.iter().take(self.colors + 2);
+        all.flat_map(|attachment| [attachment.view, attachment.resolve_view])
+    }
+
     /// How many queries are counted at a time: one for each view.
     pub(crate) const fn views(&self) -> u32 {
         count_views(self.view_mask)

@@ -11,7 +11,6 @@
 
 mod access;
 mod client;
-mod complaints;
 pub mod config;
 mod descriptors;
 mod device;
@@ -25,6 +24,7 @@ mod stepped;
 pub use limits::{Limits, UserLimits};
 pub use stepped::{Said, SteppedBroker, SteppedProgram};
 
+use crate::complaints::Complaints;
 use anyhow::{Context, ensure};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::transport::control_queue::MAX_IN_FLIGHT;
@@ -32,7 +32,6 @@ use bellhop_protocol::bar::BarLayout;
 use bellhop_protocol::config::ConfigSpace;
 use bellhop_protocol::features::Features;
 use client::Client;
-use complaints::Complaints;
 use device::Device;
 use events::Routes;
 use listener::{Knock, Listener};

@@ -19,6 +19,7 @@ mod screen;
 mod seats;
 mod window;
 
+use crate::complaints::Complaints;
 use anyhow::{Context as _, ensure};
 use bellhop_guest_umd::display::{Display, Path, Surface, Topology};
 use bellhop_guest_umd::transport::Transport;
@@ -92,11 +93,16 @@ pub fn serve(
     thread::Builder::new().name("consents".into()).spawn(move || refuse_all(&asked))?;
     crate::output::note(format_args!("windows may connect to {}", options.socket.display()));
     let (seats, monitors) = (Arc::new(Seats::default()), Arc::new(monitors));
+    let complaints: Arc<Complaints> = Arc::default();
     thread::Builder::new().name("listener".into()).spawn(move || {
         for (number, (program, peer)) in (0..).zip(listener) {
-            let Some(seat) = Seats::take(&seats, peer) else { continue };
+            let Some(seat) = Seats::take(&seats, peer) else {
+                complaints.note(format_args!("{peer}: it or all have as many windows as may be"));
+                continue;
+            };
             let (device, monitors) = (device.clone(), Arc::clone(&monitors));
-            let reader = Reader { number, program, peer, device, monitors };
+            let complaints = Arc::clone(&complaints);
+            let reader = Reader { number, program, peer, device, monitors, complaints };
             let thread = thread::Builder::new().name("reader".into());
             // Without a thread the program hears that the connection ends.
             let _ = thread.spawn(move || {

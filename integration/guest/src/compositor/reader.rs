@@ -4,6 +4,7 @@
 
 use super::listener::Peer;
 use super::window::{Event, Picture, Window};
+use crate::complaints::Complaints;
 use anyhow::{Context as _, bail, ensure};
 use bellhop_guest_umd::Device;
 use bellhop_guest_umd::display::{PixelFormat, Primary, Surface};
@@ -37,13 +38,15 @@ pub(super) struct Reader {
     pub(super) peer: Peer,
     pub(super) device: Device,
     pub(super) monitors: Arc<Vec<Monitor>>,
+    /// Of all programs.
+    pub(super) complaints: Arc<Complaints>,
 }
 
 impl Reader {
     /// Reads until the program or its window ends.
     pub(super) fn run(mut self) {
         if let Err(error) = self.read() {
-            crate::output::note(format_args!("the window of {} ends: {error:#}", self.peer));
+            self.complaints.note(format_args!("the window of {} ends: {error:#}", self.peer));
         }
     }
 

@@ -6,7 +6,7 @@ use super::window::{Event, Picture, Window};
 use super::{Flips, Options};
 use anyhow::{Context as _, ensure};
 use bellhop_guest_umd::display::{
-    Display, DisplayError, Flip, FlipOutcome, Primary, PresentMode, Surface, SwapChain,
+    Display, DisplayError, Flip, FlipOutcome, PresentMode, Primary, Surface, SwapChain,
 };
 use bellhop_guest_umd::{CommandBuffer, Device, UserModeQueue};
 use bellhop_protocol::compositor::FromCompositor;
@@ -59,8 +59,18 @@ impl Screen {
         let images = SwapChain::new(display, device, source, surface, 2)?;
         let Options { flips, ground, .. } = *options;
         let (display, windows, showing) = (display.clone(), Vec::new(), Showing::Composed);
-        let mut screen =
-            Self { display, source, surface, flips, ground, queue, commands, images, windows, showing };
+        let mut screen = Self {
+            display,
+            source,
+            surface,
+            flips,
+            ground,
+            queue,
+            commands,
+            images,
+            windows,
+            showing,
+        };
         screen.compose()?;
         Ok(screen)
     }
@@ -101,9 +111,8 @@ impl Screen {
     /// Shows what has changed, and tells programs that their pictures are shown.
     fn refresh(&mut self) -> anyhow::Result<()> {
         let top = self.windows.iter().rposition(|window| window.seen().is_some());
-        let alone = top.filter(|top| {
-            self.flips >= Flips::Direct && self.windows[*top].covers(self.surface)
-        });
+        let alone = top
+            .filter(|top| self.flips >= Flips::Direct && self.windows[*top].covers(self.surface));
         match alone {
             Some(top) => self.show_alone(top)?,
             None => self.compose()?,

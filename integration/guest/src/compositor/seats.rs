@@ -60,7 +60,8 @@ mod tests {
         let take = |user| Seats::take(&seats, Peer::of_user(user));
         let mut of_one: Vec<_> = (0..OF_USER).map(|_| take(1).unwrap()).collect();
         assert!(take(1).is_none());
-        let _others: Vec<_> = (2..5).flat_map(|user| (0..OF_USER).map(move |_| user)).map(take).collect();
+        let _others: Vec<_> =
+            (2..5).flat_map(|user| (0..OF_USER).map(move |_| user)).map(take).collect();
         assert!(take(9).is_none(), "all are taken");
         of_one.pop();
         assert!(take(9).is_some());

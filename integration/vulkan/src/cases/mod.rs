@@ -45,6 +45,7 @@ const ALL: &[&[Case]] = &[
     event::CASES,
     query::CASES,
     swapchain::CASES,
+    swapchain::frames::CASES,
     swapchain::display::CASES,
     lost::CASES,
     lost::drawing::CASES,

@@ -3,6 +3,7 @@
 //! Swap chains of surfaces that nobody sees (`VK_KHR_surface`, `VK_KHR_swapchain`, `VK_EXT_headless_surface`).
 
 pub(super) mod display;
+pub(super) mod frames;
 
 use crate::case::{Case, case};
 use crate::lab::{At, Chain, Gpu, Lab, Outcome, PATIENCE, SIDE, Submit, require, same};
@@ -97,7 +98,12 @@ fn chain<'g>(
 }
 
 /// Writes a word into all texels of an acquired image, which is then ready to be presented.
-pub(super) fn draw(gpu: &Gpu<'_>, chain: &Chain<'_>, image: u32, word: u32) -> Outcome<vk::CommandBuffer> {
+pub(super) fn draw(
+    gpu: &Gpu<'_>,
+    chain: &Chain<'_>,
+    image: u32,
+    word: u32,
+) -> Outcome<vk::CommandBuffer> {
     let image = chain.images[image as usize];
     let texels = image.form.bytes(0) / 4;
     let words = gpu.buffer_of(&vec![word; texels])?;

@@ -62,8 +62,8 @@ impl Rows {
     }
 }
 
-/// Executes rows until they cost `limit`. `step` executes some of the present row and returns its progress; `next`
-/// begins the row after it and returns whether there is one.
+/// Executes rows until they cost `limit`, and some of one at least. `step` executes some of the present row and returns its
+/// progress; `next` begins the row after it and returns whether there is one.
 fn by_rows<T>(
     state: &mut T,
     limit: usize,
@@ -71,9 +71,10 @@ fn by_rows<T>(
     mut next: impl FnMut(&mut T) -> Result<bool, Violation>,
 ) -> Result<Progress, Violation> {
     let (mut moved, mut cost) = (0, 0);
-    while cost < limit {
+    // Whatever little is left of a turn, nothing moved means that all rows are done.
+    while cost < limit || moved == 0 {
         // What was moved before counts. The next step meets a violation again.
-        match step(state, limit - cost) {
+        match step(state, limit.saturating_sub(cost).max(1)) {
             Ok(Progress::Moved(bytes)) => {
                 moved += bytes;
                 cost += bytes;
@@ -173,5 +174,41 @@ impl RectFilling {
                 Ok(true)
             },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Executes rows of so many bytes in turns of a limit; returns how many bytes were moved by the end.
+    fn moved(rows: usize, row: usize, limit: usize) -> usize {
+        let mut state = (1, row);
+        let mut all = 0;
+        loop {
+            let step = |(_, left): &mut (usize, usize), limit: usize| {
+                let bytes = limit.min(*left);
+                *left -= bytes;
+                Ok(if bytes > 0 { Progress::Moved(bytes) } else { Progress::Finished })
+            };
+            let next = |(at, left): &mut (usize, usize)| {
+                let is_there = *at < rows;
+                (*at, *left) = (*at + 1, row);
+                Ok(is_there)
+            };
+            match by_rows(&mut state, limit, step, next).unwrap() {
+                Progress::Moved(bytes) => all += bytes,
+                _ => return all,
+            }
+        }
+    }
+
+    #[test]
+    fn all_rows_are_executed_however_little_is_left_of_a_turn() {
+        for limit in [1, 7, ROW_COST - 1, ROW_COST, ROW_COST + 1, 4096] {
+            for row in [1, 7, ROW_COST, 2560] {
+                assert_eq!(moved(5, row, limit), 5 * row, "{limit} bytes of rows of {row}");
+            }
+        }
     }
 }

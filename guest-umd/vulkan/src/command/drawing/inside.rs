@@ -58,6 +58,7 @@ impl Recording {
         self.hold();
         let (command, colors) = rendering.command(HEADER);
         let attachments = rendering.attachments();
+        self.stream.uses.add_targets(rendering.views_drawn_on());
         self.push(colors, command, [attachments]);
         let place = self.stream.last(size_of::<BeginRendering>() + attachments.len());
         let turn = self.stream.turn();
@@ -191,6 +192,7 @@ impl Recording {
     fn execute_inside(&mut self, other: &Self) {
         let has_barriers = other.drawing.as_ref().is_some_and(|drawing| drawing.has_barriers);
         let devices = self.stream.devices();
+        self.stream.uses.add_all(&other.stream.uses);
         for chunk in other.stream.chunks() {
             if has_barriers {
                 self.barrier();

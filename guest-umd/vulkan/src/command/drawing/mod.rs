@@ -25,6 +25,9 @@ use std::sync::Arc;
 impl Recording {
     /// Binds a pipeline for draws.
     pub(super) fn bind_graphics(&mut self, pipeline: &Pipeline) {
+        if pipeline.stores() {
+            self.stream.uses.add_unknown();
+        }
         // A rendering is not divided for what the host compiles in it.
         let program = Program::new(pipeline, None);
         let is_apart = !program.others.is_empty();

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 impl Recording {
     /// Begins a render pass with its first subpass.
-    fn begin_pass(&mut self, instance: Instance, of_group: Option<OfGroup>) {
-        self.begin_divided(of_group);
+    fn begin_pass(&mut self, instance: Instance) {
         if instance.pass.waits_before {
             self.barrier();
         }
@@ -38,8 +37,7 @@ impl Recording {
     }
 
     /// Begins a rendering that is of no render pass. One that was suspended waits for what was before it.
-    fn begin_plain(&mut self, rendering: Rendering, of_group: Option<OfGroup>, is_resumed: bool) {
-        self.begin_divided(of_group);
+    fn begin_plain(&mut self, rendering: Rendering, is_resumed: bool) {
         if is_resumed {
             self.barrier();
         }
@@ -81,8 +79,9 @@ unsafe extern "system" fn begin_pass(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let of_group = OfGroup::of((*information).p_next);
-        CommandBuffer::record(buffer).begin_pass(instance(&*information), of_group);
+        let recording = CommandBuffer::record(buffer);
+        recording.begin_divided(OfGroup::of((*information).p_next));
+        recording.begin_pass(instance(&*information));
     }
 }
 
@@ -93,8 +92,9 @@ unsafe extern "system" fn begin_pass_2(
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let of_group = OfGroup::of((*information).p_next);
-        CommandBuffer::record(buffer).begin_pass(instance(&*information), of_group);
+        let recording = CommandBuffer::record(buffer);
+        recording.begin_divided(OfGroup::of((*information).p_next));
+        recording.begin_pass(instance(&*information));
     }
 }
 
@@ -132,9 +132,9 @@ unsafe extern "system" fn begin(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let is_resumed = (*information).flags.contains(vk::RenderingFlags::RESUMING);
-        let of_group = OfGroup::of((*information).p_next);
-        let rendering = begin_dynamic(&*information);
-        CommandBuffer::record(buffer).begin_plain(rendering, of_group, is_resumed);
+        let recording = CommandBuffer::record(buffer);
+        recording.begin_divided(OfGroup::of((*information).p_next));
+        recording.begin_plain(begin_dynamic(&*information), is_resumed);
     }
 }
 

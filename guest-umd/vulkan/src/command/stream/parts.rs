@@ -120,6 +120,11 @@ impl Stream {
     ) -> Result<(), vk::Result> {
         let devices = self.devices;
         for chunk in self.chunks.split_off(from.min(self.chunks.len())) {
+            if chunk.has_packets {
+                // They are in no rendering.
+                self.chunks.push(chunk);
+                continue;
+            }
             self.devices = chunk.devices;
             if chunk.meets {
                 // They meet before any of them goes on.
@@ -181,6 +186,7 @@ impl Stream {
         apart: bool,
     ) -> Result<(), vk::Result> {
         let devices = self.devices;
+        self.uses.add_all(&other.uses);
         for chunk in &other.chunks {
             self.set_devices(devices & chunk.devices);
             if apart || chunk.meets || chunk.goes_on {

@@ -114,7 +114,10 @@ impl Screen for Monitor {
                 let (display, source) = (self.display.clone(), self.source);
                 Ok(Box::new(Source { display, source, tears, shown: None }))
             }
-            (Err(DisplayError::Topology(Refusal { constraint: Constraint::IN_USE, .. })), Some(at)) => {
+            (
+                Err(DisplayError::Topology(Refusal { constraint: Constraint::IN_USE, .. })),
+                Some(at),
+            ) => {
                 let TargetMode { width, height, .. } = self.mode;
                 let window = self.display.window(at, self.child, pixels(width, height));
                 let window = window.map_err(|error| failed(&error))?;

@@ -24,7 +24,9 @@ unsafe extern "system" fn present(
         let count = information.swapchain_count;
         let semaphores =
             raw::array(information.p_wait_semaphores, information.wait_semaphore_count);
-        let drawn = handle::get_dispatchable::<Queue>(queue.as_raw()).hold(semaphores);
+        let queue = handle::get_dispatchable::<Queue>(queue.as_raw());
+        let drawn = queue.hold(semaphores);
+        queue.end_frame();
         let swapchains = raw::array(information.p_swapchains, count);
         let images = raw::array(information.p_image_indices, count);
         let results = raw::slice_mut(information.p_results, count);

@@ -14,7 +14,11 @@ pub(super) const CASES: &[Case] = &[
     case("group.area.rendering", "each device of a rendering fills and draws its area", rendering),
     case("group.area.pass", "each device of a render pass fills its area", pass),
     case("group.area.mask", "a rendering is on the devices of its mask alone", mask),
-    case("group.area.interrupted", "a barrier in a render pass leaves each device its area", interrupted),
+    case(
+        "group.area.interrupted",
+        "a barrier in a render pass leaves each device its area",
+        interrupted,
+    ),
     case("group.area.after", "what comes behind such a rendering is for all devices again", after),
 ];
 

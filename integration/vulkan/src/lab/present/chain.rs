@@ -10,6 +10,11 @@ use ash::vk;
 /// The side of images of swap chains.
 pub(crate) const SIDE: u32 = 24;
 
+/// What images are used for that are copied.
+pub(super) const COPIED: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
+);
+
 /// A swap chain, and its images.
 pub(crate) struct Chain<'g> {
     pub(super) gpu: &'g Gpu<'g>,
@@ -120,9 +125,22 @@ impl Gpu<'_> {
         old: vk::SwapchainKHR,
         size: vk::Extent2D,
     ) -> Outcome<Chain<'_>> {
-        self.chain_with(surface, images, size, |information| {
+        self.chain_with(surface, images, size, COPIED, |information| {
             information.present_mode(mode).old_swapchain(old)
         })
+    }
+
+    /// A swap chain of so many images at least, which are drawn on, and copied if that is said.
+    pub(crate) fn drawn_chain(
+        &self,
+        surface: vk::SurfaceKHR,
+        images: u32,
+        is_copied: bool,
+    ) -> Outcome<Chain<'_>> {
+        let size = vk::Extent2D { width: SIDE, height: SIDE };
+        let usage = if is_copied { COPIED } else { vk::ImageUsageFlags::empty() };
+        let usage = usage | vk::ImageUsageFlags::COLOR_ATTACHMENT;
+        self.chain_with(surface, images, size, usage, |information| information)
     }
 
     /// The same, in the mode in which none is lost, with what else a program says of it.
@@ -131,12 +149,12 @@ impl Gpu<'_> {
         surface: vk::SurfaceKHR,
         images: u32,
         size: vk::Extent2D,
+        usage: vk::ImageUsageFlags,
         say: impl FnOnce(vk::SwapchainCreateInfoKHR<'i>) -> vk::SwapchainCreateInfoKHR<'i>,
     ) -> Outcome<Chain<'_>> {
         let presents = self.can_present()?;
         let format = vk::Format::B8G8R8A8_UNORM;
         let form = Form::flat(format, size.width, size.height);
-        let usage = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
         let information = vk::SwapchainCreateInfoKHR::default()
             .surface(surface)
             .min_image_count(images)
@@ -157,7 +175,8 @@ impl Gpu<'_> {
         self.later(move |_| unsafe { chains.destroy_swapchain(raw, None) });
         // SAFETY: it was made just now.
         let all = unsafe { presents.chains.get_swapchain_images(raw) }?;
-        let images = all.into_iter().map(|raw| Image { raw, form: form.used(usage) }).collect();
+        let form = Form { usage, ..form };
+        let images = all.into_iter().map(|raw| Image { raw, form }).collect();
         Ok(Chain { gpu: self, presents, surface, raw, images })
     }
 }

@@ -3,7 +3,7 @@
 
 //! Swap chains of devices that consist of several.
 
-use super::chain::{Chain, SIDE};
+use super::chain::{COPIED, Chain, SIDE};
 use crate::lab::{Failure, Form, Gpu, Image, Lab, Outcome, PATIENCE, Queue};
 use ash::vk;
 
@@ -18,9 +18,7 @@ impl Lab {
 
 impl Gpu<'_> {
     /// Which devices present whose images, and how.
-    pub(crate) fn group_presents(
-        &self,
-    ) -> Outcome<vk::DeviceGroupPresentCapabilitiesKHR<'static>> {
+    pub(crate) fn group_presents(&self) -> Outcome<vk::DeviceGroupPresentCapabilitiesKHR<'static>> {
         let mut can = vk::DeviceGroupPresentCapabilitiesKHR::default();
         // SAFETY: the device is open. The structure lives until the call returns.
         unsafe { self.can_present()?.chains.get_device_group_present_capabilities(&mut can) }?;
@@ -45,7 +43,7 @@ impl Gpu<'_> {
     ) -> Outcome<Chain<'_>> {
         let size = vk::Extent2D { width: SIDE, height: SIDE };
         let mut group = vk::DeviceGroupSwapchainCreateInfoKHR::default().modes(mode);
-        self.chain_with(surface, 3, size, |information| information.push_next(&mut group))
+        self.chain_with(surface, 3, size, COPIED, |information| information.push_next(&mut group))
     }
 }
 

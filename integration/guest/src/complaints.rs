@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often something went wrong.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(AtomicU64);
+pub(crate) struct Complaints(AtomicU64);
 
 impl Complaints {
     /// Counts this, and writes a line for the first, the second, the fourth, and so on.
-    pub(super) fn note(&self, text: impl Display) {
+    pub(crate) fn note(&self, text: impl Display) {
         if let Some(count) = self.count() {
             note(format_args!("{text} (so often so far: {count})"));
         }

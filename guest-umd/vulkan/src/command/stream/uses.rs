@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the commands of a buffer write: so that frames that are drawn by several GPUs in turns wait for each other where they must.
+//!
+//! An image that can be nothing but a target of renderings is known by its place. Whatever else commands write (copies, dispatches,
+//! stores of shaders, queries, targets that something reads later) is not looked into: they have everything before them be done,
+//! and be done before everything after them.
+
+use crate::image::targets;
+use bellhop_protocol::vulkan::CommandCode;
+use std::ops::Range;
+
+/// What commands write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// Whether anybody asks.
+    is_asked: bool,
+    /// Whether they write anything but targets.
+    is_alone: bool,
+    targets: Vec<Range<u64>>,
+}
+
+/// Whether a command writes nothing but targets of the rendering that it is in.
+const fn draws(code: CommandCode) -> bool {
+    matches!(
+        code,
+        CommandCode::BARRIER
+            | CommandCode::CONTINUE
+            | CommandCode::BEGIN_RENDERING
+            | CommandCode::END_RENDERING
+            | CommandCode::BIND_GRAPHICS
+            | CommandCode::SET_STATE
+            | CommandCode::SET_VERTEX_BUFFERS
+            | CommandCode::SET_INDEX_BUFFER
+            | CommandCode::DRAW
+            | CommandCode::DRAW_INDEXED
+            | CommandCode::DRAW_INDIRECT
+            | CommandCode::CLEAR_ATTACHMENT
+    )
+}
+
+#[cfg(test)]
+impl Uses {
+    /// Those of commands that draw on images at these places.
+    pub(crate) fn drawing(targets: impl Iterator<Item = Range<u64>>) -> Self {
+        Self { is_asked: true, is_alone: false, targets: targets.collect() }
+    }
+}
+
+impl Uses {
+    /// Nothing.
+    pub(in super::super) const fn new() -> Self {
+        Self { is_asked: false, is_alone: false, targets: Vec::new() }
+    }
+
+    /// Says whether anybody will ask.
+    pub(in super::super) const fn ask(&mut self, is_asked: bool) {
+        self.is_asked = is_asked;
+    }
+
+    /// Forgets all commands.
+    pub(in super::super) fn forget(&mut self) {
+        self.is_alone = false;
+        self.targets.clear();
+    }
+
+    /// Adds a command.
+    #[inline]
+    pub(crate) const fn add(&mut self, code: CommandCode) {
+        if !draws(code) {
+            self.is_alone = true;
+        }
+    }
+
+    /// Adds commands that write what is not looked into.
+    pub(in super::super) const fn add_unknown(&mut self) {
+        self.is_alone = true;
+    }
+
+    /// Adds a rendering on views at these addresses.
+    pub(in super::super) fn add_targets(&mut self, addresses: impl Iterator<Item = u64>) {
+        if !self.is_asked {
+            return;
+        }
+        for address in addresses.filter(|address| *address != 0) {
+            match targets::at(address) {
+                Some(place) => self.targets.push(place),
+                None => self.is_alone = true,
+            }
+        }
+    }
+
+    /// Adds what other commands write.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.is_alone |= other.is_alone;
+        self.targets.extend_from_slice(&other.targets);
+    }
+
+    /// Whether one of both has to be done before the other begins.
+    pub(crate) fn are_in_order(&self, other: &Self) -> bool {
+        let overlaps = |one: &Range<u64>| {
+            other.targets.iter().any(|it| one.start < it.end && it.start < one.end)
+        };
+        self.is_alone || other.is_alone || self.targets.iter().any(overlaps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(targets: &[Range<u64>]) -> Uses {
+        Uses::drawing(targets.iter().cloned())
+    }
+
+    #[test]
+    fn commands_that_draw_on_the_same_image_are_in_order() {
+        let (one, other) = (drawn(&[0..64, 128..192]), drawn(&[64..128]));
+        assert!(!one.are_in_order(&other) && !other.are_in_order(&one));
+        assert!(one.are_in_order(&drawn(&[190..200])));
+        assert!(!drawn(&[]).are_in_order(&one));
+    }
+
+    #[test]
+    fn what_is_not_looked_into_is_in_order_with_everything() {
+        for code in [CommandCode::COPY, CommandCode::DISPATCH, CommandCode::TIMESTAMP] {
+            let mut copies = drawn(&[]);
+            copies.add(code);
+            assert!(copies.are_in_order(&drawn(&[])) && drawn(&[]).are_in_order(&copies));
+        }
+        let mut draws = drawn(&[]);
+        draws.add(CommandCode::DRAW);
+        assert!(!draws.are_in_order(&drawn(&[])));
+    }
+}
