@@ -3,9 +3,9 @@
 //! Frames that GPUs draw in turns, for a program that knows of one GPU.
 //!
 //! ```text
-//!  frame 0  GPU 0  ──draws────────┤told
-//!  frame 1  GPU 1     ──draws────────┤waits for frame 0, told
-//!  frame 2  GPU 0                 ──draws────────┤waits for frame 1, told
+//!  frame 0  GPU 0  ──draws────────┤tells
+//!  frame 1  GPU 1     ──draws────────┤waits for frame 0, tells
+//!  frame 2  GPU 0                 ──draws────────┤waits for frame 1, tells
 //! ```
 //! Whatever a frame does is for the GPU whose turn it is. All memory is there once, so nothing is copied; but what the queue of one
 //! GPU does in order, those of several do only if they wait for each other. A submission waits for one before it on another GPU if
@@ -118,21 +118,15 @@ pub(super) struct Turn<'t> {
     turns: &'t mut Turns,
     own: usize,
     list: Vec<Words>,
-    /// What the commands write of which nobody was told yet.
+    /// What the commands of the batch write.
     uses: Vec<Uses>,
+    /// Whether it tells that it is done.
+    tells: bool,
 }
 
 impl<'t> Turn<'t> {
     fn new(turns: &'t mut Turns, own: usize) -> Self {
-        Self { turns, own, list: Vec::new(), uses: Vec::new() }
-    }
-
-    /// Ends the commands so far.
-    fn end_commands(&mut self) {
-        if !self.uses.is_empty() {
-            let uses = std::mem::take(&mut self.uses);
-            self.list.push(self.turns.submitted(self.own, uses));
-        }
+        Self { turns, own, list: Vec::new(), uses: Vec::new(), tells: false }
     }
 }
 
@@ -157,13 +151,17 @@ impl Places for Turn<'_> {
     }
 
     fn tell(&mut self, _device: u32, packet: Words) {
-        self.end_commands();
         self.turns.await_others(self.own, &mut self.list, |_, _| true);
         self.list.push(packet);
+        self.tells = true;
     }
 
     fn end_batch(&mut self) {
-        self.end_commands();
+        // Whoever waits for it comes after what it tells, too: a timeline does not go backwards.
+        let uses = std::mem::take(&mut self.uses);
+        if std::mem::take(&mut self.tells) || !uses.is_empty() {
+            self.list.push(self.turns.submitted(self.own, uses));
+        }
     }
 }
 

@@ -46,11 +46,11 @@ fn submitted(turns: &mut Turns, own: usize, uses: &Uses, is_told: bool) -> Vec<S
 fn frames_that_draw_on_images_of_their_own_wait_only_before_they_tell() {
     let mut turns = Turns::of(&[100, 101]);
     let one = submitted(&mut turns, 0, &drawn(&[1]), true);
-    assert_eq!(one, ["execute", "signal 100 1", "signal 7 1"]);
+    assert_eq!(one, ["execute", "signal 7 1", "signal 100 1"]);
     let two = submitted(&mut turns, 1, &drawn(&[2]), true);
-    assert_eq!(two, ["execute", "signal 101 1", "wait 100 1", "signal 7 1"]);
+    assert_eq!(two, ["execute", "wait 100 1", "signal 7 1", "signal 101 1"]);
     let three = submitted(&mut turns, 0, &drawn(&[1]), true);
-    assert_eq!(three, ["execute", "signal 100 2", "wait 101 1", "signal 7 1"]);
+    assert_eq!(three, ["execute", "wait 101 1", "signal 7 1", "signal 100 2"]);
 }
 
 #[test]
