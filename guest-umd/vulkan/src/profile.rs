@@ -70,7 +70,7 @@ impl Profile {
         match Self::find(&text, &executable, application) {
             Ok(profile) => profile,
             Err(error) => {
-                debug::say(&format!("{}: {error}", path.display()));
+                debug::say(format_args!("{}: {error}", path.display()));
                 Self::default()
             }
         }

@@ -44,9 +44,10 @@ fn has_pointers(spirv: &[u32]) -> bool {
     const HEADER: usize = 5;
     const CAPABILITY: u32 = 2 << 16 | 17;
     const ADDRESSES: u32 = 5347;
-    let capabilities = spirv.get(HEADER..).unwrap_or_default().chunks_exact(2);
+    let (words, _) = spirv.get(HEADER..).unwrap_or_default().as_chunks::<2>();
     // They come first ("Logical Layout of a Module").
-    capabilities.take_while(|words| words[0] == CAPABILITY).any(|words| words[1] == ADDRESSES)
+    let mut capabilities = words.iter().take_while(|[word, _]| *word == CAPABILITY);
+    capabilities.any(|[_, capability]| *capability == ADDRESSES)
 }
 
 /// Makes a pipeline.

@@ -35,7 +35,7 @@ struct Side {
     slot: u32,
     /// Number of its submissions.
     count: u64,
-    /// Up to which submission of each GPU it has waited.
+    /// Up to which of them each GPU has waited.
     seen: Vec<u64>,
     /// What its submissions write, by their numbers.
     written: VecDeque<(u64, Uses)>,
@@ -76,22 +76,24 @@ impl Turns {
         list: &mut Vec<Words>,
         is_needed: impl Fn(&Side, u64) -> bool,
     ) {
-        for other in (0..self.0.len()).filter(|other| *other != own) {
-            let seen = self.0[own].seen[other];
-            let side = &self.0[other];
+        let others = self.0.iter_mut().enumerate().filter(|(other, _)| *other != own);
+        for (_, side) in others {
+            let seen = side.seen.get(own).copied().unwrap_or_default();
             if side.count > seen && is_needed(side, seen) {
                 list.push(wait(side.slot, side.count));
-                self.0[own].seen[other] = self.0[other].count;
+                if let Some(seen) = side.seen.get_mut(own) {
+                    *seen = side.count;
+                }
             }
         }
     }
 
     /// Notes what a GPU's next submission writes. Returns the packet that tells that it is done.
-    fn submitted(&mut self, own: usize, uses: Vec<Uses>) -> Words {
+    fn submitted(&mut self, own: usize, uses: Vec<Uses>) -> Option<Words> {
+        let side = self.0.get_mut(own)?;
         // What all others have waited for, and what is done, is in nobody's way.
-        let seen = (0..self.0.len()).filter(|other| *other != own);
-        let seen = seen.map(|other| self.0[other].seen[own]).min().unwrap_or(u64::MAX);
-        let side = &mut self.0[own];
+        let seen = side.seen.iter().enumerate().filter(|(other, _)| *other != own);
+        let seen = seen.map(|(_, seen)| *seen).min().unwrap_or(u64::MAX);
         let done = side.fence.as_ref().and_then(|fence| fence.current_value().ok());
         let passed = seen.max(done.unwrap_or_default());
         side.count += 1;
@@ -109,7 +111,7 @@ impl Turns {
                 None => side.written.push_front((number, first)),
             }
         }
-        signal(side.slot, count)
+        Some(signal(side.slot, count))
     }
 }
 
@@ -160,7 +162,7 @@ impl Places for Turn<'_> {
         // Whoever waits for it comes after what it tells, too: a timeline does not go backwards.
         let uses = std::mem::take(&mut self.uses);
         if std::mem::take(&mut self.tells) || !uses.is_empty() {
-            self.list.push(self.turns.submitted(self.own, uses));
+            self.list.extend(self.turns.submitted(self.own, uses));
         }
     }
 }

@@ -109,15 +109,16 @@ impl Uses {
 mod tests {
     use super::*;
 
-    fn drawn(targets: &[Range<u64>]) -> Uses {
-        Uses::drawing(targets.iter().cloned())
+    /// Those of commands that draw on images from a byte to another.
+    fn drawn(targets: &[(u64, u64)]) -> Uses {
+        Uses::drawing(targets.iter().map(|(start, end)| *start..*end))
     }
 
     #[test]
     fn commands_that_draw_on_the_same_image_are_in_order() {
-        let (one, other) = (drawn(&[0..64, 128..192]), drawn(&[64..128]));
+        let (one, other) = (drawn(&[(0, 64), (128, 192)]), drawn(&[(64, 128)]));
         assert!(!one.are_in_order(&other) && !other.are_in_order(&one));
-        assert!(one.are_in_order(&drawn(&[190..200])));
+        assert!(one.are_in_order(&drawn(&[(190, 200)])));
         assert!(!drawn(&[]).are_in_order(&one));
     }
 
