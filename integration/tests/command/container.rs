@@ -4,6 +4,8 @@
 //!
 //! These tests have podman keep everything in temporary folders.
 
+mod drawing;
+
 use crate::support::kernels::{Doubling, worker};
 use crate::support::screens::see_every_behaviour;
 use crate::support::secrets;

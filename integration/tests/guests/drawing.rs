@@ -2,6 +2,8 @@
 
 //! Guests' programs that draw with Vulkan, compared with the same programs on lavapipe itself.
 
+mod standing;
+
 use crate::displays::captured;
 use crate::support::vulkan::{all_passed, beside};
 use crate::support::windows::XServer;

@@ -16,6 +16,7 @@ pub mod python;
 pub mod qmp;
 pub mod screens;
 pub mod secrets;
+pub mod standing;
 pub mod stopped;
 pub mod stranger;
 pub mod typed;

@@ -107,7 +107,7 @@ impl Program {
 }
 
 /// The names of the errors that the validation layer found.
-fn validation_errors(found: &str) -> BTreeSet<&str> {
+pub fn validation_errors(found: &str) -> BTreeSet<&str> {
     let (_, report) = found.split_once("the validation layer found ").expect(found);
     let errors = report.split("Validation Error: [ ").skip(1);
     errors.filter_map(|error| error.split(' ').next()).collect()

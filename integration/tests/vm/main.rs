@@ -7,6 +7,7 @@ mod cgroups;
 mod cloud_hypervisor;
 mod desktop;
 mod displays;
+mod drawing;
 mod kernels;
 mod links;
 #[path = "../support/named_kernels.rs"]

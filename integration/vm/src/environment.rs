@@ -7,6 +7,7 @@ use crate::guest::kernel::{GUEST_MODULES, HOST_MODULES, Kernel};
 use crate::guest::share;
 use crate::guest::systemd::{self, Systemd};
 use crate::guest::{portable, program};
+use crate::packages::alternatives;
 use crate::packages::cache::Cache;
 use crate::packages::debian::{Closure, Debian, Release};
 use crate::packages::programs::{self, Packaged};
@@ -281,7 +282,8 @@ impl<'a> Stock<'a> {
         // No package has this in its name.
         let name = format!("programs-{}", packages.join("_"));
         let piece = self.cache.piece(&name, self.sources.refresh, |folder| {
-            self.debian.unpack(Release::Stable, &packages, Closure::Runtime, folder)
+            self.debian.unpack(Release::Stable, &packages, Closure::Runtime, folder)?;
+            alternatives::link(folder)
         })?;
         Ok(Packaged::unpacked(&packages.join(" and "), &piece))
     }
