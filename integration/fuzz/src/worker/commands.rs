@@ -263,7 +263,7 @@ mod tests {
         };
         let parts = [
             binding.as_bytes(),
-            VertexBinding { binding: 0, stride: 16, rate: 0, reserved: 0 }.as_bytes(),
+            VertexBinding { binding: 0, stride: 16, rate: 0, divisor: 1 }.as_bytes(),
             VertexAttribute { location: 0, binding: 0, format: 109, offset: 0 }.as_bytes(),
             Blend { format: 37, write_mask: 15, ..Blend::new_zeroed() }.as_bytes(),
             [0_u32, 1].as_bytes(),

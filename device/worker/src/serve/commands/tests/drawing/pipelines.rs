@@ -25,7 +25,7 @@ fn stage(stage: u32) -> Stage {
 }
 
 fn binding(binding: u32) -> VertexBinding {
-    VertexBinding { binding, stride: 16, rate: 0, reserved: 0 }
+    VertexBinding { binding, stride: 16, rate: 0, divisor: 1 }
 }
 
 fn attribute(location: u32, binding: u32) -> VertexAttribute {
