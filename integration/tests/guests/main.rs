@@ -21,6 +21,7 @@ mod links;
 mod many_objects;
 mod memory;
 mod neighbours;
+mod opengl;
 mod profiles;
 mod programs;
 mod reference;

@@ -150,8 +150,8 @@ pub struct GraphicsState {
     pub depth_format: u32,
     /// `VkFormat` of the attachment of stencil, 0 if there is none.
     pub stencil_format: u32,
-    /// `depthClipEnable`; without `VK_EXT_depth_clip_enable`, the opposite of [`Self::clamps_depth`].
-    pub clips_depth: u32,
+    /// 0 if depths are clipped where they are not clamped; else 1 more than `depthClipEnable`.
+    pub depth_clip: u32,
     /// `negativeOneToOne`.
     pub depth_from_minus_one: u32,
     /// `VkProvokingVertexModeEXT`.
@@ -175,7 +175,7 @@ crate::assert_layout!(
     alpha_is_one at 80, tests_depth at 84, writes_depth at 88, depth_compare at 92, tests_bounds at 96,
     depth_bounds at 100, tests_stencil at 108, front at 112, back at 140, has_logic at 168, logic at 172,
     blend_constants at 176, view_mask at 192, depth_format at 196, stencil_format at 200,
-    clips_depth at 204, depth_from_minus_one at 208, provoking_vertex at 212, stream at 216, line_mode at 220,
+    depth_clip at 204, depth_from_minus_one at 208, provoking_vertex at 212, stream at 216, line_mode at 220,
     stipples_lines at 224, line_stipple at 228, reserved at 236,
 );
 

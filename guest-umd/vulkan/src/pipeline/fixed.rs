@@ -53,7 +53,6 @@ impl Fixed {
         };
         let state = &mut fixed.state;
         (state.samples, state.line_width, state.sample_mask) = (1, 1.0, [u32::MAX; 2]);
-        (state.clips_depth, state.line_stipple) = (1, [1, 0]);
         state.view_mask = formats.view_mask;
         (state.depth_format, state.stencil_format) = (formats.depth, formats.stencil);
         let colors = formats.colors.iter();

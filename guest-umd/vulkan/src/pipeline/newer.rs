@@ -68,8 +68,7 @@ pub(super) unsafe fn add_rasterization(
             raw::find::<Lines<'_>>(next),
         )
     };
-    let without = u32::from(of.depth_clamp_enable == vk::FALSE);
-    state.clips_depth = clip.map_or(without, |of| of.depth_clip_enable);
+    state.depth_clip = clip.map_or(0, |of| of.depth_clip_enable + 1);
     state.provoking_vertex = provoking.map_or(0, |of| of.provoking_vertex_mode.as_raw() as u32);
     state.stream = stream.map_or(0, |of| of.rasterization_stream);
     let Some(lines) = lines else { return };

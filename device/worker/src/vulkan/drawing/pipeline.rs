@@ -211,7 +211,7 @@ impl Newer {
         let [factor, pattern] = state.line_stipple;
         Self {
             clip: vk::PipelineRasterizationDepthClipStateCreateInfoEXT::default()
-                .depth_clip_enable(state.clips_depth != 0),
+                .depth_clip_enable(state.depth_clip == 2),
             provoking: vk::PipelineRasterizationProvokingVertexStateCreateInfoEXT::default()
                 .provoking_vertex_mode(mode(state.provoking_vertex)),
             stream: vk::PipelineRasterizationStateStreamCreateInfoEXT::default()
@@ -233,7 +233,7 @@ impl Newer {
         parts: &GraphicsPipelineParts<'_>,
     ) -> vk::PipelineRasterizationStateCreateInfo<'a> {
         let state = &parts.head.state;
-        if state.clips_depth == state.clamps_depth {
+        if state.depth_clip != 0 {
             raster = raster.push_next(&mut self.clip);
         }
         if state.provoking_vertex != 0 {

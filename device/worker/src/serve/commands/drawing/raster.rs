@@ -13,6 +13,8 @@ use zerocopy::IntoBytes;
 /// `VkPolygonMode`s and `VkLogicOp`s of Vulkan 1.0 are less.
 const POLYGON_MODES: u32 = 3;
 const LOGIC_OPERATIONS: u32 = 16;
+/// As an extension does not say, off, and on.
+const DEPTH_CLIPS: u32 = 3;
 /// `VkLineRasterizationModeEXT`s are less, and the last begins a list of features, as its stipples do.
 const LINE_MODES: u32 = 4;
 
@@ -75,7 +77,6 @@ fn check_numbers(parts: &GraphicsPipelineParts<'_>) -> Result<(), &'static str> 
         state.alpha_covers,
         state.alpha_is_one,
         state.has_logic,
-        state.clips_depth,
         state.depth_from_minus_one,
         state.provoking_vertex,
         state.stipples_lines,
@@ -102,6 +103,7 @@ fn check_numbers(parts: &GraphicsPipelineParts<'_>) -> Result<(), &'static str> 
         || !knows(DynamicState::STENCIL_OP, [state.front, state.back].iter().all(is_operation))
         || state.polygon_mode >= POLYGON_MODES
         || state.logic >= LOGIC_OPERATIONS
+        || state.depth_clip >= DEPTH_CLIPS
     {
         return Err("a pipeline with an unknown number");
     }
@@ -120,7 +122,7 @@ fn check_features(state: &GraphicsState, device: &OfGraphics) -> Result<(), &'st
         || lacks(state.shades_samples != 0, features.sample_rate_shading)
         || lacks(state.alpha_is_one != 0, features.alpha_to_one)
         || lacks(state.has_logic != 0, features.logic_op)
-        || lacks(state.clips_depth == state.clamps_depth, device.extensions.depth_clip_enable)
+        || lacks(state.depth_clip != 0, device.extensions.depth_clip_enable)
         || lacks(state.depth_from_minus_one != 0, device.extensions.depth_clip_control)
         || lacks(state.provoking_vertex != 0, device.extensions.provoking_vertex[0])
     {
