@@ -26,7 +26,7 @@ type Words = [u64; BUFFERS];
 
 impl Recording {
     /// Begins to store vertices in the buffers that are bound, behind what these counters say.
-    fn begin_storing(&mut self, counters: Words) {
+    pub(super) fn begin_storing(&mut self, counters: Words) {
         // The pipeline is bound before, since it stays until the end.
         if !self.tell_all() {
             return;
@@ -42,6 +42,13 @@ impl Recording {
         }
         let command = BeginTransform { header: HEADER };
         self.push(stored.len() as u32, command, [stored.as_bytes()]);
+    }
+
+    /// Stores no more, and has these counters say how many bytes there are.
+    pub(super) fn finish_storing(&mut self, counters: Words) {
+        if self.drawing().storing.take().is_some() {
+            self.end_storing(counters);
+        }
     }
 
     fn end_storing(&mut self, counters: Words) {
@@ -91,7 +98,7 @@ impl Recording {
         })
     }
 
-    fn begin_condition(&mut self, address: u64, is_inverted: bool) {
+    pub(super) fn begin_condition(&mut self, address: u64, is_inverted: bool) {
         let is_inside = self.views().is_some();
         if !is_inside {
             // It is in the chunk in which it ends.
@@ -107,7 +114,7 @@ impl Recording {
         self.push(condition.is_inverted.into(), command, []);
     }
 
-    fn end_condition(&mut self) {
+    pub(super) fn end_condition(&mut self) {
         if self.drawing().condition.take().is_some() {
             self.push(0, EndConditional { header: HEADER }, []);
             if matches!(self.scene(), Scene::Outside) {
@@ -208,10 +215,7 @@ unsafe extern "system" fn end(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let counters = counters(first, count, buffers, offsets);
-        let recording = CommandBuffer::record(buffer);
-        if recording.drawing().storing.take().is_some() {
-            recording.end_storing(counters);
-        }
+        CommandBuffer::record(buffer).finish_storing(counters);
     }
 }
 
