@@ -9,6 +9,7 @@ layout(location = 1, stream = 1, xfb_buffer = 1, xfb_offset = 0, xfb_stride = 4)
 
 void main() {
     one = 1.5;
+    gl_PointSize = 1;
     EmitStreamVertex(0);
     EndStreamPrimitive(0);
     for (int number = 0; number < 2; number++) {
