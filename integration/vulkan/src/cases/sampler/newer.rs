@@ -7,7 +7,7 @@ use super::apart::run;
 use super::model::{Edge, FORM, levels};
 use super::probe::{BLENDED, EXACT, LOD, colours, linear, near, plain, seen, words};
 use crate::case::{Case, case};
-use crate::lab::{Form, Lab, Outcome, bytes_of, require};
+use crate::lab::{Form, bytes_of, require};
 use ash::vk::{self, ComponentSwizzle as C, SamplerAddressMode as Mode};
 
 pub(super) const CASES: &[Case] = &[
