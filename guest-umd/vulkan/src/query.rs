@@ -25,6 +25,18 @@ pub(crate) struct Counted {
     pub(crate) kind: u32,
     /// `VkQueryPipelineStatisticFlags`.
     pub(crate) statistics: u32,
+    /// The stream of primitives that it is of.
+    pub(crate) stream: u32,
+}
+
+impl Counted {
+    /// Numbers of a value.
+    fn numbers(self) -> u64 {
+        if self.kind == vk::QueryType::TRANSFORM_FEEDBACK_STREAM_EXT.as_raw() as u32 {
+            return 2;
+        }
+        u64::from(self.statistics.count_ones().max(1))
+    }
 }
 
 /// A query pool.
@@ -40,8 +52,7 @@ pub(crate) struct QueryPool {
 impl QueryPool {
     /// A pool of so many queries that are of times, or of what is counted.
     fn new(heap: &Heap, count: u32, counted: Option<Counted>) -> Result<Self, vk::Result> {
-        let statistics = counted.map_or(0, |counted| counted.statistics);
-        let numbers = u64::from(statistics.count_ones().max(1));
+        let numbers = counted.map_or(1, Counted::numbers);
         let bytes = u64::from(count.max(1)) * (numbers * NUMBER + AVAILABLE);
         let memory = heap.take(bytes as usize)?;
         let pool = Self { memory, count, counted, numbers };
@@ -172,7 +183,11 @@ unsafe extern "system" fn create(
         let kind = information.query_type;
         let counted = match kind {
             vk::QueryType::TIMESTAMP => None,
-            vk::QueryType::OCCLUSION => Some(vk::QueryPipelineStatisticFlags::empty()),
+            vk::QueryType::OCCLUSION
+            | vk::QueryType::TRANSFORM_FEEDBACK_STREAM_EXT
+            | vk::QueryType::PRIMITIVES_GENERATED_EXT => {
+                Some(vk::QueryPipelineStatisticFlags::empty())
+            }
             vk::QueryType::PIPELINE_STATISTICS => Some(information.pipeline_statistics),
             _ => return vk::Result::ERROR_FEATURE_NOT_PRESENT,
         };
@@ -182,6 +197,7 @@ unsafe extern "system" fn create(
         let counted = counted.map(|statistics| Counted {
             kind: kind.as_raw() as u32,
             statistics: statistics.as_raw(),
+            stream: 0,
         });
         match QueryPool::new(&device.heap, information.query_count, counted) {
             Ok(made) => *pool = vk::QueryPool::from_raw(handle::create(made)),
@@ -263,7 +279,7 @@ mod tests {
 
     #[test]
     fn values_of_several_numbers_follow_each_other() {
-        let counted = Counted { kind: 1, statistics: 0b101 };
+        let counted = Counted { kind: 1, statistics: 0b101, stream: 0 };
         let pool = QueryPool::new(test_heap::heap(), 4, Some(counted)).unwrap();
         assert_eq!(pool.address(1) - pool.address(0), 16);
         assert_eq!(pool.available(0), pool.address(4));

@@ -6,8 +6,8 @@ use super::vulkan::{Whose, loader, sources, validation};
 use crate::container::{self, Contents, Options, Payload, Program, Root};
 use crate::guest_binary;
 use crate::hosted::Outcome;
-use crate::vulkan::driver;
 use crate::vulkan::validation::Validation;
+use crate::vulkan::{driver, opengl};
 use anyhow::{Context, ensure};
 use bellhop_guest::cli::{Carried, Delivery, Output};
 use bellhop_guest::output::put_line;
@@ -30,6 +30,8 @@ Examples:
                                               a program of Debian's with Bellhop's Vulkan driver
   bellhop container --vulkan debian-13 --vulkan-driver --folder venv -- venv/bin/python compute.py
                                               a program of this machine's
+  bellhop container --vulkan debian-13 --vulkan-driver --opengl --windows --package glmark2-x11 -- glmark2
+                                              a program of Debian's that draws with OpenGL into a window
   bellhop container --vulkan debian-13 --vulkan-driver --validate --folder app -- app/program
                                               what it does that Vulkan does not allow
   bellhop container --memory 64m              a limit on memory, which covers what the guest maps
@@ -69,6 +71,12 @@ pub struct ContainerArguments {
     /// Run a program of this package of Debian 13's, fetched once and not installed; may be given several times
     #[arg(long, value_name = "NAME", requires = "vulkan_driver")]
     package: Vec<String>,
+    /// Give the program of the packages OpenGL, too: Mesa's zink, fetched with them, which draws with the Vulkan driver
+    #[arg(long, requires = "package")]
+    opengl: bool,
+    /// Let the program show windows on this machine's X server, which $DISPLAY names
+    #[arg(long, requires = "vulkan_driver")]
+    windows: bool,
     /// Run a program of this image of podman's, which has a Vulkan loader
     #[arg(long, value_name = "IMAGE", requires = "vulkan_driver", conflicts_with = "package")]
     image: Option<String>,
@@ -145,7 +153,11 @@ impl ContainerArguments {
             (Some(image), _) => Root::Image(image),
             (None, []) => Root::ThisMachine,
             (None, packages) => {
-                Root::Packages(bellhop_vm::fetch_programs(packages, &sources(None))?.root())
+                let mut packages = packages.to_vec();
+                if self.opengl {
+                    packages = opengl::with_packages(&packages);
+                }
+                Root::Packages(bellhop_vm::fetch_programs(&packages, &sources(None))?.root())
             }
         };
         // Images and packages that run programs with Vulkan have a loader.
@@ -153,10 +165,22 @@ impl ContainerArguments {
         let loader = if root == Root::ThisMachine { loader(self.vulkan)? } else { None };
         let validation = self.validate.then(validation).transpose()?;
         let of_layer = validation.iter().flat_map(Validation::folders);
-        let folders = self.folder.iter().map(PathBuf::as_path).chain(of_layer).map(|folder| {
+        let of_windows = self.windows.then_some(Path::new(WINDOWS));
+        let own = self.folder.iter().map(PathBuf::as_path);
+        let folders = own.chain(of_layer).chain(of_windows).map(|folder| {
             let path = std::path::absolute(folder);
             path.with_context(|| format!("cannot find {}", folder.display()))
         });
+        let mut variables: Vec<_> =
+            validation.iter().flat_map(Validation::variables).map(owned).collect();
+        if self.opengl {
+            // To the program, the packages are everything.
+            variables.extend(opengl::variables(Path::new("/")));
+        }
+        if self.windows {
+            let display = std::env::var_os("DISPLAY");
+            variables.push(("DISPLAY", display.context("$DISPLAY names no X server")?));
+        }
         let of_manifest = tempfile::tempdir().context("cannot make a folder for a manifest")?;
         let program = Program {
             root,
@@ -164,7 +188,7 @@ impl ContainerArguments {
             manifest: Program::write_manifest(of_manifest.path())?,
             loader,
             folders: folders.collect::<anyhow::Result<_>>()?,
-            variables: validation.iter().flat_map(Validation::variables).map(owned).collect(),
+            variables,
             words: absolute_program(self.task)?,
         };
         let options = Options {
@@ -181,6 +205,9 @@ impl ContainerArguments {
         Ok(judged.exit_code())
     }
 }
+
+/// Where X servers listen.
+const WINDOWS: &str = "/tmp/.X11-unix";
 
 fn owned((name, value): (&'static str, &Path)) -> (&'static str, OsString) {
     (name, value.into())

@@ -4,8 +4,8 @@
 
 use super::vulkan::{Whose, loader, sources, validation};
 use crate::hosted::this_executable;
-use crate::vulkan::driver;
 use crate::vulkan::program::{Host, Program};
+use crate::vulkan::{driver, opengl};
 use anyhow::bail;
 use bellhop_processes::daemon::Options;
 use clap::Args;
@@ -22,6 +22,8 @@ pub(super) const SUITE: &str = "vulkan-suite";
 Examples:
   bellhop vulkan --vulkan debian-13 --package vulkan-tools -- vulkaninfo --summary
                                            what the driver offers, as Debian's vulkaninfo says it
+  bellhop vulkan --vulkan debian-13 --opengl --package mesa-utils -- glxgears
+                                           a program of Debian's that draws with OpenGL
   bellhop vulkan --vulkan debian-13 -- python3 compute.py
                                            a program of this machine's
   bellhop vulkan --socket-path gpu.sock -- ./program
@@ -52,6 +54,9 @@ pub(super) struct ProgramArguments {
     /// Run a program of this package of Debian 13's, fetched once and not installed; may be given several times
     #[arg(long, value_name = "NAME")]
     package: Vec<String>,
+    /// Give the program of the packages OpenGL, too: Mesa's zink, fetched with them, which draws with the Vulkan driver
+    #[arg(long, requires = "package")]
+    opengl: bool,
     /// Have Khronos' validation layer look at what the program does, and at its synchronization
     ///
     /// It is fetched once and not installed. Its errors are printed at the end; with one, the exit status is at least 1.
@@ -99,6 +104,13 @@ impl ProgramArguments {
         let [program, arguments @ ..] = &self.program[..] else { bail!("name a program") };
         let mut command = match &self.package[..] {
             [] => Command::new(program),
+            packages if self.opengl => {
+                let packages = opengl::with_packages(packages);
+                let packages = bellhop_vm::fetch_programs(&packages, &sources(None))?;
+                let mut command = packages.command(program)?;
+                command.envs(opengl::variables(&packages.root()));
+                command
+            }
             packages => bellhop_vm::fetch_programs(packages, &sources(None))?.command(program)?,
         };
         command.args(arguments);

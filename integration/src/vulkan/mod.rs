@@ -7,6 +7,7 @@ pub mod driver;
 pub mod figures;
 mod log;
 pub mod named;
+pub mod opengl;
 pub mod peers;
 pub mod program;
 pub mod validation;

@@ -22,6 +22,7 @@ mod links;
 mod many_objects;
 mod memory;
 mod neighbours;
+mod opengl;
 mod profiles;
 mod programs;
 mod reference;

@@ -34,6 +34,8 @@ pub const DRAWING: &[&str] = &[
     "resolve.",
     "blit.",
     "occlusion.",
+    "transform.",
+    "condition.",
     "statistics.",
     "geometry.",
     "tessellation.",

@@ -75,7 +75,7 @@ pub struct GraphicsPipelineHead {
     pub state: GraphicsState,
 }
 crate::assert_layout!(
-    GraphicsPipelineHead, 264,
+    GraphicsPipelineHead, 296,
     serial at 0, length at 8, sets at 12, bindings at 16, push_constants at 20, stages at 24, vertex_bindings at 28,
     vertex_attributes at 32, colors at 36, states at 40, viewports at 44, scissors at 48, reserved at 52, state at 56,
 );

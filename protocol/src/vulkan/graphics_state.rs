@@ -15,10 +15,10 @@ pub struct VertexBinding {
     pub stride: u32,
     /// `VkVertexInputRate`.
     pub rate: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// How many instances have the same numbers: 1 unless the rate is that of instances, 0 for all of them.
+    pub divisor: u32,
 }
-crate::assert_layout!(VertexBinding, 16, binding at 0, stride at 4, rate at 8, reserved at 12);
+crate::assert_layout!(VertexBinding, 16, binding at 0, stride at 4, rate at 8, divisor at 12);
 
 /// A number of a vertex (`VkVertexInputAttributeDescription`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -150,17 +150,33 @@ pub struct GraphicsState {
     pub depth_format: u32,
     /// `VkFormat` of the attachment of stencil, 0 if there is none.
     pub stencil_format: u32,
+    /// 0 if depths are clipped where they are not clamped; else 1 more than `depthClipEnable`.
+    pub depth_clip: u32,
+    /// `negativeOneToOne`.
+    pub depth_from_minus_one: u32,
+    /// `VkProvokingVertexModeEXT`.
+    pub provoking_vertex: u32,
+    /// `rasterizationStream`.
+    pub stream: u32,
+    /// `VkLineRasterizationModeEXT`.
+    pub line_mode: u32,
+    /// `stippledLineEnable`.
+    pub stipples_lines: u32,
+    /// `lineStippleFactor` and `lineStipplePattern`.
+    pub line_stipple: [u32; 2],
     /// Zero.
     pub reserved: u32,
 }
 crate::assert_layout!(
-    GraphicsState, 208,
+    GraphicsState, 240,
     topology at 0, restarts at 4, patch_points at 8, domain_origin at 12, clamps_depth at 16, discards at 20,
     polygon_mode at 24, cull_mode at 28, front_face at 32, biases_depth at 36, depth_bias at 40, line_width at 52,
     samples at 56, shades_samples at 60, least_shading at 64, sample_mask at 68, alpha_covers at 76,
     alpha_is_one at 80, tests_depth at 84, writes_depth at 88, depth_compare at 92, tests_bounds at 96,
     depth_bounds at 100, tests_stencil at 108, front at 112, back at 140, has_logic at 168, logic at 172,
-    blend_constants at 176, view_mask at 192, depth_format at 196, stencil_format at 200, reserved at 204,
+    blend_constants at 176, view_mask at 192, depth_format at 196, stencil_format at 200,
+    depth_clip at 204, depth_from_minus_one at 208, provoking_vertex at 212, stream at 216, line_mode at 220,
+    stipples_lines at 224, line_stipple at 228, reserved at 236,
 );
 
 /// A viewport (`VkViewport`).

@@ -162,13 +162,34 @@ pub struct Sampler {
     pub is_unnormalised: u32,
     /// `VkSamplerReductionMode`.
     pub reduction: u32,
+    /// Whether each face of a cube ends at its edges (`VK_SAMPLER_CREATE_NON_SEAMLESS_CUBE_MAP_BIT_EXT`).
+    pub has_seams: u32,
+    /// `customBorderColor`, if [`Self::border_color`] is a custom one.
+    pub custom_border: [u32; 4],
+    /// Its `VkFormat`, or 0.
+    pub custom_format: u32,
+    /// Whether the next two count (`VkSamplerBorderColorComponentMappingCreateInfoEXT`).
+    pub swizzles_border: u32,
+    /// `VkComponentSwizzle` of red, green, blue and alpha.
+    pub border_swizzle: [u32; 4],
+    /// `srgb`.
+    pub is_border_srgb: u32,
 }
 crate::assert_layout!(
-    Sampler, 72,
+    Sampler, 120,
     serial at 0, mag_filter at 8, min_filter at 12, mipmap_mode at 16, address_modes at 20, lod_bias at 32,
     is_anisotropic at 36, most_anisotropy at 40, compares at 44, compare_op at 48, min_lod at 52, max_lod at 56,
-    border_color at 60, is_unnormalised at 64, reduction at 68,
+    border_color at 60, is_unnormalised at 64, reduction at 68, has_seams at 72, custom_border at 76, custom_format at 92,
+    swizzles_border at 96, border_swizzle at 100, is_border_srgb at 116,
 );
+
+impl Sampler {
+    /// Whether its border has a colour of its own: `VK_BORDER_COLOR_FLOAT_CUSTOM_EXT` or `VK_BORDER_COLOR_INT_CUSTOM_EXT`.
+    #[must_use]
+    pub const fn has_custom_border(&self) -> bool {
+        matches!(self.border_color, 1_000_287_003 | 1_000_287_004)
+    }
+}
 
 /// What `QUERY_IMAGE` stores.
 #[derive(

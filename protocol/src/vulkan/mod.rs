@@ -12,6 +12,7 @@
 
 mod caps;
 mod command;
+mod extensions;
 mod format;
 mod graphics_pipeline;
 mod graphics_state;
@@ -23,13 +24,14 @@ mod tests;
 
 pub use caps::{CAPS_VERSION, CommandCaps};
 pub use command::{
-    Barrier, BeginQuery, BeginRendering, BindGraphics, BlitImage, ClearAttachment,
-    ClearDepthStencil, ClearImage, Command, CommandCode, CommandError, CommandHeader, Continue,
-    Copy, CopyImage, CopyImageToMemory, CopyMemoryToImage, Dispatch, Draw, DrawIndexed,
-    DrawIndirect, Encoded, EndQuery, EndRendering, Fill, QueryCaps, QueryImage, QueryImageFormat,
-    ResolveImage, Resources, SetIndexBuffer, SetState, SetVertexBuffers, Timestamp, Update, Wait,
-    commands,
+    Barrier, BeginConditional, BeginQuery, BeginRendering, BeginTransform, BindGraphics, BlitImage,
+    ClearAttachment, ClearDepthStencil, ClearImage, Command, CommandCode, CommandError,
+    CommandHeader, Continue, Copy, CopyImage, CopyImageToMemory, CopyMemoryToImage, Dispatch, Draw,
+    DrawByteCount, DrawIndexed, DrawIndirect, Encoded, EndConditional, EndQuery, EndRendering,
+    EndTransform, Fill, QueryCaps, QueryImage, QueryImageFormat, ResolveImage, Resources,
+    SetIndexBuffer, SetState, SetVertexBuffers, Timestamp, Update, Wait, commands,
 };
+pub use extensions::{ExtensionFeatures, ExtensionProperties};
 pub use format::{FORMATS, Texel};
 pub use graphics_pipeline::{GraphicsPipelineHead, GraphicsPipelineParts, Stage, StageParts};
 pub use graphics_state::{
@@ -41,7 +43,7 @@ pub use image::{
 pub use pipeline::{
     Binding, Descriptor, DescriptorKind, PipelineHead, PipelineParts, SpecialisationEntry,
 };
-pub use rendering::{Attachment, VertexBuffer};
+pub use rendering::{Attachment, TransformBuffer, VertexBuffer};
 
 /// Most bytes of a stream in one place.
 pub const MAX_STREAM: u32 = 1 << 20;
@@ -73,5 +75,7 @@ pub const MAX_STATES: u32 = 64;
 pub const MAX_VIEWPORTS: u32 = 16;
 /// Most vertex bindings of a pipeline, and most attributes.
 pub const MAX_VERTEX_BINDINGS: u32 = 32;
+/// Most buffers that transformed vertices are stored in at a time, and most streams of vertices.
+pub const MAX_TRANSFORM_BUFFERS: u32 = 4;
 /// Most stages of a graphics pipeline.
 pub const MAX_STAGES: u32 = 5;

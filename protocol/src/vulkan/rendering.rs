@@ -64,3 +64,18 @@ pub struct VertexBuffer {
     pub stride: u64,
 }
 crate::assert_layout!(VertexBuffer, 24, address at 0, length at 8, stride at 16);
+
+/// A buffer that transformed vertices are stored in.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct TransformBuffer {
+    /// Its first byte, a multiple of 4, or 0 if there is none.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Address of the 32-bit number of bytes that it has already, a multiple of 4, or 0 for none.
+    pub counter: u64,
+}
+crate::assert_layout!(TransformBuffer, 24, address at 0, length at 8, counter at 16);

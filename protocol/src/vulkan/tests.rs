@@ -22,7 +22,7 @@ fn decoded(bytes: &[u8]) -> Vec<(usize, Command<'_>)> {
 
 /// A header with a code that is near those that exist, and a short length.
 fn header() -> impl Strategy<Value = CommandHeader> {
-    (0u16..34, 0u16..30, prop_oneof![0u32..70, any::<u32>()]).prop_map(|(code, units, argument)| {
+    (0u16..40, 0u16..30, prop_oneof![0u32..70, any::<u32>()]).prop_map(|(code, units, argument)| {
         CommandHeader { code: CommandCode(code), units, argument }
     })
 }
@@ -308,6 +308,25 @@ fn a_rendering_comes_back_with_its_attachments() {
 }
 
 #[test]
+fn what_stores_transformed_vertices_comes_back_with_its_buffers() {
+    let buffers = [
+        TransformBuffer { address: 64, length: 8, counter: 4 },
+        TransformBuffer { address: 128, length: 16, counter: 0 },
+    ];
+    let (counters, mut bytes) = ([4u64, 0, 12], Vec::new());
+    put(&mut bytes, BeginTransform::new_zeroed(), 2, buffers.as_bytes());
+    put(&mut bytes, EndTransform::new_zeroed(), 3, counters.as_bytes());
+    let commands = decoded(&bytes);
+    let [(_, Command::BeginTransform(_, begun)), (_, Command::EndTransform(_, ended))] =
+        commands[..]
+    else {
+        panic!("{commands:?}")
+    };
+    assert!(BeginTransform::buffers(begun).eq(buffers));
+    assert!(EndTransform::counters(ended).eq(counters));
+}
+
+#[test]
 fn a_command_with_more_than_there_can_be_is_refused() {
     let too_many = [
         (BeginRendering::new_zeroed().with_header(MAX_COLORS + 1, 0).as_bytes().to_vec()),
@@ -323,6 +342,8 @@ fn a_command_with_more_than_there_can_be_is_refused() {
             .with_header(0, 0)
             .as_bytes()
             .to_vec(),
+        BeginTransform::new_zeroed().with_header(MAX_TRANSFORM_BUFFERS + 1, 0).as_bytes().to_vec(),
+        EndTransform::new_zeroed().with_header(MAX_TRANSFORM_BUFFERS + 1, 0).as_bytes().to_vec(),
     ];
     for bytes in too_many {
         let told = commands(&bytes).next();

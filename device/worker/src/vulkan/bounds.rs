@@ -3,9 +3,10 @@
 
 //! What a device takes of commands.
 
+use super::extensions::Extensions;
 use super::{Formats, OfGraphics, PhysicalDevice};
-use ash::ext::robustness2;
 use ash::vk;
+use bellhop_protocol::vulkan::ExtensionFeatures;
 use std::ops::RangeInclusive;
 
 /// What commands are about.
@@ -35,6 +36,12 @@ pub struct OfSamplers {
     pub mirror_once: bool,
     /// Whether they may return the least and the most of texels.
     pub reduce: bool,
+    /// Whether faces of cubes may end at their edges.
+    pub have_seams: bool,
+    /// Whether borders may have colours of their own, and whether these may be of no format.
+    pub custom_borders: [bool; 2],
+    /// Whether components of borders may be named in another order.
+    pub swizzle_borders: bool,
 }
 
 /// What a device takes of commands.
@@ -79,22 +86,16 @@ impl PhysicalDevice<'_> {
     pub(super) fn bounds(&self) -> Bounds {
         let raw = &self.instance.raw;
         let has_1_3 = self.is_since_1_3();
-        let has_robustness = self.has_extension(robustness2::NAME);
         let mut properties_1_3 = vk::PhysicalDeviceVulkan13Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default();
         let mut features_1_2 = vk::PhysicalDeviceVulkan12Features::default();
         let mut features_1_3 = vk::PhysicalDeviceVulkan13Features::default();
-        let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
         let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut features_1_2);
         if has_1_3 {
             properties = properties.push_next(&mut properties_1_3);
             features = features.push_next(&mut features_1_3);
         }
-        if has_robustness {
-            features = features.push_next(&mut robustness);
-        }
-        // SAFETY: the handle belongs to this instance. The device has the versions and the extension that the chained
-        // structures need.
+        // SAFETY: the handle belongs to this instance. The device has the versions that the chained structures need.
         unsafe {
             raw.get_physical_device_properties2(self.handle, &mut properties);
             raw.get_physical_device_features2(self.handle, &mut features);
@@ -114,7 +115,8 @@ impl PhysicalDevice<'_> {
         let can_draw = queue_flags.contains(vk::QueueFlags::GRAPHICS)
             && formats.are_there()
             && features_1_3.dynamic_rendering == vk::TRUE;
-        let graphics = can_draw.then(|| Box::new(self.graphics()));
+        let extensions = Extensions::of(self).features();
+        let graphics = can_draw.then(|| Box::new(self.graphics(extensions)));
         if !can_draw {
             queue_flags &= !vk::QueueFlags::GRAPHICS;
         }
@@ -137,6 +139,9 @@ impl PhysicalDevice<'_> {
                 most_lod_bias: limits.max_sampler_lod_bias,
                 mirror_once: features_1_2.sampler_mirror_clamp_to_edge == vk::TRUE,
                 reduce: features_1_2.sampler_filter_minmax == vk::TRUE,
+                have_seams: extensions.non_seamless_cube_map == vk::TRUE,
+                custom_borders: extensions.custom_border_color.map(|is_there| is_there == vk::TRUE),
+                swizzle_borders: extensions.border_color_swizzle[0] == vk::TRUE,
             },
             formats,
             cube_arrays: features_1_0.image_cube_array == vk::TRUE,
@@ -144,8 +149,14 @@ impl PhysicalDevice<'_> {
             graphics,
             timestamp_bits: family.map_or(0, |(_, family)| family.timestamp_valid_bits),
             subgroup_sizes: may_ask.then_some(sizes),
-            null_descriptors: robustness.null_descriptor == vk::TRUE,
+            null_descriptors: has_null_descriptors(&extensions),
             partially_bound: features_1_2.descriptor_binding_partially_bound == vk::TRUE,
         }
     }
+}
+
+/// Whether a descriptor may be of nothing.
+const fn has_null_descriptors(extensions: &ExtensionFeatures) -> bool {
+    let [_, _, null_descriptor] = extensions.robustness2;
+    null_descriptor == vk::TRUE
 }

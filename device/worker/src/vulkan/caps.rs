@@ -3,9 +3,10 @@
 
 //! What the host's Vulkan can do, as bytes of Vulkan's structures.
 
-use super::Device;
-use ash::vk;
-use bellhop_protocol::vulkan::{CAPS_VERSION, CommandCaps};
+use super::extensions::Extensions;
+use super::{Device, PhysicalDevice};
+use ash::{ext, vk};
+use bellhop_protocol::vulkan::{CAPS_VERSION, CommandCaps, ExtensionProperties};
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ptr;
@@ -70,6 +71,7 @@ const _: () = {
     assert!(FEATURES >= 4 * 55 && FEATURES_1_1 == 48 && PROPERTIES_1_1 == 96);
     assert!(FEATURES_1_2 == 192 && FEATURES_1_3 == 64);
     assert!(PROPERTIES_1_2 == 720 && PROPERTIES_1_3 == 200);
+    assert!(fields::<vk::PhysicalDeviceTransformFeedbackPropertiesEXT<'static>>() == 48);
 };
 
 impl Device<'_> {
@@ -129,9 +131,51 @@ impl Device<'_> {
         properties_1_1.fill(&mut caps.properties_1_1);
         properties_1_2.fill(&mut caps.properties_1_2);
         properties_1_3.fill(&mut caps.properties_1_3);
+        caps.extension_features = Extensions::of(&self.physical).features();
+        caps.extension_properties = self.physical.extension_properties();
         caps.formats = self.bounds.formats.all();
         caps
     }
+}
+
+impl PhysicalDevice<'_> {
+    /// Returns the properties of the extensions that the device has.
+    pub(super) fn extension_properties(&self) -> ExtensionProperties {
+        use vk::StructureType as Kind;
+        let mut properties =
+            Chained::<PROPERTIES>::new(vk::StructureType::PHYSICAL_DEVICE_PROPERTIES_2);
+        let mut all = ExtensionProperties::new_zeroed();
+        /// Has structures asked for that are of extensions that the device has, and fills fields from them.
+        macro_rules! ask {
+            ($($name:ident $kind:ident;)*) => {
+                $(let mut $name = Chained::<{ size_of_field(|of| &of.$name) }>::new(Kind::$kind);
+                if self.has_extension(ext::$name::NAME) {
+                    properties.chain(&mut $name);
+                })*
+                // SAFETY: the handle belongs to this instance. Each structure has the layout, the kind and the size of Vulkan's, is
+                // of an extension that the device has, and lives until the call has returned.
+                unsafe {
+                    let ask = self.instance.raw.fp_v1_1().get_physical_device_properties2;
+                    ask(self.handle, (&raw mut properties).cast());
+                }
+                $($name.fill(&mut all.$name);)*
+            };
+        }
+        ask! {
+            transform_feedback PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_PROPERTIES_EXT;
+            provoking_vertex PHYSICAL_DEVICE_PROVOKING_VERTEX_PROPERTIES_EXT;
+            line_rasterization PHYSICAL_DEVICE_LINE_RASTERIZATION_PROPERTIES_EXT;
+            custom_border_color PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_PROPERTIES_EXT;
+            vertex_attribute_divisor PHYSICAL_DEVICE_VERTEX_ATTRIBUTE_DIVISOR_PROPERTIES_EXT;
+            robustness2 PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT;
+        }
+        all
+    }
+}
+
+/// Bytes of a structure's field. Structures of Vulkan's are a multiple of 8 bytes.
+const fn size_of_field<T>(_: fn(&ExtensionProperties) -> &T) -> usize {
+    size_of::<T>().next_multiple_of(8)
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

@@ -3,8 +3,11 @@
 
 //! A device with one queue, and the memory that it uses.
 
+use super::extensions::Extensions;
 use super::{Bounds, Called, Pages, PhysicalDevice, VulkanError};
-use ash::ext::{external_memory_host, robustness2};
+use ash::ext::{
+    conditional_rendering, external_memory_host, line_rasterization, transform_feedback,
+};
 use ash::vk;
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -31,6 +34,12 @@ pub struct Device<'i> {
     pub(super) queue: vk::Queue,
     pub(super) commands: vk::CommandPool,
     external: external_memory_host::Device,
+    /// Functions of extensions, which the device may not have.
+    pub(super) transform: transform_feedback::Device,
+    pub(super) conditional: conditional_rendering::Device,
+    pub(super) lines: line_rasterization::Device,
+    /// What buffers are used for.
+    usage: vk::BufferUsageFlags,
     memory_types: Vec<vk::MemoryType>,
     pub(super) physical: PhysicalDevice<'i>,
     pub(super) bounds: Bounds,
@@ -48,9 +57,13 @@ impl<'i> Device<'i> {
             .queue_family_index(family)
             .queue_priorities(&[1.0])];
         let bounds = physical.bounds();
-        let mut extensions = vec![external_memory_host::NAME.as_ptr()];
-        let mut robustness =
-            vk::PhysicalDeviceRobustness2FeaturesEXT::default().null_descriptor(true);
+        let mut extensions = Extensions::of(&physical);
+        let mut names = vec![external_memory_host::NAME.as_ptr()];
+        names.extend(extensions.names().iter().map(|name| name.as_ptr()));
+        let usage = USAGE | extensions.usage();
+        if bounds.graphics.is_none() {
+            extensions.leave_out_robust_access();
+        }
         // Whatever kernels may use: the device enables everything that it has.
         let mut since_1_1 = vk::PhysicalDeviceVulkan11Features::default();
         let mut since_1_2 = vk::PhysicalDeviceVulkan12Features::default();
@@ -58,21 +71,17 @@ impl<'i> Device<'i> {
         let mut features = vk::PhysicalDeviceFeatures2::default()
             .push_next(&mut since_1_1)
             .push_next(&mut since_1_2);
+        // With the values that they were found with.
+        features = extensions.chain(features);
         if physical.is_since_1_3() {
             features = features.push_next(&mut since_1_3);
         }
         // SAFETY: the structures are of Vulkan 1.2, which `lacks` checks first, and of 1.3 if the device has it.
         unsafe { instance.get_physical_device_features2(physical.handle, &mut features) };
-        if bounds.null_descriptors {
-            extensions.push(robustness2::NAME.as_ptr());
-        }
-        let mut information = vk::DeviceCreateInfo::default()
+        let information = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
-            .enabled_extension_names(&extensions)
+            .enabled_extension_names(&names)
             .push_next(&mut features);
-        if bounds.null_descriptors {
-            information = information.push_next(&mut robustness);
-        }
         // SAFETY: the structures live until the call returns. The handle belongs to this instance, which the lifetime
         // keeps alive longer than the device.
         let raw = unsafe { instance.create_device(physical.handle, &information, None) };
@@ -97,6 +106,10 @@ impl<'i> Device<'i> {
             queue,
             commands,
             external: external_memory_host::Device::new(instance, &raw),
+            transform: transform_feedback::Device::new(instance, &raw),
+            conditional: conditional_rendering::Device::new(instance, &raw),
+            lines: line_rasterization::Device::new(instance, &raw),
+            usage,
             memory_types: memory.memory_types_as_slice().to_vec(),
             raw,
             physical,
@@ -141,7 +154,7 @@ impl<'i> Device<'i> {
         asked.result().called("vkGetMemoryHostPointerPropertiesEXT")?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(HOST);
         let information =
-            vk::BufferCreateInfo::default().size(length).usage(USAGE).push_next(&mut external);
+            vk::BufferCreateInfo::default().size(length).usage(self.usage).push_next(&mut external);
         // SAFETY: the structures live until the call returns.
         let buffer = unsafe { self.raw.create_buffer(&information, None) };
         let buffer = buffer.called("vkCreateBuffer")?;

@@ -16,14 +16,20 @@ pub enum Counter {
     Samples,
     /// What pipelines do: these of Vulkan's statistics, at least one.
     Statistics(u32),
+    /// Primitives of a stream whose vertices are stored, and those that would be if there were room.
+    Stored(u32),
+    /// Primitives that are made of a stream.
+    Made(u32),
 }
 
 impl Counter {
     /// What begins to count with a command that has these fields; `None` for an unknown type.
-    pub const fn of(query: u32, statistics: u32) -> Option<Self> {
+    pub const fn of(query: u32, statistics: u32, stream: u32) -> Option<Self> {
         match vk::QueryType::from_raw(query as i32) {
             vk::QueryType::OCCLUSION => Some(Self::Samples),
             vk::QueryType::PIPELINE_STATISTICS => Some(Self::Statistics(statistics)),
+            vk::QueryType::TRANSFORM_FEEDBACK_STREAM_EXT => Some(Self::Stored(stream)),
+            vk::QueryType::PRIMITIVES_GENERATED_EXT => Some(Self::Made(stream)),
             _ => None,
         }
     }
@@ -31,7 +37,8 @@ impl Counter {
     /// Numbers of each.
     pub const fn numbers(self) -> u32 {
         match self {
-            Self::Time | Self::Samples => 1,
+            Self::Time | Self::Samples | Self::Made(_) => 1,
+            Self::Stored(_) => 2,
             Self::Statistics(statistics) => statistics.count_ones(),
         }
     }
@@ -41,12 +48,22 @@ impl Counter {
         self.numbers() as u64 * size_of::<u64>() as u64
     }
 
+    /// The stream that it is of, if it is of one.
+    const fn stream(self) -> Option<u32> {
+        match self {
+            Self::Stored(stream) | Self::Made(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
     /// Vulkan's name of it.
     fn raw(self) -> (vk::QueryType, vk::QueryPipelineStatisticFlags) {
         let none = vk::QueryPipelineStatisticFlags::empty();
         match self {
             Self::Time => (vk::QueryType::TIMESTAMP, none),
             Self::Samples => (vk::QueryType::OCCLUSION, none),
+            Self::Stored(_) => (vk::QueryType::TRANSFORM_FEEDBACK_STREAM_EXT, none),
+            Self::Made(_) => (vk::QueryType::PRIMITIVES_GENERATED_EXT, none),
             Self::Statistics(statistics) => (
                 vk::QueryType::PIPELINE_STATISTICS,
                 vk::QueryPipelineStatisticFlags::from_raw(statistics),
@@ -174,8 +191,18 @@ impl<'d> Recorder<'d> {
         let (pool, first, count) = self.queries.take(counter);
         let none = vk::QueryControlFlags::empty();
         let flags = if is_precise { vk::QueryControlFlags::PRECISE } else { none };
-        // SAFETY: the command buffer is being recorded. The queries exist, were reset at its beginning, and are begun once.
-        unsafe { self.device.raw.cmd_begin_query(self.commands.raw, pool, first, flags) };
+        let (raw, commands) = (&self.device.raw, self.commands.raw);
+        // SAFETY: the command buffer is being recorded. The queries exist, were reset at its beginning, and are begun once. A device that
+        // counts what is of a stream has that stream.
+        unsafe {
+            match counter.stream() {
+                Some(stream) => {
+                    let begin = self.device.transform.fp().cmd_begin_query_indexed_ext;
+                    begin(commands, pool, first, flags, stream);
+                }
+                None => raw.cmd_begin_query(commands, pool, first, flags),
+            }
+        }
         self.queries.begun.push(Begun { counter, first, count });
     }
 
@@ -184,9 +211,12 @@ impl<'d> Recorder<'d> {
         self.queries.views.max(1)
     }
 
-    /// What counts of a type of queries.
-    pub fn counter(&self, query: u32) -> Option<(Counter, u32)> {
-        let is_it = |begun: &&Begun| begun.counter.raw().0.as_raw() as u32 == query;
+    /// What counts of a type of queries, and of a stream.
+    pub fn counter(&self, query: u32, stream: u32) -> Option<(Counter, u32)> {
+        let is_it = |begun: &&Begun| {
+            begun.counter.raw().0.as_raw() as u32 == query
+                && begun.counter.stream().unwrap_or_default() == stream
+        };
         self.queries.begun.iter().find(is_it).map(|begun| (begun.counter, begun.count))
     }
 
@@ -200,8 +230,17 @@ impl<'d> Recorder<'d> {
         let pool = self.queries.pools.get(&counter).map(|pool| pool.raw);
         let (Some(at), Some(pool)) = (at, pool) else { return Ok(()) };
         let Begun { first, count, .. } = self.queries.begun.swap_remove(at);
+        let (raw, commands) = (&self.device.raw, self.commands.raw);
         // SAFETY: the command buffer is being recorded, and the query was begun in it.
-        unsafe { self.device.raw.cmd_end_query(self.commands.raw, pool, first) };
+        unsafe {
+            match counter.stream() {
+                Some(stream) => {
+                    let end = self.device.transform.fp().cmd_end_query_indexed_ext;
+                    end(commands, pool, first, stream);
+                }
+                None => raw.cmd_end_query(commands, pool, first),
+            }
+        }
         self.store(counter, (pool, first, count), to)
     }
 

@@ -3,6 +3,7 @@
 
 //! Samplers.
 
+use super::image::format;
 use super::{Called, Device, VulkanError};
 use ash::vk;
 use bellhop_protocol::vulkan as protocol;
@@ -39,6 +40,23 @@ impl<'d> Device<'d> {
             .max_lod(of.max_lod)
             .border_color(vk::BorderColor::from_raw(of.border_color as i32))
             .unnormalized_coordinates(of.is_unnormalised != 0);
+        if of.has_seams != 0 {
+            information = information.flags(vk::SamplerCreateFlags::NON_SEAMLESS_CUBE_MAP_EXT);
+        }
+        let [r, g, b, a] =
+            of.border_swizzle.map(|swizzle| vk::ComponentSwizzle::from_raw(swizzle as i32));
+        let mut swizzles = vk::SamplerBorderColorComponentMappingCreateInfoEXT::default()
+            .components(vk::ComponentMapping { r, g, b, a })
+            .srgb(of.is_border_srgb != 0);
+        let mut custom = vk::SamplerCustomBorderColorCreateInfoEXT::default()
+            .custom_border_color(vk::ClearColorValue { uint32: of.custom_border })
+            .format(format(of.custom_format));
+        if of.swizzles_border != 0 {
+            information = information.push_next(&mut swizzles);
+        }
+        if of.has_custom_border() {
+            information = information.push_next(&mut custom);
+        }
         if reduction != vk::SamplerReductionMode::WEIGHTED_AVERAGE {
             information = information.push_next(&mut reduces);
         }

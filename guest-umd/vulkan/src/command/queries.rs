@@ -7,7 +7,7 @@ use super::buffer::CommandBuffer;
 use super::recording::Recording;
 use crate::buffer::Buffer;
 use crate::handle;
-use crate::query::{AVAILABLE, NUMBER, QueryPool};
+use crate::query::{AVAILABLE, Counted, NUMBER, QueryPool};
 use ash::vk::{self, Handle as _};
 
 impl Recording {
@@ -113,11 +113,22 @@ unsafe extern "system" fn begin(
     flags: vk::QueryControlFlags,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe { begin_of_stream(buffer, pool, query, flags, 0) };
+}
+
+unsafe extern "system" fn begin_of_stream(
+    buffer: vk::CommandBuffer,
+    pool: vk::QueryPool,
+    query: u32,
+    flags: vk::QueryControlFlags,
+    stream: u32,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
         let pool = handle::get::<QueryPool>(pool.as_raw());
         // A time has no beginning.
         if let Some(counted) = pool.counted() {
-            let destination = pool.address(query);
+            let (destination, counted) = (pool.address(query), Counted { stream, ..counted });
             CommandBuffer::record(buffer).begin_query(counted, flags.as_raw(), destination);
         }
     }
@@ -135,6 +146,17 @@ unsafe extern "system" fn end(buffer: vk::CommandBuffer, pool: vk::QueryPool, qu
     }
 }
 
+/// A query that is being counted knows its stream.
+unsafe extern "system" fn end_of_stream(
+    buffer: vk::CommandBuffer,
+    pool: vk::QueryPool,
+    query: u32,
+    _stream: u32,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe { end(buffer, pool, query) };
+}
+
 crate::entry::entry_points! {
     vkCmdWriteTimestamp = write_timestamp,
     vkCmdWriteTimestamp2 = write_timestamp_2,
@@ -143,4 +165,6 @@ crate::entry::entry_points! {
     vkCmdCopyQueryPoolResults = copy_results,
     vkCmdBeginQuery = begin,
     vkCmdEndQuery = end,
+    vkCmdBeginQueryIndexedEXT = begin_of_stream,
+    vkCmdEndQueryIndexedEXT = end_of_stream,
 }

@@ -9,11 +9,22 @@ use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 use bellhop_protocol::vulkan::Sampler;
 
+/// Faces of cubes end at their edges.
+const SEAMS: vk::SamplerCreateFlags = vk::SamplerCreateFlags::NON_SEAMLESS_CUBE_MAP_EXT;
+
+/// What extensions say of a sampler's border.
+#[derive(Default)]
+struct Border<'s> {
+    custom: Option<&'s vk::SamplerCustomBorderColorCreateInfoEXT<'s>>,
+    swizzle: Option<&'s vk::SamplerBorderColorComponentMappingCreateInfoEXT<'s>>,
+}
+
 /// A sampler as the host reads it.
 fn describe(
     serial: u64,
     information: &vk::SamplerCreateInfo<'_>,
     reduction: vk::SamplerReductionMode,
+    border: &Border<'_>,
 ) -> Sampler {
     let modes =
         [information.address_mode_u, information.address_mode_v, information.address_mode_w];
@@ -33,7 +44,22 @@ fn describe(
         border_color: information.border_color.as_raw() as u32,
         is_unnormalised: information.unnormalized_coordinates,
         reduction: reduction.as_raw() as u32,
+        has_seams: u32::from(information.flags.contains(SEAMS)),
+        custom_border: custom_color(border.custom),
+        custom_format: border.custom.map_or(0, |of| of.format.as_raw() as u32),
+        swizzles_border: border.swizzle.is_some().into(),
+        border_swizzle: border.swizzle.map_or([0; 4], |of| {
+            let vk::ComponentMapping { r, g, b, a } = of.components;
+            [r, g, b, a].map(|component| component.as_raw() as u32)
+        }),
+        is_border_srgb: border.swizzle.map_or(0, |of| of.srgb),
     }
+}
+
+/// The bits of a border's own colour.
+fn custom_color(custom: Option<&vk::SamplerCustomBorderColorCreateInfoEXT<'_>>) -> [u32; 4] {
+    // SAFETY: whatever numbers a colour has are bits.
+    custom.map_or([0; 4], |of| unsafe { of.custom_border_color.uint32 })
 }
 
 unsafe extern "system" fn create(
@@ -52,8 +78,12 @@ unsafe extern "system" fn create(
         let reduction = raw::find::<Reduction<'_>>(information.p_next);
         let average = vk::SamplerReductionMode::WEIGHTED_AVERAGE;
         let reduction = reduction.map_or(average, |asked| asked.reduction_mode);
+        let border = Border {
+            custom: raw::find(information.p_next),
+            swizzle: raw::find(information.p_next),
+        };
         let serial = device.next_serial();
-        let description = describe(serial, information, reduction);
+        let description = describe(serial, information, reduction, &border);
         match Numbered::new(&device.heap, serial, &description) {
             Ok(made) => *sampler = vk::Sampler::from_raw(handle::create(made)),
             Err(error) => return error,
@@ -114,7 +144,34 @@ mod tests {
             border_color: 5,
             is_unnormalised: 0,
             reduction: 2,
+            has_seams: 0,
+            custom_border: [0; 4],
+            custom_format: 0,
+            swizzles_border: 0,
+            border_swizzle: [0; 4],
+            is_border_srgb: 0,
         };
-        assert_eq!(describe(3, &information, vk::SamplerReductionMode::MAX), expected);
+        let max = vk::SamplerReductionMode::MAX;
+        assert_eq!(describe(3, &information, max, &Border::default()), expected);
+        let color = vk::ClearColorValue { uint32: [1, 2, 3, 4] };
+        let custom = vk::SamplerCustomBorderColorCreateInfoEXT::default()
+            .custom_border_color(color)
+            .format(vk::Format::R8G8B8A8_UNORM);
+        let swizzle = vk::SamplerBorderColorComponentMappingCreateInfoEXT::default()
+            .components(vk::ComponentMapping { g: vk::ComponentSwizzle::A, ..Default::default() })
+            .srgb(true);
+        let information = information.flags(SEAMS).border_color(vk::BorderColor::FLOAT_CUSTOM_EXT);
+        let border = Border { custom: Some(&custom), swizzle: Some(&swizzle) };
+        let expected = Sampler {
+            has_seams: 1,
+            border_color: 1_000_287_003,
+            custom_border: [1, 2, 3, 4],
+            custom_format: 37,
+            swizzles_border: 1,
+            border_swizzle: [0, 6, 0, 0],
+            is_border_srgb: 1,
+            ..expected
+        };
+        assert_eq!(describe(3, &information, max, &border), expected);
     }
 }

@@ -119,6 +119,7 @@ pub(crate) mod tests {
             host.features_1_1.fill(1);
             host.features_1_2.fill(1);
             host.features_1_3.fill(1);
+            host.extension_features = zerocopy::transmute!([1u32; 32]);
             host.formats.fill([u32::MAX; 3]);
             host.queue_flags = vk::QueueFlags::GRAPHICS.as_raw();
         }

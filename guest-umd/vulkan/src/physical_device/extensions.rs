@@ -12,7 +12,7 @@ use std::ffi::CStr;
 type Extension = (&'static CStr, u32, Option<usize>);
 
 /// All of them.
-const ALL: [Extension; 66] = [
+const ALL: [Extension; 83] = [
     (khr::_16bit_storage::NAME, 1, Some(features::STORAGE_16)),
     (khr::_8bit_storage::NAME, 1, Some(features::STORAGE_8)),
     (khr::bind_memory2::NAME, 1, None),
@@ -31,6 +31,8 @@ const ALL: [Extension; 66] = [
     (khr::format_feature_flags2::NAME, 2, Some(features::IMAGES)),
     (khr::get_memory_requirements2::NAME, 1, None),
     (khr::image_format_list::NAME, 1, Some(features::IMAGES)),
+    (khr::index_type_uint8::NAME, 1, Some(features::INDEX_TYPE_UINT8)),
+    (khr::line_rasterization::NAME, 1, Some(features::LINE_RASTERIZATION)),
     (khr::imageless_framebuffer::NAME, 1, Some(features::GRAPHICS)),
     (khr::maintenance1::NAME, 2, None),
     (khr::maintenance2::NAME, 1, None),
@@ -62,10 +64,25 @@ const ALL: [Extension; 66] = [
     (khr::variable_pointers::NAME, 1, Some(features::VARIABLE_POINTERS)),
     (khr::vulkan_memory_model::NAME, 3, Some(features::VULKAN_MEMORY_MODEL)),
     (khr::zero_initialize_workgroup_memory::NAME, 1, Some(features::ZERO_INITIALIZE)),
+    (ext::border_color_swizzle::NAME, 1, Some(features::BORDER_COLOR_SWIZZLE)),
+    (ext::conditional_rendering::NAME, 2, Some(features::CONDITIONAL_RENDERING)),
+    (ext::custom_border_color::NAME, 12, Some(features::CUSTOM_BORDER_COLOR)),
+    (ext::depth_clip_control::NAME, 1, Some(features::DEPTH_CLIP_CONTROL)),
+    (ext::depth_clip_enable::NAME, 1, Some(features::DEPTH_CLIP_ENABLE)),
     (ext::device_fault::NAME, 2, None),
     (ext::extended_dynamic_state::NAME, 1, Some(features::DYNAMIC_STATE)),
     (ext::extended_dynamic_state2::NAME, 1, Some(features::DYNAMIC_STATE_2)),
     (ext::host_query_reset::NAME, 1, None),
+    (ext::index_type_uint8::NAME, 1, Some(features::INDEX_TYPE_UINT8)),
+    (ext::line_rasterization::NAME, 1, Some(features::LINE_RASTERIZATION)),
+    (ext::non_seamless_cube_map::NAME, 1, Some(features::NON_SEAMLESS_CUBE_MAP)),
+    (ext::primitive_topology_list_restart::NAME, 1, Some(features::TOPOLOGY_LIST_RESTART)),
+    (ext::primitives_generated_query::NAME, 1, Some(features::PRIMITIVES_GENERATED_QUERY)),
+    (ext::provoking_vertex::NAME, 1, Some(features::PROVOKING_VERTEX)),
+    (ext::robustness2::NAME, 1, Some(features::NULL_DESCRIPTOR)),
+    (ext::shader_stencil_export::NAME, 1, Some(features::SHADER_STENCIL_EXPORT)),
+    (ext::transform_feedback::NAME, 1, Some(features::TRANSFORM_FEEDBACK)),
+    (ext::vertex_attribute_divisor::NAME, 3, Some(features::VERTEX_ATTRIBUTE_DIVISOR)),
     (ext::image_robustness::NAME, 1, Some(features::ROBUST_IMAGE_ACCESS)),
     (ext::inline_uniform_block::NAME, 1, None),
     (ext::memory_budget::NAME, 1, None),

@@ -5,8 +5,8 @@
 use ash::vk::DynamicState as State;
 use bellhop_protocol::vulkan::MAX_STATES;
 
-/// The states that there are: those of Vulkan 1.0 and 1.3.
-const ALL: [State; 24] = [
+/// The states that there are: those of Vulkan 1.0 and 1.3, and that of lines.
+const ALL: [State; 25] = [
     State::VIEWPORT,
     State::SCISSOR,
     State::LINE_WIDTH,
@@ -31,6 +31,7 @@ const ALL: [State; 24] = [
     State::RASTERIZER_DISCARD_ENABLE,
     State::DEPTH_BIAS_ENABLE,
     State::PRIMITIVE_RESTART_ENABLE,
+    State::LINE_STIPPLE_EXT,
 ];
 const _: () = assert!(ALL.len() <= MAX_STATES as usize);
 

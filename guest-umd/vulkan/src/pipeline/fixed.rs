@@ -5,6 +5,7 @@
 //! told as numbers that Vulkan knows.
 
 use super::dynamic::Dynamic;
+use super::newer;
 use crate::raw;
 use crate::rendering::Formats;
 use ash::vk::{self, DynamicState as State};
@@ -106,7 +107,7 @@ impl Fixed {
             binding: of.binding,
             stride: of.stride,
             rate: of.input_rate.as_raw() as u32,
-            reserved: 0,
+            divisor: 1,
         };
         let attribute = |of: &vk::VertexInputAttributeDescription| VertexAttribute {
             location: of.location,
@@ -116,6 +117,8 @@ impl Fixed {
         };
         self.vertex_bindings = bindings.iter().map(binding).collect();
         self.vertex_attributes = attributes.iter().map(attribute).collect();
+        // SAFETY: as above.
+        unsafe { newer::add_divisors(&mut self.vertex_bindings, information) };
         if let Some(assembly) = assembly {
             self.state.topology = assembly.topology.as_raw() as u32;
             self.state.restarts = assembly.primitive_restart_enable;
@@ -148,11 +151,15 @@ impl Fixed {
                 [of.depth_bias_constant_factor, of.depth_bias_clamp, of.depth_bias_slope_factor];
         }
         state.line_width = of.line_width;
+        // SAFETY: a valid structure's chain is.
+        unsafe { newer::add_rasterization(&mut self.state, of) };
     }
 
     unsafe fn add_viewports(&mut self, information: &vk::GraphicsPipelineCreateInfo<'_>) {
         // SAFETY: a valid structure's pointers are.
         let Some(of) = (unsafe { information.p_viewport_state.as_ref() }) else { return };
+        // SAFETY: a valid structure's chain is.
+        unsafe { newer::add_depths(&mut self.state, of) };
         let viewport = |of: &vk::Viewport| Viewport {
             offset: [of.x, of.y],
             extent: [of.width, of.height],

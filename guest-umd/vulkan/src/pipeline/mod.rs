@@ -12,6 +12,7 @@ mod graphics;
 mod graphics_description;
 mod layout;
 mod module;
+mod newer;
 mod object;
 mod stage;
 

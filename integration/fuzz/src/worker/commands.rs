@@ -4,8 +4,9 @@
 
 use bellhop_protocol::packet::UNIT;
 use bellhop_protocol::vulkan::{
-    BeginRendering, Command, GraphicsPipelineHead, GraphicsPipelineParts, PipelineHead,
-    PipelineParts, Resources, SetState, SetVertexBuffers, commands as decoded,
+    BeginRendering, BeginTransform, Command, EndTransform, GraphicsPipelineHead,
+    GraphicsPipelineParts, PipelineHead, PipelineParts, Resources, SetState, SetVertexBuffers,
+    commands as decoded,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -54,6 +55,13 @@ fn stream(bytes: &[u8]) {
             Command::SetVertexBuffers(set, data) => {
                 assert_eq!(SetVertexBuffers::buffers(data).len(), set.count as usize);
             }
+            Command::BeginTransform(begin, data) => {
+                let count = begin.header.argument as usize;
+                assert_eq!(BeginTransform::buffers(data).len(), count);
+            }
+            Command::EndTransform(end, data) => {
+                assert_eq!(EndTransform::counters(data).len(), end.header.argument as usize);
+            }
             _ => {}
         }
     }
@@ -99,6 +107,11 @@ fn size_of(command: &Command<'_>) -> usize {
         Command::BeginQuery(command, data) => (command.header, data),
         Command::EndQuery(command, data) => (command.header, data),
         Command::Continue(command, data) => (command.header, data),
+        Command::BeginTransform(command, data) => (command.header, data),
+        Command::EndTransform(command, data) => (command.header, data),
+        Command::DrawByteCount(command, data) => (command.header, data),
+        Command::BeginConditional(command, data) => (command.header, data),
+        Command::EndConditional(command, data) => (command.header, data),
     };
     assert!(header.size() >= UNIT + data.len());
     header.size()
@@ -148,14 +161,14 @@ fn graphics_pipeline(bytes: &[u8]) {
 mod tests {
     use crate::seeds::is_in_corpus;
     use bellhop_protocol::vulkan::{
-        Attachment, Barrier, BeginQuery, BeginRendering, BindGraphics, Binding, Blend, BlitImage,
-        ClearAttachment, ClearDepthStencil, ClearImage, Continue, Copy, CopyImage,
-        CopyImageToMemory, CopyMemoryToImage, DescriptorKind, Dispatch, Draw, DrawIndexed,
-        DrawIndirect, Encoded, EndQuery, EndRendering, Fill, GraphicsPipelineHead,
-        GraphicsPipelineParts, GraphicsState, Image, PipelineHead, QueryCaps, QueryImage,
-        QueryImageFormat, ResolveImage, Scissor, SetIndexBuffer, SetState, SetVertexBuffers,
-        SpecialisationEntry, Stage, Timestamp, Update, VertexAttribute, VertexBinding,
-        VertexBuffer, Viewport, Wait,
+        Attachment, Barrier, BeginConditional, BeginQuery, BeginRendering, BeginTransform,
+        BindGraphics, Binding, Blend, BlitImage, ClearAttachment, ClearDepthStencil, ClearImage,
+        Continue, Copy, CopyImage, CopyImageToMemory, CopyMemoryToImage, DescriptorKind, Dispatch,
+        Draw, DrawByteCount, DrawIndexed, DrawIndirect, Encoded, EndConditional, EndQuery,
+        EndRendering, EndTransform, Fill, GraphicsPipelineHead, GraphicsPipelineParts,
+        GraphicsState, Image, PipelineHead, QueryCaps, QueryImage, QueryImageFormat, ResolveImage,
+        Scissor, SetIndexBuffer, SetState, SetVertexBuffers, SpecialisationEntry, Stage, Timestamp,
+        TransformBuffer, Update, VertexAttribute, VertexBinding, VertexBuffer, Viewport, Wait,
     };
     use zerocopy::{FromZeros, IntoBytes};
 
@@ -234,11 +247,19 @@ mod tests {
         );
         put(&mut bytes, EndQuery { destination: 0x1000, ..EndQuery::new_zeroed() }, 0, &[]);
         put(&mut bytes, EndRendering::new_zeroed(), 0, &[]);
+        let condition = BeginConditional { address: 0x1000, ..BeginConditional::new_zeroed() };
+        put(&mut bytes, condition, 1, &[]);
+        let stored = TransformBuffer { address: 0x5000, length: 64, counter: 0x1000 };
+        put(&mut bytes, BeginTransform::new_zeroed(), 1, stored.as_bytes());
+        put(&mut bytes, EndTransform::new_zeroed(), 1, 0x1000_u64.as_bytes());
+        let again = DrawByteCount { counter: 0x1000, stride: 16, ..DrawByteCount::new_zeroed() };
+        put(&mut bytes, again, 0, &[]);
+        put(&mut bytes, EndConditional::new_zeroed(), 0, &[]);
         let next = Continue { address: 0x8000, length: 64, ..Continue::new_zeroed() };
         put(&mut bytes, next, 0, &[]);
         is_in_corpus("commands", "drawing", &bytes);
         super::commands(&bytes);
-        assert_eq!(super::decoded(&bytes).filter(Result::is_ok).count(), 16);
+        assert_eq!(super::decoded(&bytes).filter(Result::is_ok).count(), 21);
     }
 
     #[test]
@@ -263,7 +284,7 @@ mod tests {
         };
         let parts = [
             binding.as_bytes(),
-            VertexBinding { binding: 0, stride: 16, rate: 0, reserved: 0 }.as_bytes(),
+            VertexBinding { binding: 0, stride: 16, rate: 0, divisor: 1 }.as_bytes(),
             VertexAttribute { location: 0, binding: 0, format: 109, offset: 0 }.as_bytes(),
             Blend { format: 37, write_mask: 15, ..Blend::new_zeroed() }.as_bytes(),
             [0_u32, 1].as_bytes(),

@@ -37,6 +37,7 @@ const ALL: &[&[Case]] = &[
     dispatch::CASES,
     chain::CASES,
     set::CASES,
+    set::NOTHING,
     command::CASES,
     fence::CASES,
     semaphore::CASES,

@@ -8,6 +8,10 @@ use crate::lab::{
 };
 use ash::vk;
 
+mod nothing;
+
+pub(super) use nothing::CASES as NOTHING;
+
 pub(super) const CASES: &[Case] = &[
     case(
         "set.several",

@@ -3,6 +3,7 @@
 
 //! An opened device, and what is made with it.
 
+use super::extended::Functions;
 use super::machine::Features;
 use super::present::loaded::Presents;
 use super::{Failure, Lab, Outcome};
@@ -36,6 +37,9 @@ pub(crate) struct Gpu<'l> {
     pub(super) push_descriptors: Option<push_descriptor::Device>,
     pub(super) shared_semaphores: Option<external_semaphore_fd::Device>,
     pub(super) presents: Option<Presents>,
+    pub(super) functions: Functions,
+    /// What extensions use buffers for.
+    pub(super) usage: vk::BufferUsageFlags,
     queues: Vec<Queue>,
     /// What the queue does that work is for if nothing else is said.
     pub(super) work: vk::QueueFlags,
@@ -87,12 +91,17 @@ impl<'l> Gpu<'l> {
             .push_next(&mut since_1_1)
             .push_next(&mut since_1_2)
             .push_next(&mut since_1_3);
+        let mut extended = lab.extended()?;
+        let usage = extended.usage();
+        let names_of_extended = extended.names().to_vec();
+        features = extended.chain(features);
         let mut extensions = Presents::extensions(lab.surfaces.as_ref(), |name| lab.has(name))?;
         for name in [push_descriptor::NAME, external_semaphore_fd::NAME] {
             if lab.has(name)? {
                 extensions.push(name);
             }
         }
+        extensions.extend(names_of_extended);
         let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
         let mut ids = vk::PhysicalDevicePresentIdFeaturesKHR::default().present_id(true);
         let mut waits = vk::PhysicalDevicePresentWaitFeaturesKHR::default().present_wait(true);
@@ -133,11 +142,13 @@ impl<'l> Gpu<'l> {
         let presents = Presents::new(&lab.instance, &raw, &extensions);
         let memory_types = lab.memory().memory_types_as_slice().to_vec();
         Ok(Self {
-            raw,
             lab,
+            functions: Functions::new(&lab.instance, &raw),
+            raw,
             memory_types,
             push_descriptors,
             shared_semaphores,
+            usage,
             presents,
             queues,
             work: vk::QueueFlags::COMPUTE,

@@ -103,7 +103,7 @@ impl Gpu<'_> {
             | vk::BufferUsageFlags::TRANSFER_DST
             | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         let drawn = vk::BufferUsageFlags::VERTEX_BUFFER | vk::BufferUsageFlags::INDEX_BUFFER;
-        let usage = if self.draws() { usage | drawn } else { usage };
+        let usage = if self.draws() { usage | drawn | self.usage } else { usage };
         let information = vk::BufferCreateInfo::default()
             .size(size)
             .usage(usage)

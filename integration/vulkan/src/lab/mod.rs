@@ -8,6 +8,7 @@
 mod bound;
 mod content;
 mod draw;
+mod extended;
 mod failure;
 mod form;
 mod format;

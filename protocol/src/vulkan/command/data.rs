@@ -5,7 +5,7 @@
 use super::*;
 use crate::vulkan::{
     Attachment, MAX_COLORS, MAX_DYNAMIC_OFFSETS, MAX_PUSH_CONSTANTS, MAX_SETS, MAX_STATE,
-    MAX_UPDATE, MAX_VERTEX_BINDINGS, VertexBuffer,
+    MAX_TRANSFORM_BUFFERS, MAX_UPDATE, MAX_VERTEX_BINDINGS, TransformBuffer, VertexBuffer,
 };
 
 macro_rules! no_data {
@@ -20,6 +20,7 @@ macro_rules! no_data {
 no_data!(Barrier Copy Fill Timestamp Wait QueryCaps);
 no_data!(CopyImage CopyMemoryToImage CopyImageToMemory ClearImage QueryImage QueryImageFormat);
 no_data!(ResolveImage BlitImage ClearDepthStencil EndRendering ClearAttachment);
+no_data!(DrawByteCount BeginConditional EndConditional);
 no_data!(SetIndexBuffer Draw DrawIndexed DrawIndirect BeginQuery EndQuery Continue);
 
 impl Update {
@@ -76,6 +77,37 @@ impl SetVertexBuffers {
         let (buffers, _) = data.as_chunks::<{ size_of::<VertexBuffer>() }>();
         buffers.iter().map(|bytes| zerocopy::transmute!(*bytes))
     }
+}
+
+impl BeginTransform {
+    pub(super) const fn data_length(&self) -> Result<usize, Why> {
+        of_buffers(self.header.argument, size_of::<TransformBuffer>())
+    }
+
+    /// The buffers, in what follows.
+    pub fn buffers(data: &[u8]) -> impl ExactSizeIterator<Item = TransformBuffer> {
+        let (buffers, _) = data.as_chunks::<{ size_of::<TransformBuffer>() }>();
+        buffers.iter().map(|bytes| zerocopy::transmute!(*bytes))
+    }
+}
+
+impl EndTransform {
+    pub(super) const fn data_length(&self) -> Result<usize, Why> {
+        of_buffers(self.header.argument, size_of::<u64>())
+    }
+
+    /// The addresses, in what follows.
+    pub fn counters(data: &[u8]) -> impl ExactSizeIterator<Item = u64> {
+        data.as_chunks().0.iter().map(|address| u64::from_le_bytes(*address))
+    }
+}
+
+/// Bytes of so many structures, one for each buffer of transformed vertices.
+const fn of_buffers(count: u32, size: usize) -> Result<usize, Why> {
+    if count > MAX_TRANSFORM_BUFFERS {
+        return Err(Why::Argument);
+    }
+    Ok(count as usize * size)
 }
 
 impl Dispatch {

@@ -66,6 +66,13 @@ crate::assert_layout!(
 crate::assert_layout!(
     DrawIndirect, 32, header at 0, address at 8, count at 16, most at 24, stride at 28,
 );
-crate::assert_layout!(BeginQuery, 16, header at 0, flags at 8, statistics at 12);
-crate::assert_layout!(EndQuery, 16, header at 0, destination at 8);
+crate::assert_layout!(
+    BeginQuery, 24, header at 0, flags at 8, statistics at 12, stream at 16, reserved at 20,
+);
+crate::assert_layout!(EndQuery, 24, header at 0, destination at 8, stream at 16, reserved at 20);
+crate::assert_layout!(
+    DrawByteCount, 32,
+    header at 0, counter at 8, offset at 16, stride at 20, instances at 24, first_instance at 28,
+);
+crate::assert_layout!(BeginConditional, 16, header at 0, address at 8);
 crate::assert_layout!(Continue, 24, header at 0, address at 8, length at 16);

@@ -370,19 +370,28 @@ commands! {
         /// Bytes from a structure to the next, a multiple of 4.
         stride: u32,
     }
-    /// Begins to count. `argument` is a `VkQueryType`: occlusion, or statistics of pipelines. One of each may be counted at a
-    /// time.
+    /// Begins to count. `argument` is a `VkQueryType`: occlusion, statistics of pipelines, primitives that are stored
+    /// (`TRANSFORM_FEEDBACK_STREAM_EXT`), or made (`PRIMITIVES_GENERATED_EXT`). One of each may be counted at a time, of the last two
+    /// one for each stream.
     0x1C BEGIN_QUERY BeginQuery {
         /// `VkQueryControlFlags`.
         flags: u32,
-        /// `VkQueryPipelineStatisticFlags`, 0 for occlusion.
+        /// `VkQueryPipelineStatisticFlags`, 0 for all else.
         statistics: u32,
+        /// The stream of primitives, less than [`MAX_TRANSFORM_BUFFERS`](super::MAX_TRANSFORM_BUFFERS); 0 for all else.
+        stream: u32,
+        /// Zero.
+        reserved: u32,
     }
     /// Ends counting, and has what was counted stored when the rendering has ended: 64 bits for each number, for each view of
     /// the rendering in which it began. `argument` is the `VkQueryType`.
     0x1D END_QUERY EndQuery {
         /// Where to, a multiple of 8.
         destination: u64,
+        /// The stream of primitives; 0 for all else.
+        stream: u32,
+        /// Zero.
+        reserved: u32,
     }
     /// Has the stream go on elsewhere, as if what is there lay here. It is the last command of what it is in.
     0x1E CONTINUE Continue {
@@ -392,6 +401,32 @@ commands! {
         /// [`MAX_CONTINUED`](super::MAX_CONTINUED).
         length: u64,
     }
+    /// Begins to store transformed vertices, in a rendering, with a pipeline that stays bound until they are stored no more. `argument`
+    /// [`TransformBuffer`](super::TransformBuffer)s follow, at most [`MAX_TRANSFORM_BUFFERS`](super::MAX_TRANSFORM_BUFFERS).
+    0x1F BEGIN_TRANSFORM BeginTransform {}
+    /// Ends it. The addresses of `argument` 32-bit numbers follow, 8 bytes each and multiples of 4 or 0: how many bytes each buffer has
+    /// goes there.
+    0x20 END_TRANSFORM EndTransform {}
+    /// Draws as many vertices as a buffer has that transformed vertices were stored in.
+    0x21 DRAW_BYTE_COUNT DrawByteCount {
+        /// Address of the 32-bit number of bytes, a multiple of 4.
+        counter: u64,
+        /// What is subtracted from it, a multiple of 4.
+        offset: u32,
+        /// Bytes of a vertex.
+        stride: u32,
+        /// Number of instances.
+        instances: u32,
+        /// The first instance.
+        first_instance: u32,
+    }
+    /// Has draws, dispatches and `CLEAR_ATTACHMENT` do nothing if a 32-bit word is 0, or, if `argument` is 1, if it is not.
+    0x22 BEGIN_CONDITIONAL BeginConditional {
+        /// The word's address, a multiple of 4.
+        address: u64,
+    }
+    /// Ends that, where it began: in the same rendering, or outside of renderings.
+    0x23 END_CONDITIONAL EndConditional {}
 }
 /// A command's structure.
 pub trait Encoded: IntoBytes + Immutable + Sized {

@@ -5,7 +5,10 @@
 
 use super::described::Known;
 use super::descriptors::Descriptors;
-use super::drawing::{Current, Rendering, check_clear, check_draw, check_for};
+use super::drawing::{
+    Current, Rendering, check_clear, check_draw, check_for, check_query, check_stored,
+    check_stored_count,
+};
 use super::images::{Images, check_blitted, check_resolved};
 use super::reader::{Maker, Reader};
 use super::stream::Stream;
@@ -13,7 +16,7 @@ use super::wrong::{Why, Wrong};
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, OfGraphics, Point};
 use bellhop_protocol::vulkan::{
-    BeginQuery, BeginRendering, Binding, Command, Descriptor, Dispatch, Resources, SetState,
+    BeginRendering, Binding, Command, Descriptor, Dispatch, Resources, SetState,
 };
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -122,7 +125,10 @@ impl<P, I> Plan<P, I> {
                 self.add(offset, bind.resources(), data, pipeline, reader)
             }
             Command::BeginRendering(begin, data) => self.rendering(offset, begin, data, reader),
-            Command::Draw(..) | Command::DrawIndexed(..) | Command::DrawIndirect(..) => {
+            Command::Draw(..)
+            | Command::DrawIndexed(..)
+            | Command::DrawIndirect(..)
+            | Command::DrawByteCount(..) => {
                 let bound = current.bound.and_then(|bound| self.used(bound.offset));
                 let draws = bound.and_then(|planned| planned.pipeline.draws.as_ref());
                 let draws = draws.ok_or("a draw without a pipeline")?;
@@ -138,6 +144,15 @@ impl<P, I> Plan<P, I> {
                 Ok(check_for(set.header.argument, &words, graphics(bounds)?)?)
             }
             Command::BeginQuery(begin, _) => Ok(check_query(begin, graphics(bounds)?)?),
+            Command::BeginTransform(_, data) => Ok(check_stored(data, graphics(bounds)?)?),
+            Command::EndTransform(end, _) => {
+                Ok(check_stored_count(end.header.argument, graphics(bounds)?)?)
+            }
+            Command::BeginConditional(..)
+                if graphics(bounds)?.extensions.conditional_rendering[0] == 0 =>
+            {
+                Err("a condition on a device that has none".into())
+            }
             Command::Timestamp(..) if bounds.timestamp_bits == 0 => {
                 Err("a timestamp on a device that has none".into())
             }
@@ -273,15 +288,4 @@ fn check_groups(dispatch: &Dispatch, bounds: &Bounds) -> Result<(), Why> {
 /// What the device takes of drawing.
 fn graphics(bounds: &Bounds) -> Result<&OfGraphics, &'static str> {
     bounds.graphics.as_deref().ok_or("a command for drawing on a device that does not draw")
-}
-
-/// Checks that the device counts what a query asks for.
-fn check_query(begin: &BeginQuery, device: &OfGraphics) -> Result<(), &'static str> {
-    let features = &device.features;
-    if (begin.flags != 0 && features.occlusion_query_precise == 0)
-        || (begin.statistics != 0 && features.pipeline_statistics_query == 0)
-    {
-        return Err("a query of what the device does not count");
-    }
-    Ok(())
 }

@@ -54,7 +54,7 @@ impl<'s, 'd> Piece<'_, 's, 'd> {
                 }
                 Command::Timestamp(..) => Some(Counter::Time),
                 Command::BeginQuery(begin, _) => {
-                    Counter::of(begin.header.argument, begin.statistics)
+                    Counter::of(begin.header.argument, begin.statistics, begin.stream)
                 }
                 _ => None,
             };

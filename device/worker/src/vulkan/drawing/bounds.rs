@@ -5,6 +5,26 @@
 
 use crate::vulkan::PhysicalDevice;
 use ash::vk;
+use bellhop_protocol::vulkan::{ExtensionFeatures, ExtensionProperties, MAX_TRANSFORM_BUFFERS};
+
+/// What a device takes of storing transformed vertices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OfTransform {
+    /// Most streams of vertices.
+    pub streams: u32,
+    /// Most buffers.
+    pub buffers: u32,
+    /// Most bytes of a buffer.
+    pub longest: u64,
+    /// Most bytes from a vertex to the next, of those that are drawn again.
+    pub stride: u32,
+    /// Whether what is stored can be counted.
+    pub counts: bool,
+    /// Whether a stream other than the first may be drawn.
+    pub selects_stream: bool,
+    /// Whether vertices can be drawn again.
+    pub draws: bool,
+}
 
 /// What a device takes of drawing, in Vulkan's words. What it has of features is enabled.
 #[derive(Clone, Default)]
@@ -29,11 +49,17 @@ pub struct OfGraphics {
     pub view_stages: vk::ShaderStageFlags,
     /// The stages that may ask for a size of subgroups.
     pub subgroup_stages: vk::ShaderStageFlags,
+    /// What extensions it has, by their features.
+    pub extensions: ExtensionFeatures,
+    /// Most that a divisor of instances may be.
+    pub most_divisor: u32,
+    /// Storing transformed vertices, if it can.
+    pub transform: Option<OfTransform>,
 }
 
 impl PhysicalDevice<'_> {
     /// Returns what the device takes of drawing. It has Vulkan 1.3.
-    pub(in crate::vulkan) fn graphics(&self) -> OfGraphics {
+    pub(in crate::vulkan) fn graphics(&self, extensions: ExtensionFeatures) -> OfGraphics {
         let mut properties_1_1 = vk::PhysicalDeviceVulkan11Properties::default();
         let mut properties_1_2 = vk::PhysicalDeviceVulkan12Properties::default();
         let mut properties_1_3 = vk::PhysicalDeviceVulkan13Properties::default();
@@ -53,6 +79,7 @@ impl PhysicalDevice<'_> {
             raw.get_physical_device_features2(self.handle, &mut features);
         }
         let (features, limits) = (features.features, properties.properties.limits);
+        let of_extensions = self.extension_properties();
         let has_views = features_1_1.multiview == vk::TRUE;
         let (geometry, tessellation) = (
             vk::ShaderStageFlags::GEOMETRY,
@@ -77,6 +104,25 @@ impl PhysicalDevice<'_> {
             resolves_one: properties_1_2.independent_resolve_none == vk::TRUE,
             view_stages,
             subgroup_stages: properties_1_3.required_subgroup_size_stages,
+            extensions,
+            most_divisor: of_extensions.vertex_attribute_divisor,
+            transform: transform(&extensions, &of_extensions),
         }
     }
+}
+
+/// What a device that can do it takes of storing transformed vertices.
+fn transform(features: &ExtensionFeatures, of: &ExtensionProperties) -> Option<OfTransform> {
+    let [streams, buffers, low, high, _, _, stride, counts, _, selects, draws, _] =
+        of.transform_feedback;
+    let is_there = features.transform_feedback[0] == vk::TRUE;
+    is_there.then_some(OfTransform {
+        streams: streams.min(MAX_TRANSFORM_BUFFERS),
+        buffers: buffers.min(MAX_TRANSFORM_BUFFERS),
+        longest: u64::from(high) << 32 | u64::from(low),
+        stride,
+        counts: counts == vk::TRUE,
+        selects_stream: selects == vk::TRUE,
+        draws: draws == vk::TRUE,
+    })
 }

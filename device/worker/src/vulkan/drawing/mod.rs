@@ -7,8 +7,10 @@ mod draws;
 mod pipeline;
 mod rendering;
 mod states;
+mod transform;
 
-pub use bounds::OfGraphics;
+pub use bounds::{OfGraphics, OfTransform};
 pub use pipeline::Module;
 pub use rendering::{Attached, Rendering};
 pub use states::is_state;
+pub use transform::Stored;

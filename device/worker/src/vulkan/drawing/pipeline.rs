@@ -9,7 +9,7 @@ use crate::vulkan::{Called, Device, Pipeline, Point, VulkanError};
 use ash::vk;
 use bellhop_protocol::vulkan::{
     Blend, GraphicsPipelineHead, GraphicsPipelineParts, GraphicsState, Scissor, StencilFace,
-    Viewport,
+    VertexBinding, Viewport,
 };
 use std::ffi::CString;
 
@@ -85,9 +85,15 @@ impl Pipeline<'_> {
             .collect();
         let state = &parts.head.state;
         let (bindings, attributes) = vertices(parts);
-        let vertices = vk::PipelineVertexInputStateCreateInfo::default()
+        let divisors = divisors(parts);
+        let mut divided = vk::PipelineVertexInputDivisorStateCreateInfoEXT::default()
+            .vertex_binding_divisors(&divisors);
+        let mut vertices = vk::PipelineVertexInputStateCreateInfo::default()
             .vertex_binding_descriptions(&bindings)
             .vertex_attribute_descriptions(&attributes);
+        if !divisors.is_empty() {
+            vertices = vertices.push_next(&mut divided);
+        }
         let assembly = vk::PipelineInputAssemblyStateCreateInfo::default()
             .topology(vk::PrimitiveTopology::from_raw(state.topology as i32))
             .primitive_restart_enable(state.restarts != 0);
@@ -98,10 +104,16 @@ impl Pipeline<'_> {
             .push_next(&mut origin);
         let viewports: Vec<_> = parts.viewports.iter().map(viewport).collect();
         let scissors: Vec<_> = parts.scissors.iter().map(scissor).collect();
-        let viewports = vk::PipelineViewportStateCreateInfo::default()
+        let mut from_minus_one =
+            vk::PipelineViewportDepthClipControlCreateInfoEXT::default().negative_one_to_one(true);
+        let mut viewports = vk::PipelineViewportStateCreateInfo::default()
             .viewports(&viewports)
             .scissors(&scissors);
-        let raster = raster(state);
+        if state.depth_from_minus_one != 0 {
+            viewports = viewports.push_next(&mut from_minus_one);
+        }
+        let mut newer = Newer::of(state);
+        let raster = newer.chain(raster(state), parts);
         let multisample = vk::PipelineMultisampleStateCreateInfo::default()
             .rasterization_samples(vk::SampleCountFlags::from_raw(state.samples))
             .sample_shading_enable(state.shades_samples != 0)
@@ -172,6 +184,69 @@ fn vertices(parts: &GraphicsPipelineParts<'_>) -> Vertices {
             .offset(of.offset)
     });
     (bindings.collect(), attributes.collect())
+}
+
+/// Bindings whose numbers are those of other numbers of instances than one.
+fn divisors(parts: &GraphicsPipelineParts<'_>) -> Vec<vk::VertexInputBindingDivisorDescriptionEXT> {
+    let others = parts.vertex_bindings.iter().filter(|of| of.divisor != 1);
+    let divisor = |of: &VertexBinding| {
+        vk::VertexInputBindingDivisorDescriptionEXT::default()
+            .binding(of.binding)
+            .divisor(of.divisor)
+    };
+    others.map(divisor).collect()
+}
+
+/// What extensions say of rasterization.
+struct Newer {
+    clip: vk::PipelineRasterizationDepthClipStateCreateInfoEXT<'static>,
+    provoking: vk::PipelineRasterizationProvokingVertexStateCreateInfoEXT<'static>,
+    stream: vk::PipelineRasterizationStateStreamCreateInfoEXT<'static>,
+    lines: vk::PipelineRasterizationLineStateCreateInfoEXT<'static>,
+}
+
+impl Newer {
+    fn of(state: &GraphicsState) -> Self {
+        let mode = |mode: u32| vk::ProvokingVertexModeEXT::from_raw(mode as i32);
+        let [factor, pattern] = state.line_stipple;
+        Self {
+            clip: vk::PipelineRasterizationDepthClipStateCreateInfoEXT::default()
+                .depth_clip_enable(state.depth_clip == 2),
+            provoking: vk::PipelineRasterizationProvokingVertexStateCreateInfoEXT::default()
+                .provoking_vertex_mode(mode(state.provoking_vertex)),
+            stream: vk::PipelineRasterizationStateStreamCreateInfoEXT::default()
+                .rasterization_stream(state.stream),
+            lines: vk::PipelineRasterizationLineStateCreateInfoEXT::default()
+                .line_rasterization_mode(vk::LineRasterizationModeEXT::from_raw(
+                    state.line_mode as i32,
+                ))
+                .stippled_line_enable(state.stipples_lines != 0)
+                .line_stipple_factor(factor)
+                .line_stipple_pattern(pattern as u16),
+        }
+    }
+
+    /// Chains what is not as it would be without an extension.
+    fn chain<'a>(
+        &'a mut self,
+        mut raster: vk::PipelineRasterizationStateCreateInfo<'a>,
+        parts: &GraphicsPipelineParts<'_>,
+    ) -> vk::PipelineRasterizationStateCreateInfo<'a> {
+        let state = &parts.head.state;
+        if state.depth_clip != 0 {
+            raster = raster.push_next(&mut self.clip);
+        }
+        if state.provoking_vertex != 0 {
+            raster = raster.push_next(&mut self.provoking);
+        }
+        if state.stream != 0 {
+            raster = raster.push_next(&mut self.stream);
+        }
+        if state.line_mode != 0 || state.stipples_lines != 0 {
+            raster = raster.push_next(&mut self.lines);
+        }
+        raster
+    }
 }
 
 fn raster(state: &GraphicsState) -> vk::PipelineRasterizationStateCreateInfo<'static> {

@@ -13,7 +13,7 @@ use bellhop_protocol::vulkan::{Scissor, Viewport};
 use zerocopy::FromBytes;
 use zerocopy::IntoBytes;
 
-/// Whether a number is that of a dynamic state that a pipeline can have here: of Vulkan 1.0 and 1.3.
+/// Whether a number is that of a dynamic state that a pipeline can have here: of Vulkan 1.0 and 1.3, and that of lines.
 pub fn is_state(number: u32) -> bool {
     matches!(
         DynamicState::from_raw(number as i32),
@@ -41,6 +41,7 @@ pub fn is_state(number: u32) -> bool {
             | DynamicState::RASTERIZER_DISCARD_ENABLE
             | DynamicState::DEPTH_BIAS_ENABLE
             | DynamicState::PRIMITIVE_RESTART_ENABLE
+            | DynamicState::LINE_STIPPLE_EXT
     )
 }
 
@@ -139,6 +140,10 @@ impl Recorder<'_> {
                 }
                 (DynamicState::PRIMITIVE_RESTART_ENABLE, _) => {
                     raw.cmd_set_primitive_restart_enable(commands, is_on);
+                }
+                (DynamicState::LINE_STIPPLE_EXT, [factor, pattern]) => {
+                    let set = self.device.lines.fp().cmd_set_line_stipple_ext;
+                    set(commands, *factor, *pattern as u16);
                 }
                 _ => {}
             }

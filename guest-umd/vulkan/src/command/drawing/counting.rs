@@ -10,13 +10,15 @@ use bellhop_protocol::vulkan::{BeginQuery, EndQuery};
 
 impl Recording {
     fn begin_counting(&mut self, query: &Counting) {
-        let (flags, statistics) = (query.flags, query.counted.statistics);
-        let command = BeginQuery { header: HEADER, flags, statistics };
+        let Counted { statistics, stream, .. } = query.counted;
+        let flags = query.flags;
+        let command = BeginQuery { header: HEADER, flags, statistics, stream, reserved: 0 };
         self.push(query.counted.kind, command, []);
     }
 
     fn end_counting(&mut self, query: &Counting) {
-        let command = EndQuery { header: HEADER, destination: query.destination };
+        let (destination, stream) = (query.destination, query.counted.stream);
+        let command = EndQuery { header: HEADER, destination, stream, reserved: 0 };
         self.push(query.counted.kind, command, []);
     }
 

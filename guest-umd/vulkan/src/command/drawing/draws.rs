@@ -51,7 +51,7 @@ unsafe extern "system" fn draw_indexed(
 ///
 /// # Safety
 /// The buffer is live, or null.
-unsafe fn address(buffer: vk::Buffer, offset: vk::DeviceSize) -> u64 {
+pub(super) unsafe fn address(buffer: vk::Buffer, offset: vk::DeviceSize) -> u64 {
     if buffer.is_null() {
         return 0;
     }

@@ -91,18 +91,19 @@ impl Recording {
         self.note(outcome);
     }
 
-    /// Lets what comes next be in another chunk, unless something else is counted.
+    /// Lets what comes next be in another chunk, unless something else is counted, or there is a condition.
     pub(super) fn let_go(&mut self) {
-        if self.drawing().counting.is_empty() {
+        let drawing = self.drawing();
+        if drawing.counting.is_empty() && drawing.condition.is_none() {
             self.stream.let_go();
         }
     }
 
-    /// Does something that cannot be in a rendering. `is_apart`: nor while anything is counted, since a chunk ends.
+    /// Does something that cannot be in a rendering. `is_apart`: nor while anything is counted or depends on a condition, since a chunk ends.
     fn interrupt(&mut self, is_apart: bool, between: impl FnOnce(&mut Self)) {
         match std::mem::take(self.scene()) {
             Scene::Open(open) => {
-                self.stop_counting(|query| query.is_inside);
+                self.suspend(true);
                 self.stream.rewrite(
                     open.place,
                     // The attachments follow the command.
@@ -112,7 +113,7 @@ impl Recording {
                 self.push(0, EndRendering { header: HEADER }, []);
                 self.do_apart(is_apart, between);
                 self.begin_rendering(open.rendering.resumed(), open.instance);
-                self.go_on_counting(|query| query.is_inside);
+                self.resume(true);
                 let since = self.stream.last(0);
                 if let Scene::Open(open) = self.scene() {
                     open.since = Some(since);
@@ -120,14 +121,16 @@ impl Recording {
             }
             Scene::Inherited { views } => {
                 // Whoever executes it interrupts its rendering between chunks.
-                self.stop_counting(|_| true);
+                self.suspend(true);
+                self.suspend(false);
                 between(self);
                 self.stream.new_chunk();
                 let drawing = self.drawing();
                 drawing.scene = Scene::Inherited { views };
                 drawing.has_barriers = true;
                 self.renew();
-                self.go_on_counting(|_| true);
+                self.resume(false);
+                self.resume(true);
             }
             Scene::Outside => self.do_apart(is_apart, between),
         }
@@ -138,13 +141,13 @@ impl Recording {
         if !is_apart {
             return between(self);
         }
-        self.stop_counting(|query| !query.is_inside);
+        self.suspend(false);
         self.stream.let_go();
         between(self);
-        if self.drawing().counting.iter().any(|query| !query.is_inside) {
+        if self.drawing().goes_on_outside() {
             self.hold();
         }
-        self.go_on_counting(|query| !query.is_inside);
+        self.resume(false);
     }
 
     /// Has what comes next wait for everything before it, while the stream is held.

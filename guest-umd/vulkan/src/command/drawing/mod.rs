@@ -12,6 +12,7 @@ mod inside;
 mod passes;
 mod prepare;
 mod set;
+mod transform;
 
 use super::bound::Program;
 use super::drawn::stale;
@@ -82,4 +83,5 @@ pub(super) fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| set::lookup(name))
         .or_else(|| passes::lookup(name))
         .or_else(|| clears::lookup(name))
+        .or_else(|| transform::lookup(name))
 }

@@ -38,6 +38,19 @@ impl Recording {
         is_told
     }
 
+    /// Tells the host what it was not told, with the pipeline of one GPU. Returns whether it was told.
+    pub(super) fn tell_all(&mut self) -> bool {
+        if self.stale & stale::APART != 0 {
+            // Transformed vertices are stored with one pipeline.
+            self.fail(vk::Result::ERROR_FEATURE_NOT_PRESENT);
+            return false;
+        }
+        let outcome = if self.stale == 0 { Ok(()) } else { self.tell() };
+        let is_told = outcome.is_ok();
+        self.note(outcome);
+        is_told
+    }
+
     /// Tells the host what it was not told.
     fn tell(&mut self) -> Result<(), vk::Result> {
         let unknown = vk::Result::ERROR_UNKNOWN;

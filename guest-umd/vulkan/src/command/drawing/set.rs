@@ -45,6 +45,7 @@ single! {
     discard Discard (is_on: vk::Bool32) [is_on];
     depth_bias_enable DepthBiasEnable (is_on: vk::Bool32) [is_on];
     restart Restart (is_on: vk::Bool32) [is_on];
+    line_stipple LineStipple (factor: u32, pattern: u16) [factor, pattern.into()];
 }
 
 unsafe extern "system" fn blend_constants(buffer: vk::CommandBuffer, constants: *const [f32; 4]) {
@@ -186,6 +187,8 @@ crate::entry::entry_points! {
     vkCmdSetRasterizerDiscardEnableEXT = discard,
     vkCmdSetDepthBiasEnable = depth_bias_enable,
     vkCmdSetDepthBiasEnableEXT = depth_bias_enable,
+    vkCmdSetLineStippleEXT = line_stipple,
+    vkCmdSetLineStippleKHR = line_stipple,
     vkCmdSetPrimitiveRestartEnable = restart,
     vkCmdSetPrimitiveRestartEnableEXT = restart,
 }

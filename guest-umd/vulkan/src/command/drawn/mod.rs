@@ -8,12 +8,14 @@ mod scene;
 mod states;
 mod vertices;
 
-pub(super) use scene::{Available, Counting, Divided, Instance, Open, Scene};
+pub(super) use scene::{Available, Condition, Counting, Divided, Instance, Open, Scene, Storing};
 pub(super) use states::{Faced, List, Single, States};
 pub(super) use vertices::{Indices, Vertices};
 
 use super::bound::{Bound, Program};
 use super::pushed::Pushed;
+use crate::heap::Piece;
+use bellhop_protocol::vulkan::{MAX_TRANSFORM_BUFFERS, TransformBuffer};
 
 /// What of draws the host was not told yet: bits.
 pub(super) mod stale {
@@ -43,6 +45,14 @@ pub(super) struct Drawing {
     pub(in super::super) scene: Scene,
     /// What the rendering is for some GPUs.
     pub(in super::super) divided: Option<Divided>,
+    /// The buffers that transformed vertices are stored in, without their counters.
+    pub(in super::super) stored: [TransformBuffer; MAX_TRANSFORM_BUFFERS as usize],
+    /// How they are being stored.
+    pub(in super::super) storing: Option<Storing>,
+    /// What draws depend on.
+    pub(in super::super) condition: Option<Condition>,
+    /// Memory that commands use beside the stream.
+    pub(in super::super) pieces: Vec<Piece>,
     /// What is being counted.
     pub(in super::super) counting: Vec<Counting>,
     /// What is to be there when the rendering has ended.
@@ -54,6 +64,12 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
+    /// Whether something goes on in several renderings.
+    pub(super) fn goes_on_outside(&self) -> bool {
+        self.counting.iter().any(|query| !query.is_inside)
+            || self.condition.is_some_and(|condition| !condition.is_inside)
+    }
+
     /// Forgets everything.
     pub(super) fn forget(&mut self) {
         self.program = None;
@@ -64,6 +80,10 @@ impl Drawing {
         self.indices = None;
         self.scene = Scene::Outside;
         self.divided = None;
+        self.stored = Default::default();
+        self.storing = None;
+        self.condition = None;
+        self.pieces.clear();
         self.counting.clear();
         self.later.clear();
         self.has_barriers = false;

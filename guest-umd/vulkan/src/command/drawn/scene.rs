@@ -87,6 +87,24 @@ pub(in super::super) struct Counting {
     pub(in super::super) is_inside: bool,
 }
 
+/// How transformed vertices are being stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Storing {
+    /// Where words are that say how many bytes each buffer has while the rendering is interrupted.
+    pub(in super::super) spare: Option<u64>,
+}
+
+/// What draws depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Condition {
+    /// A word's address.
+    pub(in super::super) address: u64,
+    /// Whether they are drawn if it is 0.
+    pub(in super::super) is_inverted: bool,
+    /// Whether it began in a rendering.
+    pub(in super::super) is_inside: bool,
+}
+
 /// Words that say that there are values: of one query or of several that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Available {

@@ -8,7 +8,7 @@ use bellhop_protocol::vulkan::{MAX_STATE, MAX_VIEWPORTS};
 /// Most words of a state of which there is one, or one for each face of the stencil.
 const WORDS: usize = 5;
 /// Number of such states.
-const SMALL: usize = 23;
+const SMALL: usize = 24;
 /// Number of states that are lists.
 const LISTS: usize = 4;
 /// Most words of a list.
@@ -32,15 +32,16 @@ pub(in super::super) enum Single {
     Discard,
     DepthBiasEnable,
     Restart,
+    LineStipple,
 }
 
 /// A state of which each face of the stencil has one: the place of the front's, before the back's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Faced {
-    CompareMask = 15,
-    WriteMask = 17,
-    Reference = 19,
-    Op = 21,
+    CompareMask = 16,
+    WriteMask = 18,
+    Reference = 20,
+    Op = 22,
 }
 
 /// A state that is a list.
@@ -69,6 +70,7 @@ const NUMBERS: [DynamicState; SMALL] = [
     DynamicState::RASTERIZER_DISCARD_ENABLE,
     DynamicState::DEPTH_BIAS_ENABLE,
     DynamicState::PRIMITIVE_RESTART_ENABLE,
+    DynamicState::LINE_STIPPLE_EXT,
     DynamicState::STENCIL_COMPARE_MASK,
     DynamicState::STENCIL_COMPARE_MASK,
     DynamicState::STENCIL_WRITE_MASK,

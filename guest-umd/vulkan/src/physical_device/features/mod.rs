@@ -10,14 +10,14 @@ mod tests;
 use super::chain::HEAD;
 use super::format_table::{has_graphics, has_images};
 use ash::vk;
-use bellhop_protocol::vulkan::CommandCaps;
+use bellhop_protocol::vulkan::{CommandCaps, ExtensionFeatures};
 use lists::{OF_GRAPHICS, OF_IMAGES, OWN, OWN_OF_GRAPHICS, PASSED};
 use std::mem::offset_of;
 use structures::range;
 use zerocopy::IntoBytes;
 
 /// Number of features, with gaps.
-const COUNT: usize = GRAPHICS + 1;
+const COUNT: usize = EXTENDED + size_of::<ExtensionFeatures>() / size_of::<u32>();
 /// Where the features of each structure begin.
 const SINCE_1_1: usize = 55;
 const SINCE_1_2: usize = SINCE_1_1 + 12;
@@ -33,6 +33,9 @@ pub(super) const PRESENT: usize = DYNAMIC_STATE_2 + 3;
 pub const IMAGES: usize = PRESENT + 2;
 /// Whether there are graphics: no feature of Vulkan's, either.
 pub const GRAPHICS: usize = IMAGES + 1;
+
+/// Those of extensions that the host must have.
+const EXTENDED: usize = GRAPHICS + 1;
 
 /// All features, each of them 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +63,34 @@ macro_rules! index {
     };
 }
 
-use index;
+/// Index of the first feature of an extension.
+macro_rules! extended {
+    ($field:ident) => {
+        EXTENDED + offset_of!(ExtensionFeatures, $field) / size_of::<u32>()
+    };
+}
+
+use {extended, index};
+
+/// What extensions are for.
+pub(super) const TRANSFORM_FEEDBACK: usize = extended!(transform_feedback);
+pub(super) const INDEX_TYPE_UINT8: usize = extended!(index_type_uint8);
+pub(super) const DEPTH_CLIP_ENABLE: usize = extended!(depth_clip_enable);
+pub(super) const DEPTH_CLIP_CONTROL: usize = extended!(depth_clip_control);
+pub(super) const PROVOKING_VERTEX: usize = extended!(provoking_vertex);
+pub(super) const CUSTOM_BORDER_COLOR: usize = extended!(custom_border_color);
+pub(super) const BORDER_COLOR_SWIZZLE: usize = extended!(border_color_swizzle);
+pub(super) const CONDITIONAL_RENDERING: usize = extended!(conditional_rendering);
+pub(super) const VERTEX_ATTRIBUTE_DIVISOR: usize = extended!(vertex_attribute_divisor);
+pub(super) const TOPOLOGY_LIST_RESTART: usize = extended!(primitive_topology_list_restart);
+pub(super) const PRIMITIVES_GENERATED_QUERY: usize = extended!(primitives_generated_query);
+pub(super) const NON_SEAMLESS_CUBE_MAP: usize = extended!(non_seamless_cube_map);
+pub(super) const NULL_DESCRIPTOR: usize = extended!(robustness2) + 2;
+pub(super) const SHADER_STENCIL_EXPORT: usize = extended!(shader_stencil_export);
+/// What the extension of lines is for: one kind of them at least.
+pub(super) const LINE_RASTERIZATION: usize = extended!(line_rasterization);
+/// Conditions that secondary command buffers inherit.
+const INHERITED_CONDITION: usize = CONDITIONAL_RENDERING + 1;
 
 /// Pointers in shaders, which the worker must be able to follow.
 pub const BUFFER_DEVICE_ADDRESS: usize = index!(since_1_2 buffer_device_address);
@@ -103,11 +133,13 @@ impl Features {
     /// What a guest has on a host that can do this. `pointers`: whether shaders may use GPU virtual addresses.
     #[must_use]
     pub fn offered(host: &CommandCaps, pointers: bool) -> Self {
-        let parts: [(usize, &[u32]); 4] = [
+        let extensions = &host.extension_features;
+        let parts: [(usize, &[u32]); 5] = [
             (0, &host.features),
             (SINCE_1_1, &host.features_1_1),
             (SINCE_1_2, &host.features_1_2),
             (SINCE_1_3, &host.features_1_3),
+            (EXTENDED, zerocopy::transmute_ref!(extensions)),
         ];
         let mut all = Self([0; COUNT]);
         for (start, part) in parts {
@@ -119,6 +151,7 @@ impl Features {
         for index in PASSED {
             offered.set(index, all.has(index));
         }
+        offered.set(NULL_DESCRIPTOR, all.has(NULL_DESCRIPTOR));
         let images = has_images(host);
         for index in OF_IMAGES {
             offered.set(index, images && all.has(index));
@@ -150,6 +183,10 @@ impl Features {
         for index in OF_GRAPHICS {
             self.set(index, host.has(index));
         }
+        for index in EXTENDED..COUNT {
+            self.set(index, host.has(index));
+        }
+        self.set(INHERITED_CONDITION, false);
         // What both are for is one extension, which has no features of its own.
         let outputs = [SHADER_OUTPUT_LAYER, SHADER_OUTPUT_VIEWPORT_INDEX];
         let has_both = outputs.iter().all(|index| host.has(*index));

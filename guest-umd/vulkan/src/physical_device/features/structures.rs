@@ -4,7 +4,8 @@
 
 use super::super::chain::HEAD;
 use super::{
-    DYNAMIC_STATE, DYNAMIC_STATE_2, FAULT, IMAGES, PRESENT, SINCE_1_1, SINCE_1_2, SINCE_1_3, index,
+    DYNAMIC_STATE, DYNAMIC_STATE_2, EXTENDED, ExtensionFeatures, FAULT, IMAGES, PRESENT, SINCE_1_1,
+    SINCE_1_2, SINCE_1_3, extended, index,
 };
 use ash::vk;
 use std::mem::offset_of;
@@ -15,6 +16,13 @@ macro_rules! range {
     ($structure:ident $first:ident) => { index!($structure $first)..index!($structure $first) + 1 };
     ($structure:ident $first:ident $last:ident) => {
         index!($structure $first)..index!($structure $last) + 1
+    };
+}
+
+/// A range of features of an extension.
+macro_rules! of_extension {
+    ($field:ident $count:literal) => {
+        extended!($field)..extended!($field) + $count
     };
 }
 
@@ -109,6 +117,40 @@ pub(super) fn range(kind: vk::StructureType) -> Option<Range<usize>> {
         Kind::PHYSICAL_DEVICE_FAULT_FEATURES_EXT => FAULT..DYNAMIC_STATE,
         Kind::PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_FEATURES_EXT => DYNAMIC_STATE..DYNAMIC_STATE_2,
         Kind::PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_2_FEATURES_EXT => DYNAMIC_STATE_2..PRESENT,
+        Kind::PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_FEATURES_EXT => {
+            of_extension!(transform_feedback 2)
+        }
+        Kind::PHYSICAL_DEVICE_INDEX_TYPE_UINT8_FEATURES_EXT => of_extension!(index_type_uint8 1),
+        Kind::PHYSICAL_DEVICE_DEPTH_CLIP_ENABLE_FEATURES_EXT => of_extension!(depth_clip_enable 1),
+        Kind::PHYSICAL_DEVICE_DEPTH_CLIP_CONTROL_FEATURES_EXT => {
+            of_extension!(depth_clip_control 1)
+        }
+        Kind::PHYSICAL_DEVICE_PROVOKING_VERTEX_FEATURES_EXT => of_extension!(provoking_vertex 2),
+        Kind::PHYSICAL_DEVICE_LINE_RASTERIZATION_FEATURES_EXT => {
+            of_extension!(line_rasterization 6)
+        }
+        Kind::PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_FEATURES_EXT => {
+            of_extension!(custom_border_color 2)
+        }
+        Kind::PHYSICAL_DEVICE_BORDER_COLOR_SWIZZLE_FEATURES_EXT => {
+            of_extension!(border_color_swizzle 2)
+        }
+        Kind::PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT => {
+            of_extension!(conditional_rendering 2)
+        }
+        Kind::PHYSICAL_DEVICE_VERTEX_ATTRIBUTE_DIVISOR_FEATURES_EXT => {
+            of_extension!(vertex_attribute_divisor 2)
+        }
+        Kind::PHYSICAL_DEVICE_PRIMITIVE_TOPOLOGY_LIST_RESTART_FEATURES_EXT => {
+            of_extension!(primitive_topology_list_restart 2)
+        }
+        Kind::PHYSICAL_DEVICE_PRIMITIVES_GENERATED_QUERY_FEATURES_EXT => {
+            of_extension!(primitives_generated_query 3)
+        }
+        Kind::PHYSICAL_DEVICE_NON_SEAMLESS_CUBE_MAP_FEATURES_EXT => {
+            of_extension!(non_seamless_cube_map 1)
+        }
+        Kind::PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT => of_extension!(robustness2 3),
         Kind::PHYSICAL_DEVICE_PRESENT_ID_FEATURES_KHR => PRESENT..PRESENT + 1,
         Kind::PHYSICAL_DEVICE_PRESENT_WAIT_FEATURES_KHR => PRESENT + 1..IMAGES,
         _ => return None,

@@ -12,6 +12,7 @@ fn host(everything: bool) -> CommandCaps {
         host.features_1_1.fill(1);
         host.features_1_2.fill(1);
         host.features_1_3.fill(1);
+        host.extension_features = zerocopy::transmute!([1u32; 32]);
         host.formats.fill([u32::MAX; 3]);
     }
     host
@@ -41,6 +42,24 @@ fn of_a_host_that_draws_a_guest_has_what_drawing_needs() {
     assert!(!Features::offered(&one, true).has(SHADER_OUTPUT_VIEWPORT_INDEX));
     let without = CommandCaps { formats: FromZeros::new_zeroed(), ..drawing_host() };
     assert!(!Features::offered(&without, true).has(GRAPHICS));
+}
+
+#[test]
+fn extensions_are_the_host_s_but_for_conditions_that_are_inherited() {
+    use vk::StructureType as Kind;
+    let offered = Features::offered(&drawing_host(), true);
+    let says = |kind| words(&offered, kind);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_FEATURES_EXT), [1, 1]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_LINE_RASTERIZATION_FEATURES_EXT), [1; 6]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT), [1, 0]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT), [1; 3]);
+    assert!(offered.has(SHADER_STENCIL_EXPORT));
+    // Without graphics, descriptors may be of nothing all the same.
+    let offered = Features::offered(&host(true), true);
+    let says = |kind| words(&offered, kind);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT), [0, 0, 1]);
+    assert_eq!(says(Kind::PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_FEATURES_EXT), [0, 0]);
+    assert!(!offered.has(SHADER_STENCIL_EXPORT));
 }
 
 fn words(features: &Features, kind: vk::StructureType) -> Vec<u32> {

@@ -10,7 +10,7 @@ use super::limits::Limits;
 use super::memory::MAX_ALLOCATION;
 use crate::descriptor::layout::{MAX_BLOCK, MAX_BLOCKS};
 use ash::vk;
-use bellhop_protocol::vulkan::CommandCaps;
+use bellhop_protocol::vulkan::{CommandCaps, ExtensionProperties, MAX_TRANSFORM_BUFFERS};
 use std::ffi::c_char;
 use std::mem::offset_of;
 use xxhash_rust::xxh64::xxh64;
@@ -40,6 +40,7 @@ pub struct Properties {
     since_1_1: [u8; size_of::<Since11>() - HEAD],
     since_1_2: [u8; size_of::<Since12>() - HEAD],
     since_1_3: [u8; size_of::<Since13>() - HEAD],
+    of_extensions: ExtensionProperties,
 }
 
 /// Where a property is.
@@ -84,6 +85,7 @@ impl Properties {
             since_1_1: host.properties_1_1,
             since_1_2: host.properties_1_2,
             since_1_3: host.properties_1_3,
+            of_extensions: host.extension_properties,
         };
         offered.name(name, gpu);
         offered.limit(limits);
@@ -199,6 +201,9 @@ impl Properties {
             put(bytes, at, &most);
         }
         put(bytes, at!(Since13 max_buffer_size), &MAX_ALLOCATION);
+        for most in self.of_extensions.transform_feedback.iter_mut().take(2) {
+            *most = (*most).min(MAX_TRANSFORM_BUFFERS);
+        }
     }
 
     /// Leaves out what concerns graphics.

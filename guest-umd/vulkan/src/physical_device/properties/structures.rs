@@ -10,6 +10,31 @@ use std::mem::offset_of;
 use zerocopy::IntoBytes;
 
 impl Properties {
+    /// The fields of a structure of an extension that the host has; `None` of another structure.
+    fn fields_of_extension(&self, kind: vk::StructureType) -> Option<&[u8]> {
+        use vk::StructureType as Kind;
+        let of = &self.of_extensions;
+        Some(match kind {
+            Kind::PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_PROPERTIES_EXT => {
+                // What is behind the last field pads the structure.
+                let length = size_of_val(&of.transform_feedback) - size_of::<u32>();
+                of.transform_feedback.as_bytes().get(..length)?
+            }
+            Kind::PHYSICAL_DEVICE_PROVOKING_VERTEX_PROPERTIES_EXT => of.provoking_vertex.as_bytes(),
+            Kind::PHYSICAL_DEVICE_LINE_RASTERIZATION_PROPERTIES_EXT => {
+                of.line_rasterization.as_bytes()
+            }
+            Kind::PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_PROPERTIES_EXT => {
+                of.custom_border_color.as_bytes()
+            }
+            Kind::PHYSICAL_DEVICE_VERTEX_ATTRIBUTE_DIVISOR_PROPERTIES_EXT => {
+                of.vertex_attribute_divisor.as_bytes()
+            }
+            Kind::PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT => of.robustness2.as_bytes(),
+            _ => return None,
+        })
+    }
+
     /// The fields of a structure of properties, of its own or those of a version of Vulkan; `None` of another structure.
     #[must_use]
     pub fn fields(&self, kind: vk::StructureType) -> Option<Vec<u8>> {
@@ -108,7 +133,7 @@ impl Properties {
             Kind::PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR => {
                 return Some(MAX_PUSH_DESCRIPTORS.as_bytes().to_vec());
             }
-            _ => return None,
+            _ => return self.fields_of_extension(kind).map(<[u8]>::to_vec),
         };
         let rest = bytes.get(start..).unwrap_or_default();
         rest.get(..length.min(rest.len())).map(<[u8]>::to_vec)

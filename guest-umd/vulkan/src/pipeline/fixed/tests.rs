@@ -103,7 +103,7 @@ fn the_host_reads_what_was_described() {
         assert_eq!((state.samples, state.sample_mask), (4, [0b101, u32::MAX]));
         assert_eq!((state.tests_depth, state.writes_depth, state.depth_compare), (1, 1, 1));
         assert_eq!((state.depth_format, state.stencil_format, state.view_mask), (126, 0, 3));
-        let binding = VertexBinding { binding: 3, stride: 20, rate: 0, reserved: 0 };
+        let binding = VertexBinding { binding: 3, stride: 20, rate: 0, divisor: 1 };
         assert_eq!(parts.vertex_bindings, [binding]);
         let attribute = VertexAttribute { location: 2, binding: 3, format: 103, offset: 8 };
         assert_eq!(parts.vertex_attributes, [attribute]);

@@ -109,7 +109,7 @@ impl Graphics {
             states: Vec::new(),
             viewports: vec![viewport([0.0, 0.0], [16.0, 16.0])],
             scissors: vec![Scissor { offset: [0; 2], extent: [SIZE; 2] }],
-            vertices: vec![VertexBinding { binding: 0, stride: 32, rate: 0, reserved: 0 }],
+            vertices: vec![VertexBinding { binding: 0, stride: 32, rate: 0, divisor: 1 }],
             attributes: vec![vertex(0, 0), vertex(1, 16)],
             bindings: Vec::new(),
             constants: 0,

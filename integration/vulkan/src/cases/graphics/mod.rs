@@ -4,6 +4,7 @@
 
 pub(super) mod attachment;
 pub(super) mod blend;
+mod condition;
 pub(super) mod depth;
 mod draw;
 pub(super) mod fragment;
@@ -17,6 +18,7 @@ pub(super) mod raster;
 pub(super) mod samples;
 mod taken;
 mod tessellation;
+mod transform;
 pub(super) mod vertex;
 
 use crate::case::Case;
@@ -28,6 +30,8 @@ pub(super) const CASES: &[&[Case]] = &[
     indirect::CASES,
     geometry::CASES,
     tessellation::CASES,
+    transform::CASES,
+    condition::CASES,
     query::CASES,
     order::CASES,
 ];

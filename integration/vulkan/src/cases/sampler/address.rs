@@ -39,7 +39,7 @@ cases! {
 }
 
 /// Places a part of a texel beside the edges of texels, within the image and one and a half images beyond.
-fn places(part: f32) -> Vec<Place> {
+pub(super) fn places(part: f32) -> Vec<Place> {
     let [width, height] = SIZE.map(|size| size as i32);
     let across =
         |size: i32| (-size - 3..2 * size + 3).map(move |at| (at as f32 + part) / size as f32);

@@ -8,6 +8,7 @@ mod binding;
 mod format;
 mod level;
 mod model;
+mod newer;
 mod order;
 mod probe;
 mod scene;
@@ -24,4 +25,5 @@ pub(super) const CASES: &[&[Case]] = &[
     format::CASES,
     shape::CASES,
     binding::CASES,
+    newer::CASES,
 ];

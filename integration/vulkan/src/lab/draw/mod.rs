@@ -6,6 +6,7 @@ mod canvas;
 mod commands;
 mod corner;
 mod framebuffer;
+mod newer;
 mod pass;
 mod pass_2;
 mod pipeline;
@@ -16,6 +17,7 @@ mod secondary;
 mod sketch;
 mod state;
 mod transfer;
+mod transform;
 
 pub(crate) use canvas::{Canvas, DEPTH, SIZE, STENCIL, colour_form, depth_form};
 pub(crate) use commands::Parameters;

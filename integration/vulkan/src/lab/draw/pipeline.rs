@@ -95,17 +95,30 @@ impl Gpu<'_> {
                 .specialization_info(&constants)
         };
         let stages: Vec<_> = plan.stages.iter().zip(&modules).map(stage).collect();
-        let input = vk::PipelineVertexInputStateCreateInfo::default()
+        let divisors = plan.newer.divisors();
+        let mut divided = vk::PipelineVertexInputDivisorStateCreateInfoEXT::default()
+            .vertex_binding_divisors(&divisors);
+        let mut input = vk::PipelineVertexInputStateCreateInfo::default()
             .vertex_binding_descriptions(&plan.bindings)
             .vertex_attribute_descriptions(&plan.attributes);
+        if !divisors.is_empty() {
+            input = input.push_next(&mut divided);
+        }
+        let mut newer = plan.newer.structures();
+        let raster = plan.newer.chain(&mut newer, plan.raster);
+        let mut control =
+            vk::PipelineViewportDepthClipControlCreateInfoEXT::default().negative_one_to_one(true);
         let assembly = vk::PipelineInputAssemblyStateCreateInfo::default()
             .topology(plan.topology)
             .primitive_restart_enable(plan.restart);
         let patches =
             vk::PipelineTessellationStateCreateInfo::default().patch_control_points(plan.patch);
-        let viewports = vk::PipelineViewportStateCreateInfo::default()
+        let mut viewports = vk::PipelineViewportStateCreateInfo::default()
             .viewports(&plan.viewports)
             .scissors(&plan.scissors);
+        if plan.newer.from_minus_one {
+            viewports = viewports.push_next(&mut control);
+        }
         let mask: Vec<_> = plan.mask.into_iter().collect();
         let samples = match mask.as_slice() {
             [] => plan.samples,
@@ -128,7 +141,7 @@ impl Gpu<'_> {
             .vertex_input_state(&input)
             .input_assembly_state(&assembly)
             .viewport_state(&viewports)
-            .rasterization_state(&plan.raster)
+            .rasterization_state(&raster)
             .multisample_state(&samples)
             .depth_stencil_state(&plan.depth)
             .color_blend_state(&blends)

@@ -6,6 +6,7 @@ use super::super::format::aspects;
 use super::super::kernel::{Constants, Slot};
 use super::super::shader::compile_drawing;
 use super::super::{Image, Outcome};
+use super::newer::Newer;
 use super::{Canvas, Corner, SIZE};
 use ash::vk;
 use std::ffi::CStr;
@@ -25,6 +26,13 @@ pub(crate) struct Stage {
     pub(super) kind: vk::ShaderStageFlags,
     pub(super) module: Rc<[u8]>,
     pub(super) entry: &'static CStr,
+}
+
+impl Stage {
+    /// Whether it is another one.
+    pub(crate) fn is_not(&self, kind: vk::ShaderStageFlags) -> bool {
+        self.kind != kind
+    }
 }
 
 /// The module of a stage that is written in GLSL, by its file.
@@ -69,6 +77,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) push: u32,
     pub(crate) values: Constants<'a>,
     pub(crate) flags: vk::PipelineCreateFlags,
+    pub(crate) newer: Newer,
 }
 
 /// A target whose texels are replaced.
@@ -131,6 +140,7 @@ impl Plan<'_> {
             push: 0,
             values: &[],
             flags: vk::PipelineCreateFlags::empty(),
+            newer: Newer::default(),
         })
     }
 

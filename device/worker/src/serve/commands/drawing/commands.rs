@@ -11,12 +11,15 @@ use ash::vk::{
     AttachmentLoadOp, AttachmentStoreOp, ImageAspectFlags, IndexType, QueryControlFlags, QueryType,
 };
 use bellhop_protocol::vulkan::{
-    Attachment, BeginQuery, BeginRendering, ClearAttachment, Command, DrawIndirect, SetIndexBuffer,
-    SetState, SetVertexBuffers,
+    Attachment, BeginQuery, BeginRendering, BeginTransform, ClearAttachment, Command, DrawIndirect,
+    EndTransform, MAX_TRANSFORM_BUFFERS, SetIndexBuffer, SetState, SetVertexBuffers,
+    TransformBuffer,
 };
 
 /// Bytes of `VkDrawIndirectCommand` and `VkDrawIndexedIndirectCommand`.
 const STRUCTURES: [u64; 2] = [16, 20];
+/// Bytes of a number of bytes, and of a condition.
+pub const WORD: u64 = 4;
 /// All of `VkQueryPipelineStatisticFlags` of Vulkan 1.0.
 const STATISTICS: u32 = (1 << 11) - 1;
 /// Vulkan's numbers of texels have signs.
@@ -25,6 +28,7 @@ const MOST_TEXELS: u32 = i32::MAX as u32;
 /// Bytes of an index of a `VkIndexType`, if there are such indices.
 pub const fn size_of_index(kind: u32) -> Option<u64> {
     match IndexType::from_raw(kind as i32) {
+        IndexType::UINT8_EXT => Some(1),
         IndexType::UINT16 => Some(2),
         IndexType::UINT32 => Some(4),
         _ => None,
@@ -74,7 +78,31 @@ pub fn check(command: &Command<'_>, memory: &Memory) -> Result<(), Why> {
         }
         Command::DrawIndirect(draw, _) => check_indirect(draw, memory),
         Command::BeginQuery(begin, _) => check_query(begin),
-        Command::EndQuery(end, _) => aligned(end.destination, 8),
+        Command::EndQuery(end, _) => {
+            unreserved(end.reserved)?;
+            aligned(end.destination, 8)
+        }
+        Command::BeginTransform(_, data) => {
+            BeginTransform::buffers(data).try_for_each(|buffer| check_stored(&buffer, memory))
+        }
+        Command::EndTransform(_, data) => {
+            EndTransform::counters(data).try_for_each(|counter| check_word(counter, memory))
+        }
+        Command::DrawByteCount(draw, _) => {
+            none(draw.header.argument)?;
+            aligned(draw.offset.into(), 4)?;
+            if draw.counter == 0 || draw.stride == 0 {
+                return Err("a draw of what was stored nowhere, or of no bytes".into());
+            }
+            check_word(draw.counter, memory)
+        }
+        Command::BeginConditional(begin, _) => {
+            if begin.header.argument > 1 || begin.address == 0 {
+                return Err("a condition of no word, or an unknown one".into());
+            }
+            check_word(begin.address, memory)
+        }
+        Command::EndConditional(end, _) => none(end.header.argument),
         Command::Continue(..) => {
             Err("a continuation that is not the last command of what it is in".into())
         }
@@ -84,6 +112,25 @@ pub fn check(command: &Command<'_>, memory: &Memory) -> Result<(), Why> {
 
 fn unreserved(field: u32) -> Result<(), Why> {
     if field == 0 { Ok(()) } else { Err("a reserved field that is not 0".into()) }
+}
+
+/// Checks a word of 32 bits, if there is one.
+fn check_word(address: u64, memory: &Memory) -> Result<(), Why> {
+    aligned(address, 4)?;
+    if address == 0 { Ok(()) } else { Ok(memory.check(address, WORD)?) }
+}
+
+/// Checks a buffer for transformed vertices, if there is one.
+fn check_stored(buffer: &TransformBuffer, memory: &Memory) -> Result<(), Why> {
+    aligned(buffer.address, 4)?;
+    check_word(buffer.counter, memory)?;
+    if buffer.address == 0 {
+        return Ok(());
+    }
+    if buffer.length == 0 {
+        return Err("a buffer for transformed vertices without room".into());
+    }
+    Ok(memory.check(buffer.address, buffer.length)?)
 }
 
 fn check_begin(begin: &BeginRendering, data: &[u8]) -> Result<(), Why> {
@@ -155,14 +202,24 @@ fn check_indirect(draw: &DrawIndirect, memory: &Memory) -> Result<(), Why> {
 }
 
 fn check_query(begin: &BeginQuery) -> Result<(), Why> {
-    let BeginQuery { header, flags, statistics } = *begin;
-    let is_occlusion = header.argument == QueryType::OCCLUSION.as_raw() as u32;
+    let BeginQuery { header, flags, statistics, stream, reserved } = *begin;
+    unreserved(reserved)?;
+    let kind = QueryType::from_raw(header.argument as i32);
+    let is_occlusion = kind == QueryType::OCCLUSION;
     let most = if is_occlusion { QueryControlFlags::PRECISE.as_raw() } else { 0 };
     if flags & !most != 0 {
         return Err("a query with an unknown flag".into());
     }
-    if (statistics == 0) != is_occlusion || statistics & !STATISTICS != 0 {
+    let is_of_statistics = kind == QueryType::PIPELINE_STATISTICS;
+    if (statistics != 0) != is_of_statistics || statistics & !STATISTICS != 0 {
         return Err("a query of no statistics, or of unknown ones".into());
+    }
+    let is_of_stream = matches!(
+        kind,
+        QueryType::TRANSFORM_FEEDBACK_STREAM_EXT | QueryType::PRIMITIVES_GENERATED_EXT
+    );
+    if stream >= if is_of_stream { MAX_TRANSFORM_BUFFERS } else { 1 } {
+        return Err("a query of a stream that there is not".into());
     }
     Ok(())
 }

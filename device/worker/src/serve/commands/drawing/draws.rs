@@ -8,7 +8,7 @@ use super::demands::Draws;
 use super::renderings::Rendering;
 use super::states::class_of;
 use crate::vulkan::{Bounds, OfGraphics};
-use ash::vk::{DynamicState, TRUE};
+use ash::vk::{DynamicState, IndexType, TRUE};
 use bellhop_protocol::vulkan::{Command, DrawIndexed, DrawIndirect, VertexBinding};
 
 impl Draws {
@@ -77,17 +77,39 @@ pub fn check_draw(
     draws.check_rendering(rendering)?;
     draws.check_current(current, bounds)?;
     match command {
-        Command::DrawIndexed(draw, _) => check_indexed(draw, current),
-        Command::DrawIndirect(draw, _) => {
-            let graphics = bounds.graphics.as_deref();
-            check_indirect(draw, current, graphics.ok_or("a draw on a device that does not")?)
+        Command::DrawIndexed(draw, _) => check_indexed(draw, current, bounds),
+        Command::DrawIndirect(draw, _) => check_indirect(draw, current, graphics(bounds)?),
+        Command::DrawByteCount(draw, _) => {
+            let transform = graphics(bounds)?.transform.filter(|of| of.draws);
+            match transform.is_some_and(|of| draw.stride <= of.stride) {
+                true => Ok(()),
+                false => Err("a draw of stored vertices that the device does not take"),
+            }
         }
         _ => Ok(()),
     }
 }
 
-fn check_indexed(draw: &DrawIndexed, current: &Current<'_>) -> Result<(), &'static str> {
+fn graphics(bounds: &Bounds) -> Result<&OfGraphics, &'static str> {
+    bounds.graphics.as_deref().ok_or("a draw on a device that does not")
+}
+
+/// Checks that a device takes a `VkIndexType`.
+fn check_index_type(kind: u32, device: &OfGraphics) -> Result<(), &'static str> {
+    let is_small = kind == IndexType::UINT8_EXT.as_raw() as u32;
+    if is_small && device.extensions.index_type_uint8 != TRUE {
+        return Err("indices of 8 bits, on a device that has none");
+    }
+    Ok(())
+}
+
+fn check_indexed(
+    draw: &DrawIndexed,
+    current: &Current<'_>,
+    bounds: &Bounds,
+) -> Result<(), &'static str> {
     let buffer = current.indices.ok_or("a draw without an index buffer")?;
+    check_index_type(buffer.header.argument, graphics(bounds)?)?;
     let size = size_of_index(buffer.header.argument).ok_or("indices of an unknown type")?;
     let end = u64::from(draw.first_index) + u64::from(draw.indices);
     if draw.indices > 0 && end * size > buffer.length {
@@ -101,8 +123,9 @@ fn check_indirect(
     current: &Current<'_>,
     device: &OfGraphics,
 ) -> Result<(), &'static str> {
-    if draw.header.argument == 1 && current.indices.is_none() {
-        return Err("a draw without an index buffer");
+    if draw.header.argument == 1 {
+        let buffer = current.indices.ok_or("a draw without an index buffer")?;
+        check_index_type(buffer.header.argument, device)?;
     }
     let has_several = device.features.multi_draw_indirect == TRUE;
     if draw.most > if has_several { device.limits.max_draw_indirect_count } else { 1 } {

@@ -3,6 +3,7 @@
 //! Drawing: what a stream says of it is checked, and recorded.
 
 mod commands;
+mod counting;
 mod current;
 mod demands;
 mod draws;
@@ -12,8 +13,10 @@ mod record;
 mod renderings;
 mod states;
 mod structure;
+mod transform;
 
 pub use commands::check;
+pub use counting::{check_query, check_stored, check_stored_count};
 pub use current::Current;
 pub use demands::Draws;
 pub use draws::check_draw;

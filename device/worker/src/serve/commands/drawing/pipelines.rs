@@ -103,12 +103,21 @@ fn check_vertices(
     let is_dynamic = has(parts, DynamicState::VERTEX_INPUT_BINDING_STRIDE);
     let mut bindings = BTreeSet::new();
     for of in parts.vertex_bindings {
-        if of.reserved != 0 || of.rate > 1 || !bindings.insert(of.binding) {
+        if of.rate > 1 || !bindings.insert(of.binding) {
             return Err("a vertex binding that is unknown, or is there twice");
         }
         let is_far = !is_dynamic && of.stride > limits.max_vertex_input_binding_stride;
         if of.binding >= most_bindings || is_far {
             return Err("a vertex binding that the device does not take");
+        }
+        let [others, zero] = device.extensions.vertex_attribute_divisor;
+        let is_divisor = match of.divisor {
+            1 => true,
+            0 => of.rate == 1 && zero == TRUE,
+            divisor => of.rate == 1 && others == TRUE && divisor <= device.most_divisor,
+        };
+        if !is_divisor {
+            return Err("a vertex binding of a divisor that the device does not take");
         }
     }
     let mut locations = BTreeSet::new();
@@ -157,7 +166,9 @@ fn check_assembly(
     );
     let is_dynamic = has(parts, DynamicState::PRIMITIVE_TOPOLOGY)
         || has(parts, DynamicState::PRIMITIVE_RESTART_ENABLE);
-    if is_list && state.restarts != 0 && !is_dynamic {
+    let [lists, patches] = device.extensions.primitive_topology_list_restart;
+    let may = if topology == PrimitiveTopology::PATCH_LIST { patches } else { lists };
+    if is_list && state.restarts != 0 && !is_dynamic && may != TRUE {
         return Err("a pipeline that begins anew in a list");
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! Graphics pipelines: what Vulkan and a device allow of how they draw. What is dynamic does not count.
 
 use super::states::{
-    COMPARISONS, CULL_MODES, STENCIL_OPERATIONS, check_for, check_words, fits_count,
+    COMPARISONS, CULL_MODES, STENCIL_OPERATIONS, check_for, check_words, fits_count, is_stipple,
 };
 use crate::vulkan::OfGraphics;
 use ash::vk::{Bool32, DynamicState, FALSE, PolygonMode, TRUE};
@@ -13,6 +13,10 @@ use zerocopy::IntoBytes;
 /// `VkPolygonMode`s and `VkLogicOp`s of Vulkan 1.0 are less.
 const POLYGON_MODES: u32 = 3;
 const LOGIC_OPERATIONS: u32 = 16;
+/// As an extension does not say, off, and on.
+const DEPTH_CLIPS: u32 = 3;
+/// `VkLineRasterizationModeEXT`s are less, and the last begins a list of features, as its stipples do.
+const LINE_MODES: u32 = 4;
 
 /// Checks the state of a pipeline that is not about its stages, vertices and attachments.
 ///
@@ -21,6 +25,7 @@ const LOGIC_OPERATIONS: u32 = 16;
 pub fn check(parts: &GraphicsPipelineParts<'_>, device: &OfGraphics) -> Result<(), &'static str> {
     check_numbers(parts)?;
     check_features(&parts.head.state, device)?;
+    check_lines(parts, device)?;
     check_viewports(parts, device)?;
     let state = &parts.head.state;
     let [least, most] = state.depth_bounds.map(f32::to_bits);
@@ -72,6 +77,9 @@ fn check_numbers(parts: &GraphicsPipelineParts<'_>) -> Result<(), &'static str> 
         state.alpha_covers,
         state.alpha_is_one,
         state.has_logic,
+        state.depth_from_minus_one,
+        state.provoking_vertex,
+        state.stipples_lines,
     ])?;
     for (number, is_on) in [
         (DynamicState::RASTERIZER_DISCARD_ENABLE, state.discards),
@@ -95,6 +103,7 @@ fn check_numbers(parts: &GraphicsPipelineParts<'_>) -> Result<(), &'static str> 
         || !knows(DynamicState::STENCIL_OP, [state.front, state.back].iter().all(is_operation))
         || state.polygon_mode >= POLYGON_MODES
         || state.logic >= LOGIC_OPERATIONS
+        || state.depth_clip >= DEPTH_CLIPS
     {
         return Err("a pipeline with an unknown number");
     }
@@ -113,8 +122,32 @@ fn check_features(state: &GraphicsState, device: &OfGraphics) -> Result<(), &'st
         || lacks(state.shades_samples != 0, features.sample_rate_shading)
         || lacks(state.alpha_is_one != 0, features.alpha_to_one)
         || lacks(state.has_logic != 0, features.logic_op)
+        || lacks(state.depth_clip != 0, device.extensions.depth_clip_enable)
+        || lacks(state.depth_from_minus_one != 0, device.extensions.depth_clip_control)
+        || lacks(state.provoking_vertex != 0, device.extensions.provoking_vertex[0])
     {
         return Err("a pipeline that draws as the device does not");
+    }
+    Ok(())
+}
+
+/// Checks how lines are drawn, and of which stream.
+fn check_lines(parts: &GraphicsPipelineParts<'_>, device: &OfGraphics) -> Result<(), &'static str> {
+    let state = &parts.head.state;
+    let [rectangular, bresenham, smooth, stipples @ ..] = device.extensions.line_rasterization;
+    // By the mode, of which the first is what the device does without the extension.
+    let modes = [TRUE, rectangular, bresenham, smooth];
+    let stipples = [stipples[0], stipples[0], stipples[1], stipples[2]];
+    let is_there = |list: [Bool32; LINE_MODES as usize]| {
+        list.get(state.line_mode as usize).is_some_and(|is_there| *is_there == TRUE)
+    };
+    let has_stipple = has(parts, DynamicState::LINE_STIPPLE_EXT) || is_stipple(state.line_stipple);
+    if !is_there(modes) || (state.stipples_lines != 0 && !(is_there(stipples) && has_stipple)) {
+        return Err("a pipeline that draws lines as the device does not");
+    }
+    let streams = device.transform.filter(|of| of.selects_stream).map_or(1, |of| of.streams);
+    if state.stream >= streams {
+        return Err("a pipeline that draws a stream that there is not");
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use super::commands::structures;
 use super::current::{Bound, Current};
 use super::demands::Draws;
 use super::renderings::{Attached, Rendering};
+use super::transform::touch_transform;
 use crate::serve::commands::record::Recording;
 use crate::serve::commands::wrong::Why;
 use crate::serve::memory::Access;
@@ -68,7 +69,7 @@ pub fn touch(
             // Where memory must be touched there are no renderings, and so nothing is counted but times.
             touch(*destination, Counter::Time.size(), Access::Store)
         }
-        _ => Ok(()),
+        other => touch_transform(other, touch),
     }
 }
 
@@ -81,6 +82,7 @@ fn is_nothing(command: &Command<'_>) -> bool {
         Command::Draw(draw, _) => draw.vertices == 0 || draw.instances == 0,
         Command::DrawIndexed(draw, _) => draw.indices == 0 || draw.instances == 0,
         Command::DrawIndirect(draw, _) => draw.most == 0,
+        Command::DrawByteCount(draw, _) => draw.instances == 0,
         _ => false,
     }
 }
@@ -122,13 +124,13 @@ impl<'d> Recording<'_, 'd> {
                 self.recorder.draw_indexed(draw);
             }
             Command::DrawIndirect(draw, _) => self.draw_indirect(draw, current)?,
-            Command::BeginQuery(BeginQuery { header, flags, statistics }, _) => {
-                let counter = Counter::of(header.argument, *statistics);
+            Command::BeginQuery(BeginQuery { header, flags, statistics, stream, .. }, _) => {
+                let counter = Counter::of(header.argument, *statistics, *stream);
                 let counter = counter.ok_or("a query of an unknown type")?;
                 self.recorder.begin_query(counter, *flags != 0);
             }
-            Command::EndQuery(EndQuery { header, destination }, _) => {
-                let counts = self.recorder.counter(header.argument);
+            Command::EndQuery(EndQuery { header, destination, stream, .. }, _) => {
+                let counts = self.recorder.counter(header.argument, *stream);
                 let (counter, views) = counts.ok_or("an end of a query without one")?;
                 let length = counter.size() * u64::from(views);
                 let to = self.imports.range(*destination, length)?;
@@ -139,7 +141,7 @@ impl<'d> Recording<'_, 'd> {
                 let to = self.imports.range(timestamp.destination, length)?;
                 self.recorder.timestamp(&to)?;
             }
-            _ => {}
+            other => self.transform(other, current)?,
         }
         Ok(())
     }
@@ -166,7 +168,7 @@ impl<'d> Recording<'_, 'd> {
     }
 
     /// Has the recorder told everything that a draw runs on.
-    fn prepare(&mut self, current: &Current<'_>, is_indexed: bool) -> Result<(), Why> {
+    pub(super) fn prepare(&mut self, current: &Current<'_>, is_indexed: bool) -> Result<(), Why> {
         let without = "a draw without a pipeline";
         let Bound { offset, command, data } = current.bound.ok_or(without)?;
         let planned = self.plan.used(offset).ok_or(without)?;

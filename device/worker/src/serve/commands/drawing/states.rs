@@ -42,6 +42,11 @@ fn are_all<const N: usize>(words: &[u32], is_one: impl Fn(&[u32; N]) -> bool) ->
     rest.is_empty() && (1..=MAX_VIEWPORTS as usize).contains(&each.len()) && each.iter().all(is_one)
 }
 
+/// Whether there are such a factor and such a pattern of stipples.
+pub fn is_stipple([factor, pattern]: [u32; 2]) -> bool {
+    (1..=256).contains(&factor) && pattern <= u16::MAX.into()
+}
+
 /// Checks the words of a dynamic state on any device.
 ///
 /// # Errors
@@ -71,6 +76,7 @@ pub fn check_words(state: u32, words: &[u32]) -> Result<(), &'static str> {
                 && operations.iter().all(|operation| *operation < STENCIL_OPERATIONS)
                 && *compare < COMPARISONS
         }
+        (DynamicState::LINE_STIPPLE_EXT, [factor, pattern]) => is_stipple([*factor, *pattern]),
         (DynamicState::CULL_MODE, [mode]) => *mode < CULL_MODES,
         (DynamicState::PRIMITIVE_TOPOLOGY, [topology]) => *topology < TOPOLOGIES,
         (DynamicState::DEPTH_COMPARE_OP, [compare]) => *compare < COMPARISONS,
@@ -126,6 +132,9 @@ pub fn check_for(state: u32, words: &[u32], device: &OfGraphics) -> Result<(), &
             *is_on == FALSE || features.depth_bounds == TRUE
         }
         (DynamicState::PRIMITIVE_TOPOLOGY, [topology]) => is_topology(*topology, device),
+        (DynamicState::LINE_STIPPLE_EXT, _) => {
+            device.extensions.line_rasterization.iter().skip(3).any(|is_there| *is_there == TRUE)
+        }
         _ => true,
     };
     if are_right { Ok(()) } else { Err("a state that the device does not take") }
@@ -235,6 +244,7 @@ fn default_of(state: u32) -> Vec<u32> {
         DynamicState::STENCIL_COMPARE_MASK
         | DynamicState::STENCIL_WRITE_MASK
         | DynamicState::STENCIL_REFERENCE => vec![0; 2],
+        DynamicState::LINE_STIPPLE_EXT => vec![1, 0],
         DynamicState::STENCIL_OP => vec![0; 8],
         _ => vec![0],
     }

@@ -11,6 +11,7 @@ use bellhop_protocol::vulkan::{BeginQuery, Command, EndQuery};
 #[derive(Clone, Copy)]
 struct Counting {
     query: u32,
+    stream: u32,
     counter: Counter,
     offset: u32,
     is_in_rendering: bool,
@@ -22,6 +23,12 @@ pub struct Structure {
     /// Where the rendering begins, and the number of its views.
     rendering: Option<(u32, u32)>,
     counting: Vec<Counting>,
+    /// Where transformed vertices begin to be stored.
+    storing: Option<u32>,
+    /// Where a condition begins, and whether that is in a rendering.
+    condition: Option<(u32, bool)>,
+    /// The pipeline that is bound.
+    pipeline: u64,
 }
 
 impl Structure {
@@ -57,11 +64,18 @@ impl Structure {
                 if self.rendering.take().is_none() {
                     return Err("an end of a rendering that has not begun".into());
                 }
+                if self.storing.is_some() {
+                    return Err("an end of a rendering whose vertices are still stored".into());
+                }
+                if self.condition.is_some_and(|(_, is_inside)| is_inside) {
+                    return Err("a condition that is not ended where it was begun".into());
+                }
                 self.check_counting(true)
             }
             Command::Draw(..)
             | Command::DrawIndexed(..)
             | Command::DrawIndirect(..)
+            | Command::DrawByteCount(..)
             | Command::ClearAttachment(..) => match self.rendering {
                 Some(_) => Ok(()),
                 None => Err("a draw outside of a rendering".into()),
@@ -72,10 +86,33 @@ impl Structure {
                 let length = Counter::Time.size() * u64::from(self.views());
                 Ok(memory.check(timestamp.destination, length)?)
             }
-            Command::SetState(..)
-            | Command::SetVertexBuffers(..)
-            | Command::SetIndexBuffer(..)
-            | Command::BindGraphics(..) => Ok(()),
+            Command::SetState(..) | Command::SetVertexBuffers(..) | Command::SetIndexBuffer(..) => {
+                Ok(())
+            }
+            Command::BindGraphics(bind, _) => {
+                let is_other =
+                    std::mem::replace(&mut self.pipeline, bind.pipeline) != bind.pipeline;
+                if is_other && self.storing.is_some() {
+                    return Err("another pipeline while transformed vertices are stored".into());
+                }
+                Ok(())
+            }
+            Command::BeginTransform(..) => self.begin_storing(offset),
+            Command::EndTransform(..) => match self.storing.take() {
+                Some(_) => Ok(()),
+                None => Err("an end of storing vertices that has not begun".into()),
+            },
+            Command::BeginConditional(..) => {
+                let place = (offset, self.rendering.is_some());
+                match self.condition.replace(place) {
+                    None => Ok(()),
+                    Some(_) => Err("a condition inside of a condition".into()),
+                }
+            }
+            Command::EndConditional(..) => match self.condition.take() {
+                Some((_, is_inside)) if is_inside == self.rendering.is_some() => Ok(()),
+                _ => Err("an end of a condition that has not begun there".into()),
+            },
             _ if self.rendering.is_some() => {
                 Err("a command in a rendering that does not go there".into())
             }
@@ -83,8 +120,25 @@ impl Structure {
             Command::Wait(..)
             | Command::QueryCaps(..)
             | Command::QueryImage(..)
-            | Command::QueryImageFormat(..) => self.check_counting(false),
+            | Command::QueryImageFormat(..) => {
+                if self.condition.is_some() {
+                    return Err("a command under a condition that does not go there".into());
+                }
+                self.check_counting(false)
+            }
             _ => Ok(()),
+        }
+    }
+
+    fn begin_storing(&mut self, offset: u32) -> Result<(), Why> {
+        if self.rendering.is_none_or(|(_, views)| views > 1) {
+            return Err(
+                "vertices that are stored outside of a rendering, or of several views".into()
+            );
+        }
+        match self.storing.replace(offset) {
+            None => Ok(()),
+            Some(_) => Err("vertices that are stored while others are".into()),
         }
     }
 
@@ -99,17 +153,22 @@ impl Structure {
 
     fn begin(&mut self, offset: u32, begin: &BeginQuery) -> Result<(), Why> {
         let query = begin.header.argument;
-        let counter = Counter::of(query, begin.statistics).ok_or("a query of an unknown type")?;
-        if self.counting.iter().any(|counting| counting.query == query) {
+        let stream = begin.stream;
+        let counter = Counter::of(query, begin.statistics, stream);
+        let counter = counter.ok_or("a query of an unknown type")?;
+        let is_it = |counting: &Counting| counting.query == query && counting.stream == stream;
+        if self.counting.iter().any(is_it) {
             return Err("a query that has begun before one of its type has ended".into());
         }
         let is_in_rendering = self.rendering.is_some();
-        self.counting.push(Counting { query, counter, offset, is_in_rendering });
+        self.counting.push(Counting { query, stream, counter, offset, is_in_rendering });
         Ok(())
     }
 
     fn end(&mut self, end: &EndQuery, memory: &Memory) -> Result<(), Why> {
-        let is_it = |counting: &Counting| counting.query == end.header.argument;
+        let is_it = |counting: &Counting| {
+            counting.query == end.header.argument && counting.stream == end.stream
+        };
         let at = self.counting.iter().position(is_it).ok_or("an end of a query without one")?;
         let Counting { counter, is_in_rendering, .. } = self.counting.swap_remove(at);
         if is_in_rendering != self.rendering.is_some() {
@@ -125,6 +184,9 @@ impl Structure {
     pub fn check_end(&self) -> Result<(), Wrong> {
         if let Some((offset, _)) = self.rendering {
             return Err(Why::from("a rendering that does not end").at(offset));
+        }
+        if let Some((offset, _)) = self.condition {
+            return Err(Why::from("a condition that does not end").at(offset));
         }
         match self.counting.first() {
             Some(counting) => Err(Why::from("a query that does not end").at(counting.offset)),

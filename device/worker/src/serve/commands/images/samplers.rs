@@ -4,7 +4,7 @@
 
 use crate::vulkan::OfSamplers;
 use ash::vk;
-use bellhop_protocol::vulkan::Sampler;
+use bellhop_protocol::vulkan::{FORMATS, Sampler};
 
 /// Each number of Vulkan 1.0 in these fields is less.
 const FILTERS: u32 = 2;
@@ -12,6 +12,7 @@ const MIPMAP_MODES: u32 = 2;
 const COMPARISONS: u32 = 8;
 const BORDER_COLORS: u32 = 6;
 const REDUCTIONS: u32 = 3;
+const SWIZZLES: u32 = 7;
 const MIRROR_ONCE: u32 = vk::SamplerAddressMode::MIRROR_CLAMP_TO_EDGE.as_raw() as u32;
 const CLAMPS: [u32; 2] = [
     vk::SamplerAddressMode::CLAMP_TO_EDGE.as_raw() as u32,
@@ -30,9 +31,18 @@ pub fn check_sampler(sampler: &Sampler, bounds: &OfSamplers) -> Result<(), &'sta
         && sampler.mipmap_mode < MIPMAP_MODES
         && sampler.address_modes.iter().all(|mode| *mode <= MIRROR_ONCE)
         && sampler.compare_op < COMPARISONS
-        && sampler.border_color < BORDER_COLORS
+        && (sampler.border_color < BORDER_COLORS || sampler.has_custom_border())
+        && sampler.border_swizzle.iter().all(|swizzle| *swizzle < SWIZZLES)
+        && sampler.custom_format < FORMATS as u32
         && reduction < REDUCTIONS;
-    let booleans = [sampler.is_anisotropic, sampler.compares, sampler.is_unnormalised];
+    let booleans = [
+        sampler.is_anisotropic,
+        sampler.compares,
+        sampler.is_unnormalised,
+        sampler.has_seams,
+        sampler.swizzles_border,
+        sampler.is_border_srgb,
+    ];
     if !are_known || booleans.iter().any(|boolean| *boolean > 1) {
         return Err("a sampler with an unknown number");
     }
@@ -47,6 +57,13 @@ pub fn check_sampler(sampler: &Sampler, bounds: &OfSamplers) -> Result<(), &'sta
     }
     if reduction != 0 && !(bounds.reduce && sampler.compares == 0) {
         return Err("a sampler that reduces, on a device that cannot, or that compares as well");
+    }
+    let [custom, without_format] = bounds.custom_borders;
+    if (sampler.has_custom_border() && !(custom && (without_format || sampler.custom_format != 0)))
+        || (sampler.swizzles_border != 0 && !bounds.swizzle_borders)
+        || (sampler.has_seams != 0 && !bounds.have_seams)
+    {
+        return Err("a sampler with a border or seams that the device does not have");
     }
     let most = bounds.most_anisotropy.unwrap_or_default();
     if sampler.is_anisotropic != 0 && !(1.0..=most).contains(&most_anisotropy) {

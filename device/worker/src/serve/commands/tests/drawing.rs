@@ -7,12 +7,13 @@ mod continued;
 mod pipelines;
 mod renderings;
 mod states;
+mod transform;
 
 use super::images::{RGBA8, bounds, image};
 use super::{Fake, assert_malformed, one, put};
 use crate::serve::commands::stream::Stream;
 use crate::serve::commands::wrong::Wrong;
-use crate::vulkan::{Bounds, OfGraphics};
+use crate::vulkan::{Bounds, OfGraphics, OfTransform};
 use ash::vk::{self, SampleCountFlags, ShaderStageFlags, TRUE};
 use bellhop_protocol::vulkan::*;
 use zerocopy::{FromZeros, IntoBytes};
@@ -59,6 +60,22 @@ fn plain() -> OfGraphics {
     }
 }
 
+/// Every feature of extensions, but that of lists that begin anew.
+fn everything() -> ExtensionFeatures {
+    ExtensionFeatures {
+        transform_feedback: [TRUE; 2],
+        index_type_uint8: TRUE,
+        depth_clip_enable: TRUE,
+        depth_clip_control: TRUE,
+        provoking_vertex: [TRUE; 2],
+        line_rasterization: [TRUE; 6],
+        conditional_rendering: [TRUE; 2],
+        vertex_attribute_divisor: [TRUE; 2],
+        primitives_generated_query: [TRUE; 3],
+        ..ExtensionFeatures::default()
+    }
+}
+
 /// A device that draws, with every feature that is looked at.
 fn rich() -> OfGraphics {
     OfGraphics {
@@ -85,6 +102,17 @@ fn rich() -> OfGraphics {
         view_stages: ShaderStageFlags::VERTEX | ShaderStageFlags::FRAGMENT,
         has_draw_counts: true,
         resolves_apart: true,
+        extensions: everything(),
+        most_divisor: 8,
+        transform: Some(OfTransform {
+            streams: 4,
+            buffers: 2,
+            longest: 64,
+            stride: 32,
+            counts: true,
+            selects_stream: true,
+            draws: true,
+        }),
         ..plain()
     }
 }

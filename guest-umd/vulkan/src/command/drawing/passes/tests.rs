@@ -4,6 +4,7 @@
 
 mod long;
 mod queries;
+mod transform;
 
 use super::super::super::bound::Program;
 use super::super::super::drawn::{List, Single, stale};
@@ -13,7 +14,8 @@ use crate::command::test_heap;
 use crate::query::Counted;
 use crate::rendering::View;
 use bellhop_protocol::vulkan::{
-    Attachment, BeginRendering, Command, Draw, MAX_CONTINUED, SetState, commands,
+    Attachment, BeginRendering, BeginTransform, Command, Draw, EndTransform, MAX_CONTINUED,
+    SetState, TransformBuffer, commands,
 };
 
 fn recording(is_primary: bool) -> Recording {
@@ -48,6 +50,20 @@ fn name(command: Command<'_>) -> String {
         Command::Fill(fill, _) => format!("fill {} {}", fill.destination, fill.header.argument),
         Command::Timestamp(time, _) => format!("time {}", time.destination),
         Command::Wait(wait, _) => format!("wait {}", wait.address),
+        Command::BeginTransform(_, data) => {
+            let buffers = BeginTransform::buffers(data).filter(|buffer| buffer.address != 0);
+            let buffers: Vec<_> = buffers.map(|it| (it.address, it.counter)).collect();
+            format!("store {buffers:?}")
+        }
+        Command::EndTransform(_, data) => {
+            let counters: Vec<_> =
+                EndTransform::counters(data).filter(|counter| *counter != 0).collect();
+            format!("stored {counters:?}")
+        }
+        Command::BeginConditional(begin, _) => {
+            format!("if {} {}", begin.address, begin.header.argument)
+        }
+        Command::EndConditional(..) => "in any case".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -293,7 +309,7 @@ fn a_secondary_command_buffer_draws_in_the_rendering_of_another() {
     assert_eq!(told(&mut primary), expected);
 }
 
-const OCCLUSION: Counted = Counted { kind: 0, statistics: 0 };
+const OCCLUSION: Counted = Counted { kind: 0, statistics: 0, stream: 0 };
 
 #[test]
 fn lists_of_viewports_are_told_before_the_pipeline() {

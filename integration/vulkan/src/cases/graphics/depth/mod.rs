@@ -4,6 +4,7 @@
 
 mod bounds;
 mod compare;
+mod export;
 mod format;
 mod image;
 mod stencil;
@@ -20,4 +21,5 @@ pub(in crate::cases) const CASES: &[&[Case]] = &[
     stencil::COMPARED,
     stencil::OPERATIONS,
     stencil_state::CASES,
+    export::CASES,
 ];

@@ -8,6 +8,7 @@ mod clip;
 mod cover;
 mod cull;
 mod line;
+mod newer;
 mod provoking;
 mod topology;
 mod viewport;
@@ -24,4 +25,5 @@ pub(in crate::cases) const CASES: &[&[Case]] = &[
     line::CASES,
     bias::CASES,
     clip::CASES,
+    newer::CASES,
 ];

@@ -49,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-const FLAT: &str = "
+pub(super) const FLAT: &str = "
     struct Seen {
         @builtin(position) place: vec4<f32>,
         @location(0) @interpolate(flat) colour: vec4<f32>,

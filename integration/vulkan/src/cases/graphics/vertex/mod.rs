@@ -5,8 +5,9 @@
 mod binding;
 mod format;
 mod index;
+mod newer;
 
 use crate::case::Case;
 
 pub(in crate::cases) const CASES: &[&[Case]] =
-    &[binding::CASES, format::CASES, format::PACKED, index::CASES];
+    &[binding::CASES, format::CASES, format::PACKED, index::CASES, newer::CASES];

@@ -25,7 +25,7 @@ fn stage(stage: u32) -> Stage {
 }
 
 fn binding(binding: u32) -> VertexBinding {
-    VertexBinding { binding, stride: 16, rate: 0, reserved: 0 }
+    VertexBinding { binding, stride: 16, rate: 0, divisor: 1 }
 }
 
 fn attribute(location: u32, binding: u32) -> VertexAttribute {
@@ -124,7 +124,18 @@ fn what_vulkan_does_not_allow_of_a_pipeline_is_malformed() {
         ("with and without", |it| it.states = vec![1_000_267_004, 1]),
         ("vertex binding", |it| it.vertices.push(binding(0))),
         ("vertex binding", |it| it.vertices[0].rate = 2),
-        ("vertex binding", |it| it.vertices[0].reserved = 1),
+        ("divisor", |it| it.vertices[0].divisor = 2),
+        ("divisor", |it| it.vertices[0].divisor = 0),
+        ("divisor", |it| (it.vertices[0].rate, it.vertices[0].divisor) = (1, 9)),
+        ("neither yes nor no", |it| it.state.depth_from_minus_one = 2),
+        ("neither yes nor no", |it| it.state.provoking_vertex = 2),
+        ("neither yes nor no", |it| it.state.stipples_lines = 2),
+        ("unknown number", |it| it.state.depth_clip = 3),
+        ("draws lines", |it| it.state.line_mode = 4),
+        ("draws lines", |it| (it.state.stipples_lines, it.state.line_stipple) = (1, [0, 1])),
+        ("draws lines", |it| (it.state.stipples_lines, it.state.line_stipple) = (1, [257, 1])),
+        ("draws lines", |it| (it.state.stipples_lines, it.state.line_stipple) = (1, [1, 1 << 16])),
+        ("a stream", |it| it.state.stream = 4),
         ("device does not take", |it| it.vertices[0].stride = 257),
         ("device does not take", |it| it.vertices.push(binding(16))),
         ("vertex attribute", |it| it.attributes[0].binding = 1),

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![expect(unsafe_code, reason = "a program passes pointers and handles")]
+
+//! Commands that store transformed vertices and draw them again, and conditions of what is drawn.
+
+use super::super::buffer::CommandBuffer;
+use super::super::drawn::{Condition, Scene, Storing};
+use super::super::recording::Recording;
+use super::super::stream::HEADER;
+use super::draws::address;
+use crate::buffer::Buffer;
+use crate::{handle, raw};
+use ash::vk::{self, Handle as _};
+use bellhop_protocol::vulkan::{
+    BeginConditional, BeginTransform, DrawByteCount, EndConditional, EndTransform,
+    MAX_TRANSFORM_BUFFERS, TransformBuffer,
+};
+use zerocopy::IntoBytes;
+
+/// Bytes of a number of bytes.
+const WORD: u64 = 4;
+const BUFFERS: usize = MAX_TRANSFORM_BUFFERS as usize;
+
+/// Addresses of words, 0 for none.
+type Words = [u64; BUFFERS];
+
+impl Recording {
+    /// Begins to store vertices in the buffers that are bound, behind what these counters say.
+    pub(super) fn begin_storing(&mut self, counters: Words) {
+        // The pipeline is bound before, since it stays until the end.
+        if !self.tell_all() {
+            return;
+        }
+        self.store(counters);
+        self.drawing().storing = Some(Storing { spare: None });
+    }
+
+    fn store(&mut self, counters: Words) {
+        let mut stored = self.drawing().stored;
+        for (buffer, counter) in stored.iter_mut().zip(counters) {
+            buffer.counter = if buffer.address == 0 { 0 } else { counter };
+        }
+        let command = BeginTransform { header: HEADER };
+        self.push(stored.len() as u32, command, [stored.as_bytes()]);
+    }
+
+    /// Stores no more, and has these counters say how many bytes there are.
+    pub(super) fn finish_storing(&mut self, counters: Words) {
+        if self.drawing().storing.take().is_some() {
+            self.end_storing(counters);
+        }
+    }
+
+    fn end_storing(&mut self, counters: Words) {
+        let command = EndTransform { header: HEADER };
+        self.push(counters.len() as u32, command, [counters.as_bytes()]);
+    }
+
+    /// Ends storing for as long as there is no rendering.
+    fn stop_storing(&mut self) {
+        let spare = match &self.drawing().storing {
+            None => return,
+            Some(Storing { spare }) => *spare,
+        };
+        let spare = match spare {
+            Some(address) => address,
+            None => match self.heap.take((WORD as usize) * BUFFERS) {
+                Ok(piece) => {
+                    let address = piece.gpu_va();
+                    let drawing = self.drawing();
+                    drawing.pieces.push(piece);
+                    drawing.storing = Some(Storing { spare: Some(address) });
+                    address
+                }
+                Err(why) => return self.fail(why),
+            },
+        };
+        let counters = self.spare_counters(spare);
+        self.end_storing(counters);
+    }
+
+    /// Goes on behind what was stored.
+    fn go_on_storing(&mut self) {
+        if let Some(Storing { spare: Some(spare) }) = self.drawing().storing
+            && self.tell_all()
+        {
+            let counters = self.spare_counters(spare);
+            self.store(counters);
+        }
+    }
+
+    /// Words of the driver's for the buffers that there are.
+    fn spare_counters(&mut self, spare: u64) -> Words {
+        let stored = self.drawing().stored;
+        std::array::from_fn(|at| match stored.get(at) {
+            Some(buffer) if buffer.address != 0 => spare + at as u64 * WORD,
+            _ => 0,
+        })
+    }
+
+    pub(super) fn begin_condition(&mut self, address: u64, is_inverted: bool) {
+        let is_inside = self.views().is_some();
+        if !is_inside {
+            // It is in the chunk in which it ends.
+            self.hold();
+        }
+        let condition = Condition { address, is_inverted, is_inside };
+        self.drawing().condition = Some(condition);
+        self.begin_conditional(condition);
+    }
+
+    fn begin_conditional(&mut self, condition: Condition) {
+        let command = BeginConditional { header: HEADER, address: condition.address };
+        self.push(condition.is_inverted.into(), command, []);
+    }
+
+    pub(super) fn end_condition(&mut self) {
+        if self.drawing().condition.take().is_some() {
+            self.push(0, EndConditional { header: HEADER }, []);
+            if matches!(self.scene(), Scene::Outside) {
+                self.let_go();
+            }
+        }
+    }
+
+    /// Ends what cannot go on where a rendering is interrupted, or where a chunk ends: of what is inside, or what is outside.
+    pub(super) fn suspend(&mut self, is_inside: bool) {
+        self.stop_counting(|query| query.is_inside == is_inside);
+        if is_inside {
+            self.stop_storing();
+        }
+        if self.drawing().condition.is_some_and(|it| it.is_inside == is_inside) {
+            self.push(0, EndConditional { header: HEADER }, []);
+        }
+    }
+
+    /// Goes on with that.
+    pub(super) fn resume(&mut self, is_inside: bool) {
+        if let Some(condition) = self.drawing().condition.filter(|it| it.is_inside == is_inside) {
+            self.begin_conditional(condition);
+        }
+        if is_inside {
+            self.go_on_storing();
+        }
+        self.go_on_counting(|query| query.is_inside == is_inside);
+    }
+}
+
+/// The words that counters are, from one on. A counter that is not there has no buffer.
+///
+/// # Safety
+/// The pointers are those of a call that records.
+unsafe fn counters(
+    first: u32,
+    count: u32,
+    buffers: *const vk::Buffer,
+    offsets: *const vk::DeviceSize,
+) -> Words {
+    // SAFETY: as the caller says.
+    let (buffers, offsets) = unsafe { (raw::slice(buffers, count), raw::slice(offsets, count)) };
+    let mut words = [0; BUFFERS];
+    for (at, (word, buffer)) in words.iter_mut().skip(first as usize).zip(buffers).enumerate() {
+        // SAFETY: as the caller says. Without offsets they are 0.
+        *word = unsafe { address(*buffer, offsets.get(at).copied().unwrap_or_default()) };
+    }
+    words
+}
+
+unsafe extern "system" fn bind_stored(
+    buffer: vk::CommandBuffer,
+    first: u32,
+    count: u32,
+    buffers: *const vk::Buffer,
+    offsets: *const vk::DeviceSize,
+    sizes: *const vk::DeviceSize,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let (recording, buffers, offsets, sizes) = unsafe {
+        let sizes = raw::slice(sizes, count);
+        let (buffers, offsets) = (raw::slice(buffers, count), raw::slice(offsets, count));
+        (CommandBuffer::record(buffer), buffers, offsets, sizes)
+    };
+    let stored = recording.drawing().stored.iter_mut().skip(first as usize);
+    for (at, ((to, buffer), offset)) in stored.zip(buffers).zip(offsets).enumerate() {
+        // SAFETY: as above.
+        let buffer = unsafe { handle::get::<Buffer>(buffer.as_raw()) };
+        let rest = buffer.size().saturating_sub(*offset);
+        let size = sizes.get(at).copied().filter(|size| *size != vk::WHOLE_SIZE);
+        let (address, length) = (buffer.address() + offset, size.unwrap_or(rest));
+        *to = TransformBuffer { address, length, counter: 0 };
+    }
+}
+
+unsafe extern "system" fn begin(
+    buffer: vk::CommandBuffer,
+    first: u32,
+    count: u32,
+    buffers: *const vk::Buffer,
+    offsets: *const vk::DeviceSize,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let counters = counters(first, count, buffers, offsets);
+        CommandBuffer::record(buffer).begin_storing(counters);
+    }
+}
+
+unsafe extern "system" fn end(
+    buffer: vk::CommandBuffer,
+    first: u32,
+    count: u32,
+    buffers: *const vk::Buffer,
+    offsets: *const vk::DeviceSize,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let counters = counters(first, count, buffers, offsets);
+        CommandBuffer::record(buffer).finish_storing(counters);
+    }
+}
+
+unsafe extern "system" fn draw_byte_count(
+    buffer: vk::CommandBuffer,
+    instances: u32,
+    first_instance: u32,
+    counter: vk::Buffer,
+    counter_offset: vk::DeviceSize,
+    offset: u32,
+    stride: u32,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    let (recording, counter) =
+        unsafe { (CommandBuffer::record(buffer), address(counter, counter_offset)) };
+    let command =
+        DrawByteCount { header: HEADER, counter, offset, stride, instances, first_instance };
+    recording.draw(0, command);
+}
+
+unsafe extern "system" fn begin_condition(
+    buffer: vk::CommandBuffer,
+    information: *const vk::ConditionalRenderingBeginInfoEXT<'_>,
+) {
+    // SAFETY: what a program passes is valid, as Vulkan demands it.
+    unsafe {
+        let information = &*information;
+        let inverted = vk::ConditionalRenderingFlagsEXT::INVERTED;
+        let address = address(information.buffer, information.offset);
+        let recording = CommandBuffer::record(buffer);
+        recording.begin_condition(address, information.flags.contains(inverted));
+    }
+}
+
+unsafe extern "system" fn end_condition(buffer: vk::CommandBuffer) {
+    // SAFETY: the call is the only one with this handle.
+    unsafe { CommandBuffer::record(buffer) }.end_condition();
+}
+
+crate::entry::entry_points! {
+    vkCmdBindTransformFeedbackBuffersEXT = bind_stored,
+    vkCmdBeginTransformFeedbackEXT = begin,
+    vkCmdEndTransformFeedbackEXT = end,
+    vkCmdDrawIndirectByteCountEXT = draw_byte_count,
+    vkCmdBeginConditionalRenderingEXT = begin_condition,
+    vkCmdEndConditionalRenderingEXT = end_condition,
+}
