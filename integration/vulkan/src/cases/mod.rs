@@ -2,6 +2,7 @@
 
 //! The behaviours, by area.
 
+mod asynchronous;
 mod chain;
 mod command;
 mod device;
@@ -46,6 +47,7 @@ const ALL: &[&[Case]] = &[
     query::CASES,
     swapchain::CASES,
     swapchain::display::CASES,
+    asynchronous::CASES,
     lost::CASES,
     lost::drawing::CASES,
 ];
