@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
         frames,
     ),
     case(
-        "asynchronous.endless",
+        "lost.compute-queue",
         "a shader without end on a queue that does not draw loses its device alone, while another draws",
         endless,
     ),

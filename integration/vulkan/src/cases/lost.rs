@@ -2,6 +2,7 @@
 
 //! Devices that programs lose, and what goes on.
 
+pub(super) mod attachments;
 pub(super) mod drawing;
 
 use crate::case::{Case, case};

@@ -50,6 +50,7 @@ const ALL: &[&[Case]] = &[
     asynchronous::CASES,
     lost::CASES,
     lost::drawing::CASES,
+    lost::attachments::CASES,
 ];
 
 /// The areas that are folders.
