@@ -33,8 +33,10 @@ fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
 
 #[test]
 fn every_behaviour_is_seen_with_several_nodes_of_each_type() {
-    let daemon =
-        Daemon::start_with(1, "[adapter]\ngraphics_nodes = 3\ncompute_nodes = 2\n[debug]\npower_control = true\n");
+    let daemon = Daemon::start_with(
+        1,
+        "[adapter]\ngraphics_nodes = 3\ncompute_nodes = 2\n[debug]\npower_control = true\n",
+    );
     assert_every_behaviour_is_seen(&daemon.selftest(&[]), DEFAULT_NOT_OFFERED);
     let nodes = daemon.snapshot().nodes;
     let shown: Vec<_> =

@@ -87,8 +87,7 @@ impl Gpu {
 
     /// Whether one device may consist of both.
     pub(crate) fn is_of_group(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.host, &other.host)
-            && self.has_compute_nodes == other.has_compute_nodes
+        Arc::ptr_eq(&self.host, &other.host) && self.has_compute_nodes == other.has_compute_nodes
     }
 
     /// What an image needs, and where a part of it is.

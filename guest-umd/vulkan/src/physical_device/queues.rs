@@ -23,8 +23,7 @@ impl Gpu {
     fn family_properties(&self) -> impl Iterator<Item = vk::QueueFamilyProperties> {
         self.families().iter().map(|node| {
             let draws = *node == EngineType::THREE_D && self.caps.have_graphics();
-            let graphics =
-                if draws { vk::QueueFlags::GRAPHICS } else { vk::QueueFlags::empty() };
+            let graphics = if draws { vk::QueueFlags::GRAPHICS } else { vk::QueueFlags::empty() };
             vk::QueueFamilyProperties {
                 queue_flags: graphics | vk::QueueFlags::COMPUTE | vk::QueueFlags::TRANSFER,
                 queue_count: QUEUES,

@@ -32,7 +32,8 @@ pub(in super::super) fn run(
         return Ok(());
     }
     let guests = [Guest::new(setting, 0)?, Guest::new(setting, 1)?];
-    let [one, other] = guests.each_ref().map(|guest| Busy::start(guest.command(&[])?, Where::WithFrames));
+    let [one, other] =
+        guests.each_ref().map(|guest| Busy::start(guest.command(&[])?, Where::WithFrames));
     let programs = [one?, other?];
     for _ in 0..setting.options(&[]).repetitions {
         thread::sleep(SETTLE);

@@ -5,8 +5,8 @@
 use super::lost::{LOST, adds_on, drawing::draws, hang_on};
 use crate::case::{Case, case};
 use crate::lab::{
-    At, BLUE, Lab, Module, Outcome, PATIENCE, Plan, RED, Rendering, Submit, compile,
-    pictured, same, whole_area,
+    At, BLUE, Lab, Module, Outcome, PATIENCE, Plan, RED, Rendering, Submit, compile, pictured,
+    same, whole_area,
 };
 use ash::vk;
 
@@ -68,11 +68,11 @@ fn in_turns(lab: &Lab) -> Outcome {
     let there = [computes.family, draws.family];
     let back = [draws.family, computes.family];
     let source = "
-        @group(0) @binding(0) var<storage, read> from: array<u32>;
-        @group(0) @binding(1) var<storage, read_write> to: array<u32>;
+        @group(0) @binding(0) var<storage, read> source: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> copied: array<u32>;
         @compute @workgroup_size(64)
         fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-            if id.x < arrayLength(&from) { to[id.x] = from[id.x]; }
+            if id.x < arrayLength(&source) { copied[id.x] = source[id.x]; }
         }";
     let kernel = gpu.simple(Module(&compile(source)?), 2, 0)?;
     let brush = gpu.drawer(&Plan::plain()?)?;

@@ -6,7 +6,9 @@ pub(super) mod attachments;
 pub(super) mod drawing;
 
 use crate::case::{Case, case};
-use crate::lab::{Failure, Gpu, Lab, Module, Outcome, PATIENCE, Queue, Submit, module, require, same};
+use crate::lab::{
+    Failure, Gpu, Lab, Module, Outcome, PATIENCE, Queue, Submit, module, require, same,
+};
 use ash::vk;
 use drawing::Stage;
 

@@ -25,8 +25,7 @@ use bellhop_protocol::vulkan::{
 pub const INDIRECT: u64 = 12;
 
 /// What counts invocations of dispatches, and nothing that is drawn.
-const COMPUTE_INVOCATIONS: u32 =
-    QueryPipelineStatisticFlags::COMPUTE_SHADER_INVOCATIONS.as_raw();
+const COMPUTE_INVOCATIONS: u32 = QueryPipelineStatisticFlags::COMPUTE_SHADER_INVOCATIONS.as_raw();
 
 /// A command, and where it begins in its stream.
 pub type Placed<'s> = (u32, Command<'s>);
