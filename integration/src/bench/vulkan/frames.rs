@@ -14,10 +14,10 @@ pub(in super::super) const CONFIG: &str = "";
 /// Frames a second, and how many are drawn in a repetition.
 const PACE: u32 = 60;
 const FRAMES: u32 = 180;
-/// Which part of the frames is done before the next is due.
-const BESIDE: &str = "vulkan_frames_in_time_beside_compute_fraction";
+/// The figure: how many are drawn a second while another guest computes on the Compute node.
+const BESIDE: &str = "vulkan_frames_per_second_beside_compute";
 
-/// Measures how many frames are done in time.
+/// Measures how many frames are drawn a second, and which part of them before the next was due.
 pub(in super::super) fn run(
     setting: &Setting,
     _: &[Suite],
@@ -32,7 +32,7 @@ pub(in super::super) fn run(
     for _ in 0..setting.options(&[]).repetitions {
         measured.figure("vulkan_frames_in_time_alone_fraction", part(&frames()?));
         for (at, figure, pace) in [
-            (Where::Beside, BESIDE, "vulkan_frames_per_second_beside_compute"),
+            (Where::Beside, "vulkan_frames_in_time_beside_compute_fraction", BESIDE),
             (
                 Where::WithFrames,
                 "vulkan_frames_in_time_on_one_node_fraction",
