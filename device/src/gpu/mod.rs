@@ -77,11 +77,15 @@ use workers::kernels::catalogue::Kernels;
 use workers::service::Workers;
 use workers::video::VideoSessions;
 
-/// Names of the 3D/compute engines, and so their maximum number.
-const COMPUTE_ENGINES: [&str; 8] = ["3D", "3D1", "3D2", "3D3", "3D4", "3D5", "3D6", "3D7"];
+/// Names of the 3D engines, and so their maximum number.
+const GRAPHICS_ENGINES: [&str; 8] = ["3D", "3D1", "3D2", "3D3", "3D4", "3D5", "3D6", "3D7"];
 /// Names of the copy engines, and so their maximum number.
 const COPY_ENGINES: [&str; 8] =
     ["SDMA0", "SDMA1", "SDMA2", "SDMA3", "SDMA4", "SDMA5", "SDMA6", "SDMA7"];
+/// Names of the Compute engines, and so their maximum number.
+const COMPUTE_ENGINES: [&str; 8] = [
+    "Compute0", "Compute1", "Compute2", "Compute3", "Compute4", "Compute5", "Compute6", "Compute7",
+];
 /// Names of the video decode and video encode engines, and so their maximum numbers.
 const DECODE_ENGINES: [&str; 4] =
     ["VIDEO_DECODE0", "VIDEO_DECODE1", "VIDEO_DECODE2", "VIDEO_DECODE3"];
@@ -89,7 +93,11 @@ const ENCODE_ENGINES: [&str; 4] =
     ["VIDEO_ENCODE0", "VIDEO_ENCODE1", "VIDEO_ENCODE2", "VIDEO_ENCODE3"];
 /// Sets of engines are words with a bit per engine. There may be a security node beside these.
 const _: () = assert!(
-    COMPUTE_ENGINES.len() + COPY_ENGINES.len() + DECODE_ENGINES.len() + ENCODE_ENGINES.len()
+    GRAPHICS_ENGINES.len()
+        + COPY_ENGINES.len()
+        + COMPUTE_ENGINES.len()
+        + DECODE_ENGINES.len()
+        + ENCODE_ENGINES.len()
         < u64::BITS as usize
 );
 
@@ -158,48 +166,35 @@ pub struct Gpu {
 
 /// The nodes of a GPU, by ordinal.
 fn nodes_of(config: &GpuConfig) -> io::Result<Vec<NodeDescription>> {
-    let kind = io::ErrorKind::InvalidInput;
-    let compute = (1..=COMPUTE_ENGINES.len())
-        .contains(&(config.compute_engines as usize))
-        .then(|| COMPUTE_ENGINES.iter().take(config.compute_engines as usize))
-        .ok_or_else(|| io::Error::new(kind, "too many or no 3D/compute engines"))?;
-    let copy = COPY_ENGINES
-        .get(..config.copy_engines as usize)
-        .ok_or_else(|| io::Error::new(kind, "too many copy engines"))?;
-    let user_mode = copy.len().saturating_sub(config.kernel_mode_copy_engines as usize);
-    let compute = compute.map(|name| NodeDescription {
-        engine_type: EngineType::THREE_D,
-        name,
-        user_mode_submission: true,
-        processor: None,
-    });
-    let copy = copy.iter().zip(0..).map(|(name, index)| NodeDescription {
-        engine_type: EngineType::COPY,
-        name,
-        user_mode_submission: index < user_mode,
-        processor: None,
-    });
-    let video = |names: &'static [&'static str; 4], engines: u32, engine_type| {
-        let names = names.get(..engines as usize);
-        let names = names.ok_or_else(|| io::Error::new(kind, "too many video engines"))?;
-        Ok::<_, io::Error>(names.iter().map(move |name| NodeDescription {
+    if config.graphics_engines == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no 3D engines"));
+    }
+    let user_mode = config.copy_engines.saturating_sub(config.kernel_mode_copy_engines);
+    let mut nodes = Vec::new();
+    for (engine_type, names, engines) in [
+        (EngineType::THREE_D, &GRAPHICS_ENGINES[..], config.graphics_engines),
+        (EngineType::COPY, &COPY_ENGINES, config.copy_engines),
+        (EngineType::COMPUTE, &COMPUTE_ENGINES, config.compute_engines),
+        (EngineType::VIDEO_DECODE, &DECODE_ENGINES, config.video_decode_engines),
+        (EngineType::VIDEO_ENCODE, &ENCODE_ENGINES, config.video_encode_engines),
+        (EngineType::CRYPTO, &["PSP"], config.security.iter().len() as u32),
+    ] {
+        let names = names.get(..engines as usize).ok_or_else(|| {
+            let many = format!("more {engine_type} engines than {}", names.len());
+            io::Error::new(io::ErrorKind::InvalidInput, many)
+        })?;
+        nodes.extend((0..).zip(names).map(|(index, name)| NodeDescription {
             engine_type,
             name,
-            user_mode_submission: true,
+            user_mode_submission: engine_type != EngineType::COPY || index < user_mode,
             processor: None,
-        }))
-    };
-    let decode = video(&DECODE_ENGINES, config.video_decode_engines, EngineType::VIDEO_DECODE)?;
-    let encode = video(&ENCODE_ENGINES, config.video_encode_engines, EngineType::VIDEO_ENCODE)?;
-    let mut processors = config.engine_processors.iter().copied().cycle();
-    let pinned = |node| NodeDescription { processor: processors.next(), ..node };
-    let security = config.security.iter().map(|_| NodeDescription {
-        engine_type: EngineType::CRYPTO,
-        name: "PSP",
-        user_mode_submission: true,
-        processor: None,
-    });
-    Ok(compute.chain(copy).chain(decode).chain(encode).chain(security).map(pinned).collect())
+        }));
+    }
+    // No processors, or one for each node.
+    for (node, processor) in nodes.iter_mut().zip(config.engine_processors.iter().cycle()) {
+        node.processor = Some(*processor);
+    }
+    Ok(nodes)
 }
 
 /// The roles that workers have.
@@ -351,7 +346,7 @@ impl Gpu {
                 quantum: config.quantum,
             };
             let has_workers = match node.engine_type {
-                EngineType::THREE_D => gpu.kernels.is_some(),
+                kind if kind.computes() => gpu.kernels.is_some(),
                 EngineType::VIDEO_DECODE | EngineType::VIDEO_ENCODE => gpu.video.is_some(),
                 _ => false,
             };

@@ -352,7 +352,7 @@ impl CommandBuffer {
         self.packet(&FillRect::new(to, row, rows, pattern))
     }
 
-    /// Scales a rectangle of pixels. 3D/compute nodes execute it.
+    /// Scales a rectangle of pixels. 3D nodes execute it.
     ///
     /// # Errors
     /// If there is no room.

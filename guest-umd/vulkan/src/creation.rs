@@ -3,10 +3,10 @@
 
 //! Creates devices with their queues, and destroys them.
 
-use crate::device::{Device, Gpus, code};
+use crate::device::{Device, Families, Gpus, code};
 use crate::pages::out_of;
 use crate::physical_device::features::Features;
-use crate::physical_device::queues::QUEUES;
+use crate::physical_device::queues::{FAMILIES, QUEUES};
 use crate::physical_device::{Caps, Gpu, PhysicalDevice, all, extensions};
 use crate::profile::Frames;
 use crate::queue::Queue;
@@ -40,23 +40,27 @@ unsafe fn check(caps: &Caps, information: &vk::DeviceCreateInfo<'_>) -> Result<(
     Ok(())
 }
 
-/// How many queues a program asks for.
+/// How many queues of each family a program asks for, of the first `families`.
 ///
 /// # Safety
 /// The structure is valid, as Vulkan demands it.
-unsafe fn count_queues(information: &vk::DeviceCreateInfo<'_>) -> Result<u32, vk::Result> {
+unsafe fn count_queues(
+    information: &vk::DeviceCreateInfo<'_>,
+    families: usize,
+) -> Result<[u32; FAMILIES.len()], vk::Result> {
     // SAFETY: a valid structure's pointers are.
     let asked = unsafe {
         raw::slice(information.p_queue_create_infos, information.queue_create_info_count)
     };
-    let is_there = |asked: &vk::DeviceQueueCreateInfo<'_>| {
-        asked.queue_family_index == 0 && asked.flags.is_empty()
-    };
-    let count = asked.iter().fold(0u32, |count, asked| count.saturating_add(asked.queue_count));
-    if count > QUEUES || !asked.iter().all(is_there) {
-        return Err(vk::Result::ERROR_INITIALIZATION_FAILED);
+    let failed = vk::Result::ERROR_INITIALIZATION_FAILED;
+    let mut counts = [0u32; FAMILIES.len()];
+    for asked in asked {
+        let family = asked.queue_family_index as usize;
+        let count = counts.get_mut(..families).and_then(|counts| counts.get_mut(family));
+        let count = count.filter(|_| asked.flags.is_empty()).ok_or(failed)?;
+        *count = count.saturating_add(asked.queue_count);
     }
-    Ok(count)
+    if counts.iter().any(|count| *count > QUEUES) { Err(failed) } else { Ok(counts) }
 }
 
 /// The GPUs that a program asks for, by device index: those of a group, or the physical device's own, which others draw frames
@@ -92,7 +96,7 @@ unsafe fn end(device: u64) {
     // SAFETY: the caller says that this is the last use. Queues end before the device that they are on.
     unsafe {
         for queue in handle::get_dispatchable::<Device>(device).queues() {
-            handle::destroy_dispatchable::<Queue>(*queue);
+            handle::destroy_dispatchable::<Queue>(queue);
         }
         handle::destroy_dispatchable::<Device>(device);
     }
@@ -107,10 +111,12 @@ unsafe extern "system" fn create(
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     let (physical, information) = unsafe { (PhysicalDevice::get(physical), &*information) };
     // SAFETY: as above.
-    let asked =
-        unsafe { check(physical.caps(), information).and_then(|()| count_queues(information)) };
-    let count = match asked {
-        Ok(count) => count,
+    let asked = unsafe {
+        let families = physical.gpu.families().len();
+        check(physical.caps(), information).and_then(|()| count_queues(information, families))
+    };
+    let counts = match asked {
+        Ok(counts) => counts,
         Err(error) => return error,
     };
     // SAFETY: as above.
@@ -121,22 +127,18 @@ unsafe extern "system" fn create(
     };
     // SAFETY: it was made just now, and ends when the program destroys it.
     let object = unsafe { Device::get(made) };
-    let (mut queues, mut fences) = (Vec::new(), Vec::new());
-    let mut failed = None;
-    for _ in 0..count {
-        match Queue::new(object) {
-            Ok(queue) => {
-                fences.extend(queue.progress().map(Arc::clone));
-                queues.push(handle::create_dispatchable(queue));
-            }
-            Err(error) => {
-                failed = Some(error);
-                break;
-            }
-        }
-    }
+    let (mut queues, mut fences) = (Families::default(), Vec::new());
+    let mut all = queues.iter_mut().zip(FAMILIES).zip(counts);
+    let created = all.try_for_each(|((queues, engine_type), count)| {
+        (0..count).try_for_each(|_| {
+            let queue = Queue::new(object, engine_type)?;
+            fences.extend(queue.progress().map(Arc::clone));
+            queues.push(handle::create_dispatchable(queue));
+            Ok(())
+        })
+    });
     object.set_handles(made.as_raw(), queues, fences);
-    if let Some(error) = failed {
+    if let Err(error) = created {
         // SAFETY: nobody else has its handle.
         unsafe { end(made.as_raw()) };
         return out_of(&error);
@@ -158,14 +160,14 @@ unsafe extern "system" fn destroy(
 
 unsafe extern "system" fn queue(
     device: vk::Device,
-    _family: u32,
+    family: u32,
     index: u32,
     queue: *mut vk::Queue,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let found = Device::get(device).queues().get(index as usize);
-        *queue = found.map_or_else(vk::Queue::null, |found| vk::Queue::from_raw(*found));
+        let found = Device::get(device).queue(family, index);
+        *queue = found.map_or_else(vk::Queue::null, vk::Queue::from_raw);
     }
 }
 
@@ -191,7 +193,7 @@ unsafe extern "system" fn wait_idle(device: vk::Device) -> vk::Result {
     let device = unsafe { Device::get(device) };
     for queue in device.queues() {
         // SAFETY: the device's queues live as long as it does.
-        let queue = unsafe { handle::get_dispatchable::<Queue>(*queue) };
+        let queue = unsafe { handle::get_dispatchable::<Queue>(queue) };
         if let Err(error) = queue.wait_idle() {
             return error;
         }
@@ -250,17 +252,21 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_of_the_one_family() {
+    fn queues_are_of_families_that_are_there() {
         let priorities = [1.0; 9];
-        let asked = |count: usize, family| {
+        let asked = |count: usize, family, families| {
             let queues = [vk::DeviceQueueCreateInfo::default()
                 .queue_family_index(family)
                 .queue_priorities(&priorities[..count])];
+            let all = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
             // SAFETY: the structures are valid.
-            unsafe { count_queues(&vk::DeviceCreateInfo::default().queue_create_infos(&queues)) }
+            unsafe { count_queues(&all, families) }
         };
-        assert_eq!(asked(3, 0), Ok(3));
-        assert_eq!(asked(8, 0), Ok(8));
-        assert!(asked(9, 0).is_err() && asked(1, 1).is_err());
+        assert_eq!(asked(3, 0, 1), Ok([3, 0]));
+        assert_eq!(asked(8, 0, 2), Ok([8, 0]));
+        assert_eq!(asked(8, 1, 2), Ok([0, 8]));
+        for (count, family, families) in [(9, 0, 2), (9, 1, 2), (1, 1, 1), (1, 2, 2)] {
+            assert!(asked(count, family, families).is_err());
+        }
     }
 }

@@ -24,7 +24,7 @@ pub struct PresentArguments<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PresentError {
     /// The node does not draw that.
-    #[error("only 3D/compute nodes stretch")]
+    #[error("only 3D nodes stretch")]
     NotSupported,
     /// A field is invalid.
     #[error("{field} cannot be {value:#x}")]

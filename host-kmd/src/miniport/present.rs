@@ -307,7 +307,9 @@ mod tests {
         assert_eq!(buffer.packets, packet.clipped([1, 2, 3, 5]).as_bytes());
         let arguments =
             PresentArguments { node: 1, request: &stretch, dirty: &[], allocations: &LIST };
-        assert_eq!(present(&arguments, EngineType::COPY), Err(PresentError::NotSupported));
+        for node in [EngineType::COPY, EngineType::COMPUTE] {
+            assert_eq!(present(&arguments, node), Err(PresentError::NotSupported));
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn accesses(
             ]
         }
         Packet::Dispatch(dispatch) => {
-            if engine_type != EngineType::THREE_D {
+            if !engine_type.computes() {
                 return illegal;
             }
             let length = match dispatch.kernel() {
@@ -375,6 +375,7 @@ mod tests {
         let locations = [at(16, 0, 0), at(24, 1, 0)];
         assert!(rendered(&dispatch, &locations).is_ok());
         assert_eq!(rendered_on(EngineType::COPY, &dispatch, &locations), illegal);
+        assert!(rendered_on(EngineType::COMPUTE, &dispatch, &locations).is_ok());
         let cut = bytes(Fill::new(0, 8, 0))[..16].to_vec();
         assert_eq!(rendered(&after_nop(cut), &[at(16, 1, 0)]), broken);
         assert_eq!(rendered(&after_nop(vec![0; 4]), &[]), broken);

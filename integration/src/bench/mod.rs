@@ -135,7 +135,7 @@ const fn video(
     Stage { suites: &[Suite::Video], part: Some(part), config, measure, processors, ..ONE_GUEST }
 }
 
-const STAGES: [Stage; 25] = [
+const STAGES: [Stage; 26] = [
     Stage { suites: &[Suite::RoundTrip, Suite::Batch, Suite::Copy, Suite::Wake], ..ONE_GUEST },
     Stage { suites: &[Suite::Stream], processors: Processors::Others, ..ONE_GUEST },
     Stage { suites: &[Suite::OneProcessor], processors: Processors::Shared, ..ONE_GUEST },
@@ -202,6 +202,15 @@ const STAGES: [Stage; 25] = [
         guests: vulkan::GUESTS,
         processors: Processors::All,
         measure: vulkan::shares,
+        ..ONE_GUEST
+    },
+    Stage {
+        suites: &[Suite::Vulkan],
+        part: Some("frames"),
+        config: vulkan::FRAMES,
+        guests: vulkan::GUESTS,
+        processors: Processors::All,
+        measure: vulkan::frames,
         ..ONE_GUEST
     },
     Stage {

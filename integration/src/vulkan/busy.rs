@@ -4,6 +4,7 @@
 
 use super::figures::{FIGURES, without_caches};
 use anyhow::{Context, ensure};
+pub use bellhop_vulkan_suite::Where;
 use bellhop_vulkan_suite::{Lab, keep_busy};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +18,7 @@ const BUSY: &[u8] = b"busy\n";
 ///
 /// # Errors
 /// When it computes wrongly, or nobody reads what is printed.
-pub(super) fn be_busy(lab: &Lab) -> anyhow::Result<()> {
+pub(super) fn be_busy(lab: &Lab, at: Where) -> anyhow::Result<()> {
     let is_over = AtomicBool::new(false);
     let mut is_first = true;
     thread::scope(|scope| {
@@ -26,7 +27,7 @@ pub(super) fn be_busy(lab: &Lab) -> anyhow::Result<()> {
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             is_over.store(true, Ordering::Relaxed);
         });
-        keep_busy(lab, || {
+        keep_busy(lab, at, || {
             if std::mem::take(&mut is_first) {
                 std::io::stdout().write_all(BUSY)?;
             }
@@ -44,8 +45,11 @@ impl Busy {
     ///
     /// # Errors
     /// When it cannot be started, or ends.
-    pub fn start(mut command: Command) -> anyhow::Result<Self> {
+    pub fn start(mut command: Command, at: Where) -> anyhow::Result<Self> {
         without_caches(&mut command).args([FIGURES, "--busy"]);
+        if at == Where::Beside {
+            command.arg("--beside");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut busy = Self(command.spawn().context("cannot start a program with Vulkan")?);
         let output = busy.0.stdout.as_mut().context("its output is piped")?;

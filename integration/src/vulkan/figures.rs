@@ -2,10 +2,10 @@
 
 //! What submissions cost a program, by whichever Vulkan it finds.
 
-use super::busy;
+use super::busy::{self, Where};
 use anyhow::{Context, ensure};
 use bellhop_guest::timing;
-use bellhop_vulkan_suite::{Load, bench};
+use bellhop_vulkan_suite::{Lab, Load, bench, frames};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -34,11 +34,20 @@ pub struct Figures {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Arguments {
     /// Submissions to time
-    #[arg(long, required_unless_present = "busy")]
+    #[arg(long, required_unless_present_any = ["busy", "frames"])]
     samples: Option<u64>,
     /// Time nothing, and have work for the device until standard input ends
     #[arg(long)]
     busy: bool,
+    /// Have that work on a queue that does not draw
+    #[arg(long, requires = "busy")]
+    beside: bool,
+    /// Draw so many frames instead
+    #[arg(long, conflicts_with_all = ["busy", "samples"], requires = "pace")]
+    frames: Option<u32>,
+    /// How many a second
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pace: Option<u32>,
 }
 
 impl Arguments {
@@ -48,7 +57,13 @@ impl Arguments {
     /// When there is none, or it computes wrongly.
     pub fn run(self) -> anyhow::Result<()> {
         let lab = super::lab(0)?;
-        let Some(samples) = self.samples.filter(|_| !self.busy) else { return busy::be_busy(&lab) };
+        if let (Some(count), Some(pace)) = (self.frames, self.pace) {
+            return print(&Frames::draw(&lab, count, pace)?);
+        }
+        let Some(samples) = self.samples.filter(|_| !self.busy) else {
+            let at = if self.beside { Where::Beside } else { Where::WithFrames };
+            return busy::be_busy(&lab, at);
+        };
         let mut figures = Figures::LONGEST;
         bench(&lab, &[Load::Empty, Load::Dispatch, Load::Groups, Load::Batch], |load, round| {
             let (figure, share) = match load {
@@ -60,10 +75,44 @@ impl Arguments {
             *figure = timing::time(samples.div_ceil(share), round)?.p50.max(1);
             anyhow::Ok(())
         })?;
-        let mut out = std::io::stdout().lock();
-        serde_json::to_writer(&mut out, &figures)?;
-        Ok(writeln!(out)?)
+        print(&figures)
     }
+}
+
+/// What became of frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frames {
+    /// How long all took.
+    pub total_ns: u64,
+    /// How many were done before the next was due.
+    pub in_time: u64,
+}
+
+impl Frames {
+    /// As many as go before those that count.
+    const BEFORE: u32 = 10;
+
+    fn draw(lab: &Lab, count: u32, pace: u32) -> anyhow::Result<Self> {
+        let seen = frames(lab, Self::BEFORE, count, pace)?;
+        Ok(Self { total_ns: seen.total.as_nanos().try_into()?, in_time: seen.in_time })
+    }
+
+    /// Draws so many frames, and so many a second, in a process of its own. The command is as for [`Figures::of`].
+    ///
+    /// # Errors
+    /// When the process fails.
+    pub fn of(mut command: Command, count: u32, pace: u32) -> anyhow::Result<Self> {
+        let [count, pace] = [count, pace].map(|number| number.to_string());
+        command.args([FIGURES, "--frames", &count, "--pace", &pace]);
+        measured_by(command)
+    }
+}
+
+/// Prints figures in a line.
+fn print(figures: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, figures)?;
+    Ok(writeln!(out)?)
 }
 
 impl Figures {

@@ -38,7 +38,7 @@ fn a_connected_descriptor_serves_its_guest_and_the_daemon_ends_with_it() {
     let mut daemon = daemon_with(theirs.into());
     let guest = FakeGuest::over(ours, GuestOptions::default()).unwrap();
     let adapter = Adapter::open(guest).unwrap();
-    assert_eq!(adapter.nodes().unwrap().len(), 3);
+    assert_eq!(adapter.nodes().unwrap().len(), 4);
     drop(adapter);
     assert!(daemon.wait().unwrap().success());
 }

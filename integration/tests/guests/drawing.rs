@@ -5,9 +5,9 @@
 mod standing;
 
 use crate::displays::captured;
-use crate::support::vulkan::{all_passed, beside};
+use crate::support::vulkan::{all_passed, assert_seen, beside};
 use crate::support::windows::XServer;
-use crate::support::{Daemon, run, text};
+use crate::support::{Daemon, bellhop, run, text};
 use bellhop_protocol::snapshot::HwQueue;
 use bellhop_vm::{Mesa, Sources, fetch_programs, fetch_vulkan};
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,9 +25,10 @@ const COLOURS: usize = 100;
 /// Debian's package of the cube, and the program.
 const PACKAGE: &str = "vulkan-tools";
 const CUBE: &str = "vkcube";
-/// Vulkan's numbers of modes in which frames are shown: each at its time, or the newest.
+/// Vulkan's numbers of modes in which frames are shown: each at its time, the newest, or at once.
 const FIFO: &str = "2";
 const MAILBOX: &str = "1";
+const IMMEDIATE: &str = "0";
 /// Where the cube has its window, and how large it is unless something else is said.
 const PLACE: [usize; 2] = [100, 100];
 const SMALL: [usize; 2] = [200, 200];
@@ -230,6 +231,73 @@ fn assert_seen_on_the_display(configuration: &str, (device, gpu): (&str, u32), r
     let said = suite.wait_with_output().unwrap();
     all_passed(&text(&said.stdout));
     assert!(said.status.success() && was_seen, "{}", text(&said.stderr));
+}
+
+/// Sizes of windows, of which each is another than the one before, and how often a window gets them.
+const SIZES: [[u32; 2]; 5] = [[300, 200], [1, 1], [640, 480], [17, 333], [200, 200]];
+const ROUNDS: usize = 60;
+
+/// Wherever a program is with its images when its window gets another size: it makes another chain, and draws on.
+#[test]
+fn a_cube_whose_window_gets_other_sizes_at_any_moment_draws_on() {
+    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
+    let (Some(server), Some(other)) = (XServer::start(), XServer::start()) else { return };
+    for mode in [FIFO, MAILBOX, IMMEDIATE] {
+        let mut guest = start(cube(&daemon).env("DISPLAY", &server.display), mode, SMALL, MANY);
+        // A neighbour draws at its own pace.
+        let mut command = beside(&daemon, 1);
+        command.args(["--package", PACKAGE, "--", CUBE]).env("DISPLAY", &other.display);
+        let neighbour = start(&mut command, FIFO, SMALL, "120");
+        let window = server.await_window();
+        for round in 0..ROUNDS {
+            for size in SIZES {
+                assert!(window.resize(size), "{mode}: {:?}", guest.try_wait());
+                (0..round * 10).for_each(|_| std::thread::yield_now());
+            }
+        }
+        let [width, height] = SIZES[SIZES.len() - 1].map(|side| side as usize);
+        assert_eq!(window.size(), Some([width, height].map(|side| side as u32)));
+        let picture = || server.picture(PLACE, [width, height]);
+        let draws = look(&mut guest, picture, |_| true);
+        let _ = kill_process(Pid::from_child(&guest), Signal::TERM);
+        let said = guest.wait_with_output().unwrap();
+        assert!(draws, "{mode}: {}", text(&said.stderr));
+        let said = neighbour.wait_with_output().unwrap();
+        assert!(said.status.success(), "{mode}: {}", text(&said.stderr));
+    }
+}
+
+/// Wherever a program is in what it draws when it is killed: the next one of its guest draws, and a neighbour notices nothing.
+#[test]
+fn a_program_that_is_killed_at_any_drawing_command_leaves_nothing() {
+    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
+    let mut neighbour = beside(&daemon, 1);
+    let neighbour = neighbour.args(["--selftest", "--", "draw.", "pass.", "blend."]);
+    let neighbour = neighbour.stdout(Stdio::piped()).spawn().unwrap();
+    for tenths in 1..=12 {
+        let mut killed = beside(&daemon, 0);
+        let moment = format!("{}.{}", tenths / 10, tenths % 10);
+        killed.args(["--", "timeout", "--signal", "KILL", &moment]);
+        killed.arg(bellhop().get_program()).args(["vulkan-suite", "draw.", "attachment.", "pass."]);
+        let status = killed.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        // Some end before.
+        assert!(matches!(status.code(), Some(0 | 137)), "{status}");
+    }
+    assert_seen(&daemon, &["blend.", "pass."]);
+    let output = neighbour.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+/// A neighbour draws while a program has very many draws in one submission.
+#[test]
+fn very_many_draws_of_one_submission_leave_a_neighbour_its_turns() {
+    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
+    let mut many = beside(&daemon, 1);
+    let many = many.args(["--selftest", "--", "draw.very-many"]).stdout(Stdio::piped());
+    let many = many.spawn().unwrap();
+    assert_seen(&daemon, &["index.", "pass."]);
+    let output = many.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
 }
 
 #[test]

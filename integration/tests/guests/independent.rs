@@ -17,7 +17,10 @@ fn it_submits_copies_and_connects_doorbells_that_were_taken_from_it() {
     let said = driver.run(&daemon.socket(0), &["probe", "submit", "copy", "victim", "reset"]);
     let lines: Vec<_> = said.lines().collect();
     let [probe, rest @ ..] = &lines[..] else { panic!("it said nothing") };
-    assert!(probe.starts_with("probe: version ") && probe.ends_with("nodes: 3D, SDMA0, SDMA1"));
+    assert!(
+        probe.starts_with("probe: version ")
+            && probe.ends_with("nodes: 3D, SDMA0, SDMA1, Compute0")
+    );
     let expected = [
         "submit: 600 submissions done, in order",
         "copy: 65536 bytes there and back, each as it was",

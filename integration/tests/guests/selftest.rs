@@ -32,16 +32,19 @@ fn every_behaviour_is_seen_with_a_node_for_kernel_mode_alone_and_short_times() {
 }
 
 #[test]
-fn every_behaviour_is_seen_with_several_compute_nodes() {
-    let daemon =
-        Daemon::start_with(1, "[adapter]\ncompute_nodes = 3\n[debug]\npower_control = true\n");
+fn every_behaviour_is_seen_with_several_nodes_of_each_type() {
+    let daemon = Daemon::start_with(
+        1,
+        "[adapter]\ngraphics_nodes = 3\ncompute_nodes = 2\n[debug]\npower_control = true\n",
+    );
     assert_every_behaviour_is_seen(&daemon.selftest(&[]), DEFAULT_NOT_OFFERED);
     let nodes = daemon.snapshot().nodes;
     let shown: Vec<_> =
         nodes.iter().map(|node| (node.ordinal, &*node.engine_type, &*node.name)).collect();
-    let compute = ["3D", "3D1", "3D2"].map(|name| ("THREE_D", name));
+    let graphics = ["3D", "3D1", "3D2"].map(|name| ("THREE_D", name));
     let copy = ["SDMA0", "SDMA1"].map(|name| ("COPY", name));
-    let all = compute.into_iter().chain(copy);
+    let compute = ["Compute0", "Compute1"].map(|name| ("COMPUTE", name));
+    let all = graphics.into_iter().chain(copy).chain(compute);
     assert_eq!(shown, (0..).zip(all).map(|(n, (kind, name))| (n, kind, name)).collect::<Vec<_>>());
 }
 

@@ -9,7 +9,7 @@ use bellhop_guest_umd::Adapter;
 use bellhop_protocol::control::adapter::EngineType;
 use std::sync::Arc;
 
-const THREE: &str = "[adapter]\ncompute_nodes = 3\nengine_idle = \"0s\"\n";
+const THREE: &str = "[adapter]\ngraphics_nodes = 3\nengine_idle = \"0s\"\n";
 const GUESTS: usize = 6;
 const SUBMISSIONS: u64 = 100;
 

@@ -13,8 +13,16 @@ pub const IMAGES: &[&str] = &["image.", "storage-image.", "sampler.", "texels."]
 pub const OPERATIONS: &[&str] = &["shader.", "conversion.", "program."];
 pub const SHARING: &[&str] =
     &["atomic.", "workgroup.", "subgroup.", "builtin.", "layout.", "store."];
-pub const ORDER: &[&str] =
-    &["command.", "fence.", "semaphore.", "timeline.", "sharing.", "event.", "query."];
+pub const ORDER: &[&str] = &[
+    "command.",
+    "fence.",
+    "semaphore.",
+    "timeline.",
+    "sharing.",
+    "event.",
+    "query.",
+    "asynchronous.",
+];
 /// Those of a device that draws.
 pub const DRAWING: &[&str] = &[
     "draw.",

@@ -8,6 +8,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{ConfigureWindowAux, ConnectionExt as _, MapState};
+use x11rb::rust_connection::RustConnection;
 
 /// Bytes of a header of the file's format (`XWDFile.h`) as far as it always is there; all its words begin with their high byte.
 const HEADER: usize = 100;
@@ -58,8 +61,44 @@ impl XServer {
         pixels.map(|pixel| u32::from_le_bytes(*pixel) & 0xFF_FFFF).collect()
     }
 
+    /// The newest window of a program, once there is one that is shown.
+    pub fn await_window(&self) -> Window {
+        let (connection, screen) = x11rb::connect(Some(&self.display)).unwrap();
+        let root = connection.setup().roots[screen].root;
+        loop {
+            let windows = connection.query_tree(root).unwrap().reply().unwrap().children;
+            let shown = windows.into_iter().rev().find(|window| {
+                let asked = connection.get_window_attributes(*window).unwrap().reply();
+                asked.is_ok_and(|it| it.map_state == MapState::VIEWABLE)
+            });
+            if let Some(window) = shown {
+                return Window { connection, window };
+            }
+        }
+    }
+
     fn path(&self) -> PathBuf {
         self.folder.path().join("Xvfb_screen0")
+    }
+}
+
+/// A window that a program draws into, for another that changes it.
+pub struct Window {
+    connection: RustConnection,
+    window: u32,
+}
+
+impl Window {
+    /// Gives it another size, before this returns. Returns whether it is there.
+    pub fn resize(&self, [width, height]: [u32; 2]) -> bool {
+        let size = ConfigureWindowAux::new().width(width).height(height);
+        self.connection.configure_window(self.window, &size).unwrap().check().is_ok()
+    }
+
+    /// Its size, if it is there.
+    pub fn size(&self) -> Option<[u32; 2]> {
+        let seen = self.connection.get_geometry(self.window).unwrap().reply().ok()?;
+        Some([seen.width, seen.height].map(u32::from))
     }
 }
 

@@ -10,16 +10,29 @@ const IN_FLIGHT: u64 = 2;
 /// Steps of each: milliseconds.
 const STEPS: u32 = 4_000_000;
 
+/// Which of a device's queues has the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Where {
+    /// The first that computes, which may draw too.
+    WithFrames,
+    /// The first that computes and does not draw.
+    Beside,
+}
+
 /// Has submissions in flight until `goes_on` says no, which is called when one is done.
 ///
 /// # Errors
 /// When the device cannot do something or computes wrongly, and what `goes_on` returns.
 pub fn keep_busy<E: From<Failure>>(
     lab: &Lab,
+    at: Where,
     mut goes_on: impl FnMut() -> Result<bool, E>,
 ) -> Result<(), E> {
     let gpu = lab.gpu()?;
-    let queue = gpu.queue()?;
+    let queue = match at {
+        Where::WithFrames => gpu.queue()?,
+        Where::Beside => gpu.queue_beside()?,
+    };
     let timeline = gpu.timeline(0)?;
     let kernel = gpu.simple(module!("long"), 1, 4)?;
     let state = gpu.buffer_of(&[0])?;

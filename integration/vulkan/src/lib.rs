@@ -15,14 +15,16 @@ mod bench;
 mod busy;
 mod case;
 mod cases;
+mod frames;
 mod lab;
 pub mod named;
 pub mod peers;
 mod report;
 
 pub use bench::{BATCH, Load, Round, run as bench};
-pub use busy::keep_busy;
+pub use busy::{Where, keep_busy};
 pub use case::Case;
 pub use cases::selected;
+pub use frames::{Paced, frames};
 pub use lab::{Failure, Lab};
 pub use report::{Tally, list, run};

@@ -50,6 +50,9 @@ pub const ADAPTER_BAR_MAPPED: u64 = 1 << 0;
 open_enum! {
     /// The purpose of a node's engines (`DXGK_ENGINE_TYPE`).
     pub struct EngineType: u32 {
+        /// Compute without graphics. `DXGK_ENGINE_TYPE` has no value for that: such an engine is `DXGK_ENGINE_TYPE_OTHER`, and
+        /// its friendly name says what it is.
+        COMPUTE = 0;
         /// Graphics and compute.
         THREE_D = 1;
         /// Pictures from bitstreams.
@@ -60,6 +63,14 @@ open_enum! {
         COPY = 6;
         /// Sealing, opening and attestation: the security node (PSP).
         CRYPTO = 8;
+    }
+}
+
+impl EngineType {
+    /// Whether engines of this type execute kernels and streams of commands.
+    #[must_use]
+    pub const fn computes(self) -> bool {
+        matches!(self, Self::THREE_D | Self::COMPUTE)
     }
 }
 

@@ -53,7 +53,7 @@ pub const MAX_DIRTY_RECTS: u32 = 64;
 /// none for the whole.
 ///
 /// Its allocations are listed, made resident and held as those of `RENDER` are. Surfaces of a `BLT` or `STRETCH` have
-/// one format, and do not overlap. Only 3D/compute nodes stretch.
+/// one format, and do not overlap. Only 3D nodes stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Present {

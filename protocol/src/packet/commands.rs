@@ -5,7 +5,7 @@
 use super::header::{Opcode, PacketHeader};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// `EXECUTE_COMMANDS`: executes a stream of [commands](crate::vulkan), on 3D nodes. Every other packet, and the end of the
+/// `EXECUTE_COMMANDS`: executes a stream of [commands](crate::vulkan), on 3D nodes, and those that do not draw on Compute nodes. Every other packet, and the end of the
 /// buffer, waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

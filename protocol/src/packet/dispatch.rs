@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets that only 3D/compute nodes execute.
+//! Packets that only 3D and Compute nodes execute.
 
 use super::header::{Opcode, PacketHeader};
 use bitflags::bitflags;

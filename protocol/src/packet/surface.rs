@@ -4,7 +4,7 @@
 //!
 //! A surface is rows of bytes at a distance, its pitch, in the memory of the queue's process. `COPY_RECT` and
 //! `FILL_RECT` count in bytes and rows, and every node executes them; `STRETCH_RECT` counts in pixels, and only
-//! 3D/compute nodes execute it. Rectangles are executed row by row, from above. A rectangle without rows or columns
+//! 3D nodes execute it. Rectangles are executed row by row, from above. A rectangle without rows or columns
 //! has no effect. Overlapping rectangles give unspecified bytes in the overlap.
 //!
 //! Source: `DxgkDdiPresent` in "Flip/Present" of the Windows KMD overview.

@@ -11,10 +11,12 @@ use std::time::Duration;
 /// The configuration of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuConfig {
-    /// 3D/compute engines: 1 to 8.
-    pub compute_engines: u32,
+    /// 3D engines, which draw and compute: 1 to 8.
+    pub graphics_engines: u32,
     /// Copy engines: at most 8.
     pub copy_engines: u32,
+    /// Compute engines, beside those: at most 8.
+    pub compute_engines: u32,
     /// Physical doorbells, which all guests share.
     pub physical_doorbells: u32,
     /// Whether each queue has its own doorbell, or all queues of a guest share one word and use no physical
@@ -64,8 +66,9 @@ pub struct GpuConfig {
 impl Default for GpuConfig {
     fn default() -> Self {
         Self {
-            compute_engines: 1,
+            graphics_engines: 1,
             copy_engines: 2,
+            compute_engines: 1,
             kernel_mode_copy_engines: 0,
             engine_processors: Vec::new(),
             physical_doorbells: 64,

@@ -48,12 +48,15 @@ section! {
 section! {
     /// An adapter.
     pub struct AdapterConfig {
-        /// 3D/compute engines. The first nodes are theirs. Each engine is a thread.
-        compute_nodes: Count<1, 8> = at(1);
-        /// Copy engines (SDMA). Their nodes follow those of the 3D/compute engines. Each engine is a thread.
+        /// 3D engines, which draw and compute. The first nodes are theirs. Each engine is a thread.
+        graphics_nodes: Count<1, 8> = at(1);
+        /// Copy engines (SDMA). Their nodes follow those of the 3D engines. Each engine is a thread.
         copy_nodes: Count<1, 8> = at(2);
         /// Number of trailing copy engines reserved for kernel-mode submission, at most `copy_nodes`.
         kernel_mode_copy_nodes: Count<0, 8> = at(0);
+        /// Compute engines, which compute beside what 3D engines draw. Their nodes follow those of the copy engines. Each
+        /// engine is a thread.
+        compute_nodes: Count<0, 8> = at(1);
         /// Processors that engines run on, in the order of their nodes, each on one of the list, which begins
         /// anew when engines are more. The default leaves all engines to the scheduler.
         engine_processors: Processors;
@@ -105,7 +108,7 @@ section! {
         /// Text in the name of the Vulkan device that runs kernels; empty for the first that passes the test.
         vulkan_device: String;
         /// Workers, the processes that run kernels: one for each process of a guest that uses kernels, on each
-        /// 3D/compute engine. One more is kept ready. When guests want more, whoever has most
+        /// 3D and Compute engine. One more is kept ready. When guests want more, whoever has most
         /// beyond an equal share makes room.
         kernel_workers: Count<1, 256> = at(16);
         /// Workers of one guest; of several guests of a socket together.

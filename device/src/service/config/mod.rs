@@ -92,7 +92,8 @@ impl AdapterConfig {
     /// The number of its nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
-        self.compute_nodes.get() + self.copy_nodes.get() + self.security_nodes.get()
+        let [graphics, copy] = [self.graphics_nodes.get(), self.copy_nodes.get()];
+        graphics + copy + self.compute_nodes.get() + self.security_nodes.get()
     }
 
     /// The features that the kernel enables for the driver.
@@ -129,8 +130,9 @@ impl Config {
         display: DisplayConfig,
     ) -> GpuConfig {
         GpuConfig {
-            compute_engines: adapter.compute_nodes.get(),
+            graphics_engines: adapter.graphics_nodes.get(),
             copy_engines: adapter.copy_nodes.get(),
+            compute_engines: adapter.compute_nodes.get(),
             physical_doorbells: adapter.physical_doorbells.get(),
             doorbell_model: match adapter.doorbell_model {
                 DoorbellModel::Dedicated => hardware::DoorbellModel::Dedicated,

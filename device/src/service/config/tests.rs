@@ -175,7 +175,7 @@ fn a_guest_is_attached_to_the_adapter_that_its_socket_is_given() {
         "{error}"
     );
     let error = load("[adapters.a]\ncompute_nodes = 9\n").unwrap_err().to_string();
-    assert!(error.contains("adapters.a.compute_nodes is 9; it must be 1 to 8"), "{error}");
+    assert!(error.contains("adapters.a.compute_nodes is 9; it must be 0 to 8"), "{error}");
     let many: String = (0..8).map(|number| format!("[adapters.a{number}]\n")).collect();
     let error = load(&many).unwrap_err().to_string();
     assert!(error.contains("adapters is 8 entries") && error.contains("0 to 7"), "{error}");

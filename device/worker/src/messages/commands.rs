@@ -15,7 +15,7 @@ pub const MOST_PIPELINES: u32 = 4096;
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(transparent)]
-pub struct CommandsTaskKind(pub u32);
+pub struct CommandsTaskKind(pub u16);
 
 impl CommandsTaskKind {
     /// Execute the stream if all its pipelines are made. If not, the answer is [`CommandsResult::LACKS`], and the worker
@@ -28,6 +28,18 @@ impl CommandsTaskKind {
     pub const MAKE: Self = Self(2);
 }
 
+/// What commands of a stream may be about, which depends on the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+pub struct Scope(pub u16);
+
+impl Scope {
+    /// All that the device can do.
+    pub const ALL: Self = Self(0);
+    /// Anything but drawing.
+    pub const COMPUTE: Self = Self(1);
+}
+
 /// A task: a stream to execute, or what has to be done before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -38,11 +50,14 @@ pub struct CommandsTask {
     pub length: u32,
     /// What is to be done.
     pub kind: CommandsTaskKind,
+    /// What its commands may be about.
+    pub scope: Scope,
 }
 
 impl CommandsTask {
     /// Makes a pipeline that a stream lacked.
-    pub const MAKE: Self = Self { address: 0, length: 0, kind: CommandsTaskKind::MAKE };
+    pub const MAKE: Self =
+        Self { address: 0, length: 0, kind: CommandsTaskKind::MAKE, scope: Scope::ALL };
 
     /// Reads a task's bytes.
     ///
@@ -51,7 +66,9 @@ impl CommandsTask {
     pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let task = Self::read_from_bytes(bytes).map_err(|_| Malformed::Length(bytes.len()))?;
         let is_known = match task.kind {
-            CommandsTaskKind::EXECUTE | CommandsTaskKind::MAKE_AND_EXECUTE => true,
+            CommandsTaskKind::EXECUTE | CommandsTaskKind::MAKE_AND_EXECUTE => {
+                matches!(task.scope, Scope::ALL | Scope::COMPUTE)
+            }
             _ => task == Self::MAKE,
         };
         if is_known { Ok(task) } else { Err(Malformed::Field("task of commands")) }
@@ -151,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_task_of_another_length_or_of_an_unknown_kind_is_none() {
-        let good = CommandsTask { address: 4096, length: 64, kind: CommandsTaskKind::EXECUTE };
+        let (kind, scope) = (CommandsTaskKind::EXECUTE, Scope::COMPUTE);
+        let good = CommandsTask { address: 4096, length: 64, kind, scope };
         for good in [good, CommandsTask::MAKE] {
             assert_eq!(CommandsTask::read(good.as_bytes()), Ok(good));
             assert!(CommandsTask::read(&good.as_bytes()[1..]).is_err());
@@ -159,5 +177,7 @@ mod tests {
         for kind in [CommandsTaskKind::MAKE, CommandsTaskKind(3)] {
             assert!(CommandsTask::read(CommandsTask { kind, ..good }.as_bytes()).is_err());
         }
+        let beyond = CommandsTask { scope: Scope(2), ..good };
+        assert!(CommandsTask::read(beyond.as_bytes()).is_err());
     }
 }

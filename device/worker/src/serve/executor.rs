@@ -247,6 +247,7 @@ impl<'d> Executor<'d> {
         let copied = Stream::copy(task, memory, &mut self.stream)?;
         let executed = copied.and_then(|()| {
             let stream = Stream::read(&self.stream, memory)?;
+            stream.check_scope(task.scope)?;
             let run = |lane: &mut Lane<'d>| lane.run_stream(&stream, makes, memory, residency);
             self.lanes.run(&stream.work(), run)
         });

@@ -12,6 +12,7 @@ pub(crate) use groups::{DeviceMask, Gpus};
 use crate::handle;
 use crate::heap::Heap;
 use crate::messengers::{Message, Messengers};
+use crate::physical_device::queues::FAMILIES;
 use crate::physical_device::{Caps, Opened};
 use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::{Error, Fence};
@@ -24,10 +25,14 @@ use std::time::Duration;
 /// The serial number of the last thing that has one. The device of the adapter never sees one twice.
 static LAST_SERIAL: AtomicU64 = AtomicU64::new(0);
 
+/// Something of the queues of each family, by the families' numbers.
+pub(crate) type Families<T> = [Vec<T>; FAMILIES.len()];
+
 /// The handles of a device and of its queues.
 struct Handles {
     device: u64,
-    queues: Vec<u64>,
+    /// The queues of each family.
+    queues: Families<u64>,
     /// The queues' progress fences, on each GPU.
     fences: Vec<Arc<Fence>>,
 }
@@ -93,7 +98,7 @@ impl Device {
     }
 
     /// Gives it its handle and its queues, once: their handles and their progress fences.
-    pub(crate) fn set_handles(&self, device: u64, queues: Vec<u64>, fences: Vec<Arc<Fence>>) {
+    pub(crate) fn set_handles(&self, device: u64, queues: Families<u64>, fences: Vec<Arc<Fence>>) {
         // The first ones stay.
         let _ = self.handles.set(Handles { device, queues, fences });
     }
@@ -109,8 +114,13 @@ impl Device {
     }
 
     /// The handles of its queues.
-    pub(crate) fn queues(&self) -> &[u64] {
-        self.handles.get().map_or(&[], |handles| &handles.queues)
+    pub(crate) fn queues(&self) -> impl Iterator<Item = u64> {
+        self.handles.get().into_iter().flat_map(|handles| handles.queues.iter().flatten()).copied()
+    }
+
+    /// The handle of the queue of this index in a family.
+    pub(crate) fn queue(&self, family: u32, index: u32) -> Option<u64> {
+        self.handles.get()?.queues.get(family as usize)?.get(index as usize).copied()
     }
 
     /// The next value of each queue's progress fence.

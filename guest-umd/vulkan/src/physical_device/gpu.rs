@@ -7,7 +7,9 @@ use super::caps::Caps;
 use crate::pages::out_of;
 use ash::vk;
 use bellhop_guest_umd::Adapter;
-use bellhop_guest_umd::protocol::control::adapter::EngineType;
+use bellhop_guest_umd::protocol::control::adapter::{
+    EngineType, NODE_USER_MODE_SUBMISSION_SUPPORTED, NodeMetadata,
+};
 use bellhop_protocol::control::kernel::{KernelCaps, unpadded};
 use bellhop_protocol::vulkan::{CommandCaps, Image, ImageFormat, ImageNeeds, Layers};
 use std::collections::BTreeSet;
@@ -28,6 +30,8 @@ pub(crate) struct Gpu {
     pub(crate) ordinal: u8,
     /// What it can do.
     pub(crate) caps: Arc<Caps>,
+    /// Whether it has nodes that compute beside those that draw.
+    pub(super) has_compute_nodes: bool,
     host: Arc<Host>,
 }
 
@@ -43,7 +47,13 @@ impl Gpu {
         let mut gpus: Vec<Self> = Vec::new();
         let mut failed = None;
         for ordinal in ordinals {
-            match Self::new(adapter, ordinal, kernels, &gpus) {
+            let is_compute = |node: &NodeMetadata| {
+                node.gpu() == ordinal
+                    && node.engine_type == EngineType::COMPUTE
+                    && node.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0
+            };
+            let has_compute_nodes = nodes.iter().any(is_compute);
+            match Self::new(adapter, (ordinal, has_compute_nodes), kernels, &gpus) {
                 Ok(gpu) => gpus.push(gpu),
                 // The others serve without it.
                 Err(why) => drop(failed.get_or_insert(why)),
@@ -55,10 +65,10 @@ impl Gpu {
         Ok(gpus)
     }
 
-    /// A GPU beside those before it.
+    /// A GPU beside those before it: its ordinal, and whether it has nodes that compute beside those that draw.
     fn new(
         adapter: &Adapter,
-        ordinal: u8,
+        (ordinal, has_compute_nodes): (u8, bool),
         kernels: &KernelCaps,
         before: &[Self],
     ) -> Result<Self, String> {
@@ -72,12 +82,12 @@ impl Gpu {
         };
         let (pointers, driver) = (kernels.have_pointers(), unpadded(&kernels.driver));
         let caps = Caps::new(&host.caps, pointers, driver, ordinal)?;
-        Ok(Self { ordinal, caps: Arc::new(caps), host })
+        Ok(Self { ordinal, caps: Arc::new(caps), has_compute_nodes, host })
     }
 
     /// Whether one device may consist of both.
     pub(crate) fn is_of_group(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.host, &other.host)
+        Arc::ptr_eq(&self.host, &other.host) && self.has_compute_nodes == other.has_compute_nodes
     }
 
     /// What an image needs, and where a part of it is.

@@ -33,9 +33,9 @@ struct Member {
 }
 
 impl Member {
-    /// Creates a ring on the node of a GPU that this program uses least.
-    fn new(device: &Device, gpu: &Gpu) -> Result<Self, Error> {
-        let node = device.opened.adapter.least_used_node_of(gpu.ordinal, EngineType::THREE_D)?;
+    /// Creates a ring on the node of this type of a GPU that this program uses least.
+    fn new(device: &Device, gpu: &Gpu, engine_type: EngineType) -> Result<Self, Error> {
+        let node = device.opened.adapter.least_used_node_of(gpu.ordinal, engine_type)?;
         let ring = Ring::new(&device.gpu, node)?;
         Ok(Self { progress: Arc::new(ring.progress()), ring: Mutex::new(ring) })
     }
@@ -63,10 +63,11 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Creates a queue on each GPU of a device.
-    pub(crate) fn new(device: &'static Device) -> Result<Self, Error> {
-        let first = Member::new(device, device.gpus.first())?;
-        let others = device.gpus.members().skip(1).map(|gpu| Member::new(device, gpu));
+    /// Creates a queue on nodes of this type, on each GPU of a device.
+    pub(crate) fn new(device: &'static Device, engine_type: EngineType) -> Result<Self, Error> {
+        let member = |gpu| Member::new(device, gpu, engine_type);
+        let first = member(device.gpus.first())?;
+        let others = device.gpus.members().skip(1).map(member);
         let others = others.collect::<Result<_, _>>()?;
         let turns = device.gpus.alternate().then(|| Turns::new(device)).transpose()?;
         let (meetings, turns) = (Meetings::new(device)?, turns.map(Mutex::new));

@@ -53,7 +53,7 @@ macro_rules! longest {
 }
 
 /// The headlines, in the order of importance.
-pub const HEADLINES: [Headline; 74] = {
+pub const HEADLINES: [Headline; 75] = {
     use Aim::{AtLeast, AtMost};
     use Suite::{Batch, Copy, Display, Fence, OneProcessor, Oversubscription, RoundTrip};
     [
@@ -95,6 +95,7 @@ pub const HEADLINES: [Headline; 74] = {
         headline("vulkan_dispatch_of_several_groups_over_native", AtMost(1.05), Suite::Vulkan),
         headline("vulkan_batch_over_native", AtMost(1.05), Suite::Vulkan),
         headline("vulkan_shares_off_weights_fraction", AtMost(0.02), Suite::Vulkan),
+        headline("vulkan_frames_per_second_beside_compute", AtLeast(59.0), Suite::Vulkan),
         headline("video_decode_over_dav1d", AtLeast(0.7), Suite::Video),
         headline("video_decode_2_threads_over_dav1d", AtLeast(0.7), Suite::Video),
         headline("doorbell_rtt_1024_idle_over_1", AtMost(1.2), Suite::Doorbells),

@@ -39,8 +39,8 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("adapter.open.again", source::PROTOCOL_DEVICE, open_again)
         .shows("an adapter is not opened again while processes rely on its features"),
     Behaviour::new("adapter.nodes.metadata", source::UM_DISCOVERY, nodes_metadata).shows(
-        "of each GPU the 3D/compute nodes come first, then the copy nodes; there is one of each at least, \
-         and each says whether it takes user-mode submission",
+        "of each GPU the 3D nodes come first, then those that copy, of which there is one of each at least, then those that \
+         compute, and each says whether it takes user-mode submission",
     ),
     Behaviour::new(
         "adapter.caps.user-mode-submission",
@@ -122,19 +122,20 @@ fn nodes_metadata(scene: &Scene) -> Result<(), Mismatch> {
         let supported = metadata.flags & NODE_USER_MODE_SUBMISSION_SUPPORTED != 0;
         let negotiated = scene.transport().features().contains(Features::USER_MODE_SUBMISSION);
         require!(negotiated || !supported, "node {node} takes user-mode submission");
-        let is_compute = metadata.engine_type == EngineType::THREE_D;
-        require!(
-            supported || !negotiated || !is_compute,
-            "the compute node takes no user-mode submission"
-        );
+        let computes = metadata.engine_type.computes();
+        require!(supported || !negotiated || !computes, "node {node} takes no such submission");
     }
     for types in engine_types.values() {
-        let copy_nodes = types.iter().filter(|kind| **kind == EngineType::COPY).count();
-        require!(types.contains(&EngineType::THREE_D), "no 3D/compute node: {types:?}");
-        let is_other = |kind: &EngineType| *kind != EngineType::THREE_D;
-        let first_other = types.iter().position(is_other).unwrap_or(types.len());
-        require!(types[first_other..].iter().all(is_other), "out of order: {types:?}");
-        require!(copy_nodes >= 1, "no copy node: {types:?}");
+        for (kind, what) in [(EngineType::THREE_D, "3D"), (EngineType::COPY, "copy")] {
+            require!(types.contains(&kind), "no {what} node: {types:?}");
+        }
+        let rank = |kind: &EngineType| match *kind {
+            EngineType::THREE_D => 0,
+            EngineType::COPY => 1,
+            EngineType::COMPUTE => 2,
+            _ => 3,
+        };
+        require!(types.is_sorted_by_key(rank), "out of order: {types:?}");
     }
     let beyond = GetNodeMetadata { node: count, reserved: 0 };
     raw::expect_status(scene.transport(), 0, &beyond, Status::INVALID_PARAMETER)

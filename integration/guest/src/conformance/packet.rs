@@ -3,12 +3,16 @@
 //! `packet.*`: what packets do.
 
 use crate::conformance::behaviour::{Behaviour, Mismatch, require};
-use crate::conformance::scene::{MEMORY, Scene};
+use crate::conformance::scene::{Bench, MEMORY, Scene};
 use crate::conformance::source;
 use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::event::FaultReason;
+use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Kernel, xor_stream};
 use bellhop_protocol::packet::flow::{MAX_INDIRECT_DEPTH, NOP};
+use bellhop_protocol::packet::surface::{StretchFilter, StretchRect};
 use bellhop_protocol::packet::transfer::COMPARE_EQUAL;
+use bellhop_protocol::pixel_format::PixelFormat;
 use xxhash_rust::xxh64::xxh64;
 use zerocopy::IntoBytes;
 
@@ -27,7 +31,9 @@ pub(super) const BEHAVIOURS: &[Behaviour] = &[
     Behaviour::new("packet.timestamp", source::PROTOCOL_PACKETS, timestamp)
         .shows("TIMESTAMP writes a clock that never goes backwards"),
     Behaviour::new("packet.dispatch.xor-stream", source::PROTOCOL_PACKETS, xor)
-        .shows("the compute node runs its kernel, and running it twice gives the source back"),
+        .shows("the 3D node runs its kernel, and running it twice gives the source back"),
+    Behaviour::new("packet.compute-node", source::PROTOCOL_PACKETS, on_compute_node)
+        .shows("a Compute node copies and runs the same kernel, and scales no pixels"),
     Behaviour::new("packet.indirect-buffer.nested", source::KMD_RINGS, nested)
         .shows("indirect buffers nest as deep as allowed, and execution continues behind each"),
     Behaviour::new("packet.order", source::KMD_RINGS, order)
@@ -158,7 +164,24 @@ fn timestamp(scene: &Scene) -> Result<(), Mismatch> {
 }
 
 fn xor(scene: &Scene) -> Result<(), Mismatch> {
-    let mut bench = scene.bench()?;
+    xor_on(scene.bench()?)
+}
+
+fn on_compute_node(scene: &Scene) -> Result<(), Mismatch> {
+    let mut bench = scene.bench_on(scene.compute_nodes()?)?;
+    bench.write(0, &noise(64))?;
+    bench.commands.copy(bench.va(0), bench.va(64), 64)?;
+    bench.run()?;
+    require!(bench.read(64, 64)? == noise(64), "the copy differs");
+    xor_on(scene.bench_on(EngineType::COMPUTE)?)?;
+    let (from, to) = ((bench.va(0), 16, [4, 4]), (bench.va(64), 16, [4, 4]));
+    let packet = StretchRect::new(from, to, PixelFormat::A8R8G8B8, StretchFilter::NEAREST);
+    bench.commands.stretch_rect(&packet)?;
+    let opcode = u64::from(Opcode::STRETCH_RECT.0);
+    bench.expect_fault(FaultReason::NOT_SUPPORTED_BY_NODE, opcode).map(drop)
+}
+
+fn xor_on(mut bench: Bench) -> Result<(), Mismatch> {
     let bytes = noise(MEMORY as usize / 4);
     let length = bytes.len() as u64;
     bench.write(0, &bytes)?;

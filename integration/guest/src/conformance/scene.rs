@@ -8,7 +8,7 @@ use crate::guest::Guest;
 use crate::onlooker::Onlooker;
 use bellhop_guest_umd::transport::{Transport, TransportError};
 use bellhop_guest_umd::{Adapter, Error, PlacementPolicy, QueueFault};
-use bellhop_protocol::control::adapter::EngineType;
+use bellhop_protocol::control::adapter::{EngineType, NodeMetadata};
 use bellhop_protocol::doorbell::ConnectionStatus;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::features::Features;
@@ -89,7 +89,16 @@ impl Scene {
             .ok_or(Mismatch::Seen(format!("there is no {engine_type} node")))
     }
 
-    /// A bench in a process of its own, on the compute node.
+    /// The type of Compute nodes, if there are any. "Not offered" if there are none.
+    pub(super) fn compute_nodes(&self) -> Result<EngineType, Mismatch> {
+        let is_compute = |node: &NodeMetadata| node.engine_type == EngineType::COMPUTE;
+        if self.adapter.nodes()?.iter().any(is_compute) {
+            return Ok(EngineType::COMPUTE);
+        }
+        Err(Mismatch::NotOffered("there is no Compute node".into()))
+    }
+
+    /// A bench in a process of its own, on the 3D node.
     pub(super) fn bench(&self) -> Result<Bench, Mismatch> {
         self.bench_on(EngineType::THREE_D)
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Submissions and dispatches through the Vulkan driver, beside those of a program with `guest-umd`, and beside the host's Vulkan
-//! itself in one process; programs of other people's; and how two programs share an engine.
+//! itself in one process; programs of other people's; how two programs share an engine; and frames beside what computes.
 
+mod frames;
 mod guest;
 mod programs;
 mod shares;
 
+pub(super) use frames::{CONFIG as FRAMES, run as frames};
 pub(super) use programs::{CONFIG as PROGRAMS, run as programs};
 pub(super) use shares::{CONFIG as SHARES, run as shares};
 

@@ -6,7 +6,7 @@ use super::super::setting::Setting;
 use super::super::weights::off_weights;
 use super::guest::Guest;
 use crate::inspect::ControlClient;
-use crate::vulkan::busy::Busy;
+use crate::vulkan::busy::{Busy, Where};
 use anyhow::Context;
 use bellhop_guest::bench::{Measured, Suite};
 use bellhop_guest::inspect::{Selection, snapshots};
@@ -32,7 +32,8 @@ pub(in super::super) fn run(
         return Ok(());
     }
     let guests = [Guest::new(setting, 0)?, Guest::new(setting, 1)?];
-    let [one, other] = guests.each_ref().map(|guest| Busy::start(guest.command(&[])?));
+    let [one, other] =
+        guests.each_ref().map(|guest| Busy::start(guest.command(&[])?, Where::WithFrames));
     let programs = [one?, other?];
     for _ in 0..setting.options(&[]).repetitions {
         thread::sleep(SETTLE);

@@ -133,7 +133,7 @@ section! {
     pub struct ContextSpec {
         /// Its name.
         name: String = "main".into();
-        /// The node that executes its queues: first come the 3D/compute nodes, then those that copy.
+        /// The node that executes its queues: first come the 3D nodes, then those that copy, then those that compute.
         node: Count<0, 15> = at(0);
         /// The process that it belongs to: a number of the scenario's choice.
         process: u32 as plain;

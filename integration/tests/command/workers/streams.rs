@@ -8,7 +8,7 @@ use bellhop_protocol::vulkan::{
     Encoded, Fill, PipelineHead, QueryCaps, SpecialisationEntry, Timestamp, Update, Wait,
 };
 use bellhop_worker::messages::commands::{
-    CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind,
+    CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind, Scope,
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -130,7 +130,8 @@ impl Streams {
     pub(super) fn begin_with(&mut self, kind: CommandsTaskKind) {
         let bytes = std::mem::take(&mut self.bytes);
         self.write(STREAM, &bytes);
-        let task = CommandsTask { address: STREAM, length: bytes.len() as u32, kind };
+        let task =
+            CommandsTask { address: STREAM, length: bytes.len() as u32, kind, scope: Scope::ALL };
         self.worker.task(task.as_bytes()).unwrap();
     }
 

@@ -2,10 +2,13 @@
 
 //! Devices that programs lose, and what goes on.
 
+pub(super) mod attachments;
 pub(super) mod drawing;
 
 use crate::case::{Case, case};
-use crate::lab::{Failure, Gpu, Lab, Module, Outcome, PATIENCE, Submit, module, require, same};
+use crate::lab::{
+    Failure, Gpu, Lab, Module, Outcome, PATIENCE, Queue, Submit, module, require, same,
+};
 use ash::vk;
 use drawing::Stage;
 
@@ -83,17 +86,29 @@ const RECURSION: [&[u32]; 17] = [
     &[1 << 16 | 56],
 ];
 
-const LOST: Result<(), vk::Result> = Err(vk::Result::ERROR_DEVICE_LOST);
+/// What becomes of what is submitted to a lost device.
+pub(super) const LOST: Result<(), vk::Result> = Err(vk::Result::ERROR_DEVICE_LOST);
 
 /// Submits a shader that does not end, and returns what comes of it.
 fn hang(gpu: &Gpu<'_>) -> Outcome<Result<(), vk::Result>> {
+    hang_on(gpu, gpu.queue()?, || Ok(()))
+}
+
+/// Submits a shader that does not end to a queue, does something beside it, and returns what comes of the shader.
+pub(super) fn hang_on(
+    gpu: &Gpu<'_>,
+    queue: Queue,
+    beside: impl FnOnce() -> Outcome,
+) -> Outcome<Result<(), vk::Result>> {
     let kernel = gpu.simple(module!("forever"), 1, 0)?;
     let set = gpu.set(&kernel, &[gpu.buffer(1)?])?;
-    let queue = gpu.queue()?;
     let commands = gpu.record(queue, |commands| {
         commands.bind(&kernel).sets(&kernel, &[set]).dispatch(1, 1, 1).barrier();
     })?;
-    Ok(gpu.finish(queue, &[commands]))
+    let fence = gpu.fence(false)?;
+    gpu.submit(queue, &[Submit { commands: &[commands], ..Submit::default() }], fence)?;
+    beside()?;
+    Ok(gpu.wait_fences(&[fence], true, PATIENCE))
 }
 
 /// The same of a shader that draws, on a device that draws.
@@ -103,13 +118,19 @@ fn hang_drawing(gpu: &Gpu<'_>, stage: Stage) -> Outcome<Result<(), vk::Result>> 
 
 /// Adds on a device.
 fn adds(gpu: &Gpu<'_>) -> Outcome {
+    adds_on(gpu, gpu.queue()?)
+}
+
+/// Adds on a queue of a device.
+pub(super) fn adds_on(gpu: &Gpu<'_>, queue: Queue) -> Outcome {
     let kernel = gpu.simple(module!("accumulate"), 1, 8)?;
     let state = gpu.buffer_of(&[20])?;
     let set = gpu.set(&kernel, &[state])?;
-    gpu.run(|commands| {
+    let commands = gpu.record(queue, |commands| {
         commands.bind(&kernel).sets(&kernel, &[set]).push(&kernel, &[2, 2]);
         commands.dispatch(1, 1, 1).barrier();
     })?;
+    gpu.finish(queue, &[commands])?;
     same!(state.word(0), 42);
     Ok(())
 }

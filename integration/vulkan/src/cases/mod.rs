@@ -2,6 +2,7 @@
 
 //! The behaviours, by area.
 
+mod asynchronous;
 mod chain;
 mod command;
 mod device;
@@ -48,8 +49,10 @@ const ALL: &[&[Case]] = &[
     swapchain::CASES,
     swapchain::frames::CASES,
     swapchain::display::CASES,
+    asynchronous::CASES,
     lost::CASES,
     lost::drawing::CASES,
+    lost::attachments::CASES,
 ];
 
 /// The areas that are folders.

@@ -168,6 +168,17 @@ impl<'l> Gpu<'l> {
         found.ok_or_else(|| Failure::seen("no queue computes"))
     }
 
+    /// The first queue that computes and does not draw, beside those that do.
+    pub(crate) fn queue_beside(&self) -> Outcome<Queue> {
+        let draws = vk::QueueFlags::GRAPHICS;
+        let computes = |queue: &&Queue| {
+            queue.does.contains(vk::QueueFlags::COMPUTE) && !queue.does.contains(draws)
+        };
+        let is_beside = self.queues.iter().any(|queue| queue.does.contains(draws));
+        let found = self.queues.iter().find(computes).filter(|_| is_beside).copied();
+        found.ok_or_else(|| Failure::not_offered("no queue computes beside one that draws"))
+    }
+
     /// Whether the device is for drawing.
     pub(crate) fn draws(&self) -> bool {
         self.work.contains(vk::QueueFlags::GRAPHICS)

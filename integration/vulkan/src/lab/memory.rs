@@ -139,16 +139,41 @@ impl Gpu<'_> {
         index: u32,
         flags: vk::MemoryAllocateFlagsInfo<'_>,
     ) -> Result<vk::DeviceMemory, vk::Result> {
+        let memory = self.allocate_bare(size, index, flags)?;
+        // SAFETY: nothing executes when this is called. What was mapped is not used any more: it borrows the device.
+        self.later(move |device| unsafe { device.free_memory(memory, None) });
+        Ok(memory)
+    }
+
+    /// Memory that [`Self::give_back`] takes back.
+    pub(super) fn allocate_to_give_back(
+        &self,
+        size: u64,
+        index: u32,
+    ) -> Result<vk::DeviceMemory, vk::Result> {
+        self.allocate_bare(size, index, vk::MemoryAllocateFlagsInfo::default())
+    }
+
+    /// Gives memory back that the device does not, whatever uses it: a driver of Bellhop's bears that.
+    pub(crate) fn give_back(&self, memory: vk::DeviceMemory) {
+        // SAFETY: the memory is the device's, and nobody else gives it back. Nothing of this process is there: it was never
+        // mapped.
+        unsafe { self.raw.free_memory(memory, None) };
+    }
+
+    fn allocate_bare(
+        &self,
+        size: u64,
+        index: u32,
+        flags: vk::MemoryAllocateFlagsInfo<'_>,
+    ) -> Result<vk::DeviceMemory, vk::Result> {
         let mut flags = flags.flags(flags.flags | vk::MemoryAllocateFlags::DEVICE_ADDRESS);
         let information = vk::MemoryAllocateInfo::default()
             .allocation_size(size)
             .memory_type_index(index)
             .push_next(&mut flags);
         // SAFETY: the device is open. The structures live until the call returns.
-        let memory = unsafe { self.raw.allocate_memory(&information, None) }?;
-        // SAFETY: nothing executes when this is called. What was mapped is not used any more: it borrows the device.
-        self.later(move |device| unsafe { device.free_memory(memory, None) });
-        Ok(memory)
+        unsafe { self.raw.allocate_memory(&information, None) }
     }
 
     /// Binds memory to a buffer of so many bytes, from an offset on. The processor sees it in these words.

@@ -74,6 +74,23 @@ impl Recorder<'_> {
         self.barriers(&[change.src_queue_family_index(from).dst_queue_family_index(to)])
     }
 
+    /// Gives a buffer to another family of queues, or takes it from there: both record the same.
+    pub(crate) fn hand_buffer_over(&self, buffer: &Buffer<'_>, [from, to]: [u32; 2]) -> &Self {
+        let barriers = [vk::BufferMemoryBarrier::default()
+            .src_access_mask(everything())
+            .dst_access_mask(everything())
+            .src_queue_family_index(from)
+            .dst_queue_family_index(to)
+            .buffer(buffer.raw)
+            .size(vk::WHOLE_SIZE)];
+        let flags = vk::DependencyFlags::empty();
+        // SAFETY: the command buffer is being recorded, and the buffer is the device's.
+        unsafe {
+            self.gpu.raw.cmd_pipeline_barrier(self.raw, ALL, ALL, flags, &[], &barriers, &[]);
+        }
+        self
+    }
+
     /// Changes the layout of all of an image, as Vulkan 1.3 says it.
     pub(crate) fn change_2(&self, image: Image, [from, to]: [vk::ImageLayout; 2]) -> &Self {
         let everything = vk::AccessFlags2::MEMORY_READ | vk::AccessFlags2::MEMORY_WRITE;

@@ -16,7 +16,7 @@ use bellhop_protocol::packet::commands::ExecuteCommands;
 use bellhop_protocol::vulkan::MAX_STREAM;
 use bellhop_worker::messages::Malformed;
 use bellhop_worker::messages::commands::{
-    CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind,
+    CommandsAnswer, CommandsResult, CommandsTask, CommandsTaskKind, Scope,
 };
 use bellhop_worker::owner::WorkerError;
 use std::sync::Arc;
@@ -49,9 +49,11 @@ impl Commands {
     ) -> Result<Option<Self>, Violation> {
         let unsupported =
             Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, u64::from(packet.header.opcode.0));
-        if context.engine_type != EngineType::THREE_D {
-            return Err(unsupported);
-        }
+        let scope = match context.engine_type {
+            EngineType::THREE_D => Scope::ALL,
+            EngineType::COMPUTE => Scope::COMPUTE,
+            _ => return Err(unsupported),
+        };
         // The system context executes none, and a host without Vulkan has no such spaces.
         let workers = context.workers.as_deref().filter(|_| !context.is_system);
         let space = workers.and_then(|workers| workers.kernels(context.queue.space.id()));
@@ -63,7 +65,7 @@ impl Commands {
         aligned(packet.gpu_va, UNIT as u64)?;
         context.time_turn();
         let kind = CommandsTaskKind::EXECUTE;
-        let task = CommandsTask { address: packet.gpu_va, length, kind };
+        let task = CommandsTask { address: packet.gpu_va, length, kind, scope };
         let commands = Self { space, task, in_flight: None, lacks: false, makes: 0 };
         Ok((length > 0).then_some(commands))
     }

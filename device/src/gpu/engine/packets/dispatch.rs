@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packets that only 3D/compute nodes execute.
+//! Packets that only 3D and Compute nodes execute.
 
 use super::context::{BUFFER, Context};
 use super::progress::{Cursor, Progress};
 use crate::gpu::memory::mmu::{Access, check_range};
 use crate::gpu::memory::violation::{Violation, aligned};
 use crate::gpu::shared::chip::reset;
-use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
 use bellhop_protocol::packet::dispatch::{Dispatch, Kernel, apply_xor_stream};
@@ -22,7 +21,7 @@ const WORD: usize = size_of::<u64>();
 /// # Errors
 /// `NOT_SUPPORTED_BY_NODE`, or the error of the kernel's arguments.
 pub fn dispatch(context: &Context<'_>, packet: &Dispatch) -> Result<KernelRun, Violation> {
-    if context.engine_type != EngineType::THREE_D {
+    if !context.engine_type.computes() {
         let opcode = u64::from(Opcode::DISPATCH.0);
         return Err(Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, opcode));
     }

@@ -6,7 +6,6 @@ use super::context::Context;
 use super::progress::Progress;
 use crate::gpu::engine::workers::{Batch, InFlight, Item, Start, Wait};
 use crate::gpu::memory::violation::{Violation, aligned};
-use bellhop_protocol::control::adapter::EngineType;
 use bellhop_protocol::control::kernel::KernelCaps;
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::packet::Opcode;
@@ -52,10 +51,8 @@ impl KernelBatch {
         let none = Violation::new(FaultReason::NO_SUCH_KERNEL, number.into());
         let Some(workers) = &context.workers else {
             let opcode = u64::from(Opcode::DISPATCH_KERNEL.0);
-            return Err(match context.engine_type {
-                EngineType::THREE_D => none,
-                _ => Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, opcode),
-            });
+            let unsupported = Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, opcode);
+            return Err(if context.engine_type.computes() { none } else { unsupported });
         };
         let space = context.queue.space.id();
         // The system context has no kernels.

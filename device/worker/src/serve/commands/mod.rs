@@ -22,6 +22,7 @@ mod stages;
 mod stream;
 mod transfers;
 mod waiting;
+mod warming;
 mod wrong;
 
 #[cfg(test)]

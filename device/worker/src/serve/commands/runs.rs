@@ -2,7 +2,6 @@
 
 //! Runs streams on one device.
 
-use super::described::Known;
 use super::drawing::Current;
 use super::images::{Made, format_of, needs_of};
 use super::making::{Making, make_pipeline};
@@ -12,14 +11,13 @@ use super::record::Piece;
 use super::residency::Residency;
 use super::stream::{Stream, length_of_caps};
 use super::waiting::wait_until;
+use super::warming::Warming;
 use super::wrong::{Why, Wrong};
 use crate::messages::commands::MOST_PIPELINES;
 use crate::serve::imports::Imports;
 use crate::serve::memory::Memory;
 use crate::serve::recorded::Recorded;
-use crate::vulkan::{
-    Counts, Device, Groups, Needs, Pipeline, Point, Recorder, Resource, VulkanError,
-};
+use crate::vulkan::{Device, Pipeline, Recorder};
 use bellhop_protocol::vulkan::Command;
 use zerocopy::IntoBytes;
 
@@ -31,6 +29,7 @@ pub struct Runs<'d> {
     device: &'d Device<'d>,
     pipelines: Pipelines<Pipeline<'d>>,
     made: Made<'d>,
+    warming: Warming<'d>,
     /// The streams that it has recorded.
     recorded: Recorded<Recorder<'d>>,
 }
@@ -39,7 +38,8 @@ impl<'d> Runs<'d> {
     /// Begins with nothing.
     pub fn new(device: &'d Device<'d>) -> Self {
         let pipelines = Pipelines::new(MOST_PIPELINES as usize);
-        Self { device, pipelines, made: Made::new(device), recorded: Recorded::new() }
+        let (made, warming) = (Made::new(device), Warming::new(device));
+        Self { device, pipelines, made, warming, recorded: Recorded::new() }
     }
 
     /// Forgets everything that may hold memory of the window.
@@ -53,30 +53,11 @@ impl<'d> Runs<'d> {
         let device = self.device;
         let bounds = device.bounds();
         let made = self.pipelines.make_lacking(bounds, |of| make_pipeline(device, of));
-        if let Some(pipeline) = made.filter(|pipeline| pipeline.draws.is_none()) {
-            // Whoever dispatches it hears what is wrong with it.
-            let _ = self.compile(&pipeline);
+        if let Some(pipeline) = made {
+            // Whoever dispatches it or draws with it hears what is wrong with it.
+            let _ = self.warming.compile(&pipeline);
         }
         self.pipelines.lack()
-    }
-
-    /// Runs no work group of a pipeline. Lavapipe makes machine code when a pipeline is first dispatched, and not before.
-    fn compile(&self, pipeline: &Known<Pipeline<'d>>) -> Result<(), VulkanError> {
-        let sets = || pipeline.sets.iter().enumerate().filter(|(_, set)| !set.is_empty());
-        let mut needs = Needs::default();
-        sets().for_each(|(_, bindings)| needs.add_set(bindings));
-        let mut recorder = Recorder::new(self.device)?;
-        recorder.begin(needs, &Counts::new(), &[])?;
-        recorder.bind(&pipeline.made);
-        for (number, bindings) in sets() {
-            let count: u32 = bindings.iter().map(|binding| binding.count).sum();
-            let nothing: Vec<_> = (0..count).map(|_| Resource::Nothing).collect();
-            let set = recorder.set(&pipeline.made, number, bindings, &nothing)?;
-            recorder.bind_set(Point::Compute, number, set);
-        }
-        recorder.dispatch(&Groups::Are { base: [0; 3], groups: [0; 3] })?;
-        recorder.end()?;
-        recorder.run()
     }
 
     /// Runs a stream to its end. `makes` says whether pipelines are made meanwhile; if not, those that lack are noted.

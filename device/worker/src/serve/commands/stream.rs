@@ -11,10 +11,11 @@ use super::images::{
 };
 use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
-use crate::messages::commands::CommandsTask;
+use crate::messages::commands::{CommandsTask, Scope};
 use crate::serve::memory::Memory;
 use crate::serve::work::Work;
 use crate::vulkan::Point;
+use ash::vk::QueryPipelineStatisticFlags;
 use bellhop_protocol::vulkan::{
     Barrier, Command, CommandCaps, Copy, Dispatch, Fill, ImageFormat, ImageNeeds, MAX_STREAM,
     QueryCaps, Timestamp, Update, Wait, commands,
@@ -22,6 +23,9 @@ use bellhop_protocol::vulkan::{
 
 /// Bytes of the three words of an indirect dispatch.
 pub const INDIRECT: u64 = 12;
+
+/// What counts invocations of dispatches, and nothing that is drawn.
+const COMPUTE_INVOCATIONS: u32 = QueryPipelineStatisticFlags::COMPUTE_SHADER_INVOCATIONS.as_raw();
 
 /// A command, and where it begins in its stream.
 pub type Placed<'s> = (u32, Command<'s>);
@@ -76,6 +80,20 @@ impl<'s> Stream<'s> {
         Ok(Self { bytes, commands: all })
     }
 
+    /// Checks that its commands are about no more than this.
+    ///
+    /// # Errors
+    /// The first command that is about something else.
+    pub fn check_scope(&self, scope: Scope) -> Result<(), Wrong> {
+        let beyond = self.commands.iter().find(|(_, command)| !computes(command));
+        match beyond.filter(|_| scope != Scope::ALL) {
+            Some((offset, _)) => {
+                Err(Why::from("a command for drawing on a node that does not draw").at(*offset))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What its pipelines are for, and their addresses.
     pub fn pipelines(&self) -> impl Iterator<Item = (Point, u64)> {
         self.commands.iter().filter_map(|(_, command)| match command {
@@ -107,6 +125,31 @@ impl<'s> Stream<'s> {
 /// How many bytes a query stores.
 pub fn length_of_caps(query: &QueryCaps) -> u64 {
     query.length.min(size_of::<CommandCaps>() as u64)
+}
+
+/// Whether a command is one for queues that compute and do not draw, as Vulkan has it.
+fn computes(command: &Command<'_>) -> bool {
+    match command {
+        Command::BeginQuery(begin, _) => begin.statistics == COMPUTE_INVOCATIONS,
+        _ => matches!(
+            command,
+            Command::Barrier(..)
+                | Command::Copy(..)
+                | Command::Fill(..)
+                | Command::Update(..)
+                | Command::Dispatch(..)
+                | Command::Timestamp(..)
+                | Command::Wait(..)
+                | Command::QueryCaps(..)
+                | Command::CopyImage(..)
+                | Command::CopyMemoryToImage(..)
+                | Command::CopyImageToMemory(..)
+                | Command::ClearImage(..)
+                | Command::QueryImage(..)
+                | Command::QueryImageFormat(..)
+                | Command::EndQuery(..)
+        ),
+    }
 }
 
 fn check(command: &Command<'_>, memory: &Memory) -> Result<(), Why> {

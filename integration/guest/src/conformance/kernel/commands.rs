@@ -23,10 +23,15 @@ const DATA: usize = 131_072;
 
 /// Commands, one after the other.
 #[derive(Default)]
-struct Stream(Vec<u8>);
+pub(super) struct Stream(Vec<u8>);
 
 impl Stream {
-    fn put<C: Encoded>(mut self, command: C, argument: u32, data: &[u8]) -> Self {
+    /// Its bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub(super) fn put<C: Encoded>(mut self, command: C, argument: u32, data: &[u8]) -> Self {
         let padded = data.len().next_multiple_of(8);
         self.0.extend_from_slice(command.with_header(argument, padded).as_bytes());
         self.0.extend_from_slice(data);
@@ -38,7 +43,7 @@ impl Stream {
         self.put(Barrier::new_zeroed(), 0, &[])
     }
 
-    fn fill(self, destination: u64, length: u64, pattern: u32) -> Self {
+    pub(super) fn fill(self, destination: u64, length: u64, pattern: u32) -> Self {
         self.put(Fill { destination, length, ..Fill::new_zeroed() }, pattern, &[])
     }
 
@@ -94,7 +99,7 @@ fn put_set(bench: &Bench, address: u64, length: u64) -> Result<(), Mismatch> {
 
 impl Bench {
     /// Has a stream executed.
-    fn execute(&mut self, stream: &Stream) -> Result<(), Mismatch> {
+    pub(super) fn execute(&mut self, stream: &Stream) -> Result<(), Mismatch> {
         self.append(stream)?;
         Ok(self.run()?)
     }
@@ -105,7 +110,12 @@ impl Bench {
         Ok(())
     }
 
-    fn expect_malformed(&mut self, stream: &Stream, offset: u64) -> Result<(), Mismatch> {
+    /// Asserts that a stream is none, and that the queue says where.
+    pub(super) fn expect_malformed(
+        &mut self,
+        stream: &Stream,
+        offset: u64,
+    ) -> Result<(), Mismatch> {
         self.append(stream)?;
         self.expect_fault(FaultReason::BAD_COMMANDS, offset).map(drop)
     }

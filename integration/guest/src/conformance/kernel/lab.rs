@@ -59,7 +59,7 @@ pub(super) fn caps(scene: &Scene) -> Result<KernelCaps, Mismatch> {
     Err(Mismatch::NotOffered(format!("no kernels: {}", unpadded(&caps.missing))))
 }
 
-/// A bench on the compute node of a device that runs kernels.
+/// A bench on the 3D node of a device that runs kernels.
 pub(super) fn bench(scene: &Scene) -> Result<Bench, Mismatch> {
     caps(scene)?;
     scene.bench()

@@ -9,6 +9,7 @@ mod create;
 mod faults;
 mod lab;
 mod memory;
+mod nodes;
 mod submitting;
 mod time;
 
@@ -157,6 +158,16 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         .shows("commands that do not end cost their context alone"),
     Behaviour::new("kernel.commands.copy-node", source::KERNELS, commands::not_on_copy_nodes)
         .shows("copy nodes execute no streams"),
+    Behaviour::new("kernel.compute-node", source::KERNELS, nodes::computes)
+        .shows("a Compute node runs kernels and executes streams"),
+    Behaviour::new("kernel.compute-node.drawing", source::KERNELS, nodes::does_not_draw).shows(
+        "a command that draws loses its queue on a Compute node, which says where, and nothing of the stream is executed",
+    ),
+    Behaviour::new("kernel.compute-node.frames", source::KMD_ENGINES, nodes::beside_frames)
+        .shows("a kernel that runs on and on a Compute node holds up nothing on the 3D node"),
+    Behaviour::new("kernel.compute-node.hang", source::KMD_TDR, nodes::hang).shows(
+        "a kernel that does not end on a Compute node leaves the queues that its process has on the 3D node",
+    ),
     Behaviour::new("kernel.hang", source::KMD_TDR, time::hang).shows(
         "a kernel that does not end costs its context alone, and neighbours compute throughout",
     ),

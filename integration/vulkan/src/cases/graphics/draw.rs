@@ -39,6 +39,7 @@ pub(super) const CASES: &[Case] = &[
         pictured(&gpu.words(canvas)?, columns(&[1, 3]))
     }),
     case("draw.many", "1,000 draws in one rendering all reach their texels", many),
+    case("draw.very-many", "100,000 draws of one submission all count, in their order", very_many),
     case("draw.pipelines", "each draw is with the pipeline that was bound last", pipelines),
     case("draw.again", "a command buffer that draws is submitted twice", again),
     case(
@@ -67,6 +68,18 @@ const BY_VERTEX: &str = "
     }
     @fragment fn fragment() -> @location(0) vec4<f32> { return vec4(1.0, 0.0, 0.0, 1.0); }";
 
+/// One texel of a canvas of 16 by 16 for each instance, over and over, in a colour that says how often it was drawn.
+const OVER_AND_OVER: &str = "
+    struct Out { @builtin(position) place: vec4<f32>, @location(0) @interpolate(flat) often: u32 }
+    @vertex fn vertex(@builtin(vertex_index) number: u32, @builtin(instance_index) all: u32) -> Out {
+        let texel = vec2(f32(all % 16u), f32(all / 16u % 16u));
+        let corner = vec2(f32(number & 1u), f32(number >> 1u)) * 1.4;
+        return Out(vec4((texel + corner) / 8.0 - 1.0, 0.0, 1.0), all / 256u);
+    }
+    @fragment fn fragment(in: Out) -> @location(0) vec4<f32> {
+        return vec4(f32(in.often % 256u) / 255.0, 0.0, 0.0, 1.0);
+    }";
+
 /// Red in these of four columns.
 fn columns(red: &[u32]) -> impl Fn(f32, f32) -> u32 {
     move |x, _| if red.contains(&(x as u32 / 4)) { RED } else { BLANK }
@@ -81,6 +94,24 @@ fn nothing(lab: &Lab) -> Outcome {
         commands.draw(0).draw_some([6, 0], [0, 0]).end();
     })?;
     pictured(&gpu.words(canvas)?, |_, _| BLANK)
+}
+
+fn very_many(lab: &Lab) -> Outcome {
+    const RENDERINGS: u32 = 100;
+    const DRAWS: u32 = 1000;
+    let gpu = lab.graphics()?;
+    let (brush, canvas) = (gpu.drawer(&Plan::bare(OVER_AND_OVER)?)?, gpu.colours()?);
+    gpu.run(|commands| {
+        for rendering in 0..RENDERINGS {
+            commands.begin(&Rendering::on(canvas)).brush(&brush);
+            for draw in 0..DRAWS {
+                commands.draw_some([3, 1], [0, rendering * DRAWS + draw]);
+            }
+            commands.end().barrier();
+        }
+    })?;
+    let last = |texel: u32| (RENDERINGS * DRAWS - 1 - texel) / 256 % 256;
+    pictured(&gpu.words(canvas)?, |x, y| 0xff00_0000 | last(x as u32 + 16 * y as u32))
 }
 
 fn first_vertex(lab: &Lab) -> Outcome {

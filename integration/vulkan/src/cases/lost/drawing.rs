@@ -80,7 +80,7 @@ pub(super) fn hang(gpu: &Gpu<'_>, stage: Stage) -> Outcome<Result<(), vk::Result
 }
 
 /// Draws on a device.
-fn draws(gpu: &Gpu<'_>) -> Outcome {
+pub(in crate::cases) fn draws(gpu: &Gpu<'_>) -> Outcome {
     let (brush, corners) = (gpu.drawer(&Plan::plain()?)?, gpu.corners(&whole_area(RED))?);
     let canvas = gpu.colours()?;
     gpu.run(|commands| {

@@ -43,6 +43,20 @@ impl Gpu<'_> {
             _ => vk::ImageViewType::TYPE_2D_ARRAY,
         };
         let image = self.image(form)?;
+        self.canvas_of(image, kind)
+    }
+
+    /// A canvas in memory that [`Self::give_back`] takes back. The device does not.
+    pub(crate) fn short_lived_canvas(&self, form: Form) -> Outcome<(Canvas, vk::DeviceMemory)> {
+        let (image, needs) = self.bare_image(form)?;
+        let index = self.memory_type(needs.memory_type_bits, vk::MemoryPropertyFlags::empty())?;
+        let memory = self.allocate_to_give_back(needs.size, index)?;
+        self.bind_image(image, memory, 0)?;
+        Ok((self.canvas_of(image, vk::ImageViewType::TYPE_2D)?, memory))
+    }
+
+    fn canvas_of(&self, image: Image, kind: vk::ImageViewType) -> Outcome<Canvas> {
+        let form = image.form;
         let layout = match aspects(form.format) {
             vk::ImageAspectFlags::COLOR => vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL,
             _ => vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL,

@@ -22,6 +22,8 @@ pub struct Draws {
     pub view_mask: u32,
     /// The topology, or one of its class.
     pub topology: u32,
+    /// Vertices of a patch, if that is the topology.
+    pub patch_points: u32,
     /// Its dynamic states.
     pub states: Vec<u32>,
     /// Number of viewports, 0 if that is dynamic.
@@ -42,10 +44,16 @@ impl Draws {
             samples: state.samples,
             view_mask: state.view_mask,
             topology: state.topology,
+            patch_points: state.patch_points,
             states: parts.states.to_vec(),
             viewports: parts.head.viewports,
             scissors: parts.head.scissors,
         }
+    }
+
+    /// Whether the strides of vertices are dynamic.
+    pub fn has_strides(&self) -> bool {
+        self.has(DynamicState::VERTEX_INPUT_BINDING_STRIDE)
     }
 
     /// Whether a state is dynamic.

@@ -11,7 +11,6 @@ use crate::serve::commands::record::Recording;
 use crate::serve::commands::wrong::Why;
 use crate::serve::memory::Access;
 use crate::vulkan::{self, Counter, Point};
-use ash::vk::DynamicState;
 use bellhop_protocol::vulkan::{
     BeginQuery, Command, DrawIndirect, EndQuery, ImageView, SetVertexBuffers, Timestamp,
 };
@@ -198,7 +197,7 @@ impl<'d> Recording<'_, 'd> {
     }
 
     fn bind_vertices(&mut self, current: &Current<'_>, draws: &Draws) -> Result<(), Why> {
-        let has_strides = draws.has(DynamicState::VERTEX_INPUT_BINDING_STRIDE);
+        let has_strides = draws.has_strides();
         for binding in &draws.vertices {
             let buffer = current.vertices_of(binding.binding);
             let range = buffer.map(|buffer| self.imports.range(buffer.address, buffer.length));

@@ -6,6 +6,7 @@ mod blits;
 mod continued;
 mod pipelines;
 mod renderings;
+mod scope;
 mod states;
 mod transform;
 

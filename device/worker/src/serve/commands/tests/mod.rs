@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::waiting::wait_until;
 use super::wrong::{Why, Wrong};
 use crate::messages::Malformed;
-use crate::messages::commands::{CommandsResult, CommandsTask, CommandsTaskKind};
+use crate::messages::commands::{CommandsResult, CommandsTask, CommandsTaskKind, Scope};
 use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, Formats, OfBuffers, OfSamplers, Point, VulkanError};
 use ash::vk::QueueFlags;
@@ -183,7 +183,7 @@ fn a_task_is_copied_from_the_window_and_from_nowhere_else() {
     let fake = Fake::new();
     fake.put(8, &[7; 16]);
     let kind = CommandsTaskKind::EXECUTE;
-    let task = |address, length| CommandsTask { address, length, kind };
+    let task = |address, length| CommandsTask { address, length, kind, scope: Scope::ALL };
     let mut bytes = vec![1; 100];
     Stream::copy(&task(fake.start + 8, 16), &fake.memory, &mut bytes).unwrap().unwrap();
     assert_eq!(bytes, [7; 16]);

@@ -3,7 +3,7 @@
 //! Streams that go on elsewhere.
 
 use super::*;
-use crate::messages::commands::{CommandsTask, CommandsTaskKind};
+use crate::messages::commands::{CommandsTask, CommandsTaskKind, Scope};
 
 fn next(fake: &Fake, at: u64, length: usize) -> Continue {
     Continue { address: fake.start + at, length: length as u64, ..Continue::new_zeroed() }
@@ -12,7 +12,7 @@ fn next(fake: &Fake, at: u64, length: usize) -> Continue {
 fn copy(fake: &Fake, stream: &[u8]) -> Result<Vec<u8>, Wrong> {
     fake.put(0, stream);
     let (address, length) = (fake.start, stream.len() as u32);
-    let task = CommandsTask { address, length, kind: CommandsTaskKind::EXECUTE };
+    let task = CommandsTask { address, length, kind: CommandsTaskKind::EXECUTE, scope: Scope::ALL };
     let mut bytes = Vec::new();
     Stream::copy(&task, &fake.memory, &mut bytes).unwrap().map(|()| bytes)
 }
