@@ -13,7 +13,8 @@ use tempfile::NamedTempFile;
 /// Where X servers have their sockets.
 const SOCKETS: &str = "/tmp/.X11-unix";
 /// Scenes of the benchmark, and the colours of their pictures at least.
-const SCENES: [(&str, usize); 3] = [("cube", 1000), ("texture", 1000), ("effect2d:kernel=blur", 1000)];
+const SCENES: [(&str, usize); 3] =
+    [("cube", 1000), ("texture", 1000), ("effect2d:kernel=blur", 1000)];
 const SIDE: usize = 200;
 
 #[test]

@@ -25,8 +25,8 @@ const SCENES: [(&str, usize); 9] = [
     ("desktop", 700),
     ("cube", 1000),
 ];
-/// A scene that is one colour, as the program is told, and its word.
-const CLEARED: (&str, u32) = ("clear:color=0.2,0.4,0.6,1", 0x0033_6699);
+/// A scene that is one colour, as the program is told, and its word in sRGB, which are the window's texels.
+const CLEARED: (&str, u32) = ("clear:color=0.2,0.4,0.6,1", 0x007C_AACB);
 const SIDE: usize = 200;
 
 /// Has a program draw by a guest and on lavapipe itself, each in a window of its own server.
