@@ -7,6 +7,9 @@
 mod drawing;
 
 use crate::support::kernels::{Doubling, worker};
+use crate::support::opengl::{
+    PACKAGES, STILL, STILL_SIZE, UNHURRIED, assert_still, packages, pictures, start,
+};
 use crate::support::screens::see_every_behaviour;
 use crate::support::secrets;
 use crate::support::vulkan::{ALLOWED, IMPATIENT, LOST, all_passed, assert_told_what_is_wrong};
@@ -14,6 +17,7 @@ use crate::support::vulkan_programs::{
     COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, NCNN_LAYERS, PATIENT, VKDISPATCH,
     libraries_of_kompute,
 };
+use crate::support::windows::XServer;
 use crate::support::{
     self, DEFAULT_NOT_OFFERED, Daemon, assert_every_behaviour_is_seen, bellhop, conformance,
     report, run, succeed, text, video,
@@ -89,6 +93,25 @@ fn debian_s_vulkaninfo_lists_the_gpu_in_a_container_of_its_packages_alone() {
     let error =
         fail(container().args(driver).args(["--", "podman", "--version"]).output().unwrap());
     assert!(error.contains("cannot run the container"), "{error}");
+}
+
+#[test]
+fn a_scene_of_opengl_in_a_window_of_a_container_is_lavapipe_s_to_the_pixel() {
+    let Some(container) = vulkan_containers() else { return };
+    let Some(server) = XServer::start() else { return };
+    let mut config = NamedTempFile::new().unwrap();
+    config.write_all(UNHURRIED.as_bytes()).unwrap();
+    for program in ["glmark2", "glmark2-es2"] {
+        let mut command = container();
+        command.args(["--vulkan", "debian-13", "--vulkan-driver", "--opengl", "--windows"]);
+        command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+        command.arg("--config").arg(config.path()).arg("--").arg(program).args(STILL);
+        let mut seen = start(command.env("DISPLAY", &server.display));
+        let seen = pictures(&mut seen, &server, STILL_SIZE, 1);
+        let data = packages().root().join("usr/share/glmark2");
+        let words = [&[program, "--data-path", data.to_str().unwrap()], &STILL[..]].concat();
+        assert_still(&seen, &words);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod independent;
 pub mod kernels;
 mod left_out;
 pub mod links;
+pub mod opengl;
 pub mod printed;
 pub mod programs;
 pub mod python;

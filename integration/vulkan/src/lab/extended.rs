@@ -27,10 +27,9 @@ macro_rules! extensions {
                 $(
                     self.$name.p_next = std::ptr::null_mut();
                     if self.names.contains(&ext::$name::NAME) {
+                        let own: *mut vk::$structure<'a> = (&raw mut self.$name).cast();
                         // SAFETY: the structure has no pointer but the chain's, whose lifetime is the borrow's.
-                        let own: &'a mut vk::$structure<'a> =
-                            unsafe { &mut *(&raw mut self.$name).cast() };
-                        features = features.push_next(own);
+                        features = features.push_next(unsafe { &mut *own });
                     }
                 )*
                 features

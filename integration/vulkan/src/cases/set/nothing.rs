@@ -21,11 +21,11 @@ pub(in super::super) const CASES: &[Case] = &[
 ];
 
 const SOURCE: &str = "
-    @group(0) @binding(0) var<storage, read_write> from: array<u32>;
+    @group(0) @binding(0) var<storage, read_write> source: array<u32>;
     @group(0) @binding(1) var<storage, read_write> to: array<u32>;
     @compute @workgroup_size(4) fn main(@builtin(local_invocation_index) at: u32) {
-        to[at] = 7u + from[at];
-        from[at + 2u] = 99u;
+        to[at] = 7u + source[at];
+        source[at + 2u] = 99u;
     }";
 
 const SLOTS: [Slot; 2] = [

@@ -18,8 +18,8 @@ use crate::serve::memory::Memory;
 use crate::vulkan::{Bounds, Formats, OfBuffers, OfSamplers, Point, VulkanError};
 use ash::vk::QueueFlags;
 use bellhop_protocol::vulkan::{
-    Barrier, Binding, Copy, Descriptor, DescriptorKind, Dispatch, Encoded, Fill, Image,
-    PipelineHead, QueryCaps, Timestamp, Update, Wait,
+    Barrier, Binding, CommandCaps, Copy, Descriptor, DescriptorKind, Dispatch, Encoded, Fill,
+    Image, PipelineHead, QueryCaps, Timestamp, Update, Wait,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -239,7 +239,7 @@ fn a_command_that_can_do_nothing_right_is_malformed_where_it_begins() {
     for command in [copy(start, end - 64, 64), copy(start, start, 0), fill(end, 0)] {
         bytes.extend(command);
     }
-    bytes.extend(query(end - 4560, u64::MAX));
+    bytes.extend(query(end - size_of::<CommandCaps>() as u64, u64::MAX));
     assert_eq!(Stream::read(&bytes, &fake.memory).unwrap().commands.len(), 4);
 }
 

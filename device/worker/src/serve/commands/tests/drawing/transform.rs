@@ -119,7 +119,7 @@ fn what_is_stored_and_looked_at_is_in_the_window() {
         ("of a stream", query(1, 0, 0)),
         ("reserved", query(0, 1, STORED)),
     ] {
-        assert_malformed(commands.read(&fake), what);
+        refused(commands.read(&fake), what);
     }
 }
 

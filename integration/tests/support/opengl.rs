@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Programs that draw with OpenGL, on lavapipe itself, and pictures of them.
+
+use super::windows::XServer;
+use bellhop_integration::vulkan::opengl;
+use bellhop_vm::{Mesa, Packaged, Sources, fetch_programs, fetch_vulkan};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Debian's packages of the programs.
+pub const PACKAGES: [&str; 3] = ["mesa-utils", "glmark2-x11", "glmark2-es2-x11"];
+/// A configuration for a machine on which shaders take long to compile.
+pub const UNHURRIED: &str = "[adapter]\ntimeout = \"120s\"\n";
+/// Where a program has its window.
+const PLACE: [usize; 2] = [0, 0];
+/// Colours of a picture in which gears are drawn: a plain window has one.
+const COLOURS: usize = 20;
+/// A scene of glmark2's that does not move, and how large it is.
+pub const STILL: [&str; 4] = ["-b", "effect2d:duration=10", "--size", "400x300"];
+pub const STILL_SIZE: [usize; 2] = [400, 300];
+
+/// The packages, with Mesa's OpenGL.
+pub fn packages() -> Packaged {
+    let packages = opengl::with_packages(&PACKAGES.map(str::to_owned));
+    fetch_programs(&packages, &Sources::default()).unwrap()
+}
+
+/// A program on lavapipe itself, in a window of this server.
+pub fn native(server: &XServer, words: &[&str]) -> Command {
+    let packages = packages();
+    let [program, arguments @ ..] = words else { panic!("no program") };
+    let mut command = packages.command(OsStr::new(program)).unwrap();
+    let lavapipe = fetch_vulkan(Mesa::Debian13, &Sources::default()).unwrap();
+    let lavapipe = lavapipe.command(Path::new("none"));
+    command.envs(lavapipe.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.envs(opengl::variables(&packages.root()));
+    // Zink takes a Vulkan of the processor's for no other.
+    command.env("LIBGL_ALWAYS_SOFTWARE", "1");
+    command.args(arguments).env("DISPLAY", &server.display);
+    command
+}
+
+/// Starts a program, whose errors are kept.
+pub fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Different pictures of a part of the screen in which something is drawn, until there are so many.
+pub fn pictures(
+    program: &mut Child,
+    server: &XServer,
+    size: [usize; 2],
+    count: usize,
+) -> Vec<Vec<u32>> {
+    let mut all: Vec<Vec<u32>> = Vec::new();
+    while all.len() < count && program.try_wait().unwrap().is_none() {
+        let picture = server.picture(PLACE, size);
+        let colours: BTreeSet<_> = picture.iter().collect();
+        if colours.len() >= COLOURS && !all.contains(&picture) {
+            all.push(picture);
+        }
+    }
+    // It ends its program, too, where that has not ended.
+    let _ = kill_process(Pid::from_child(program), Signal::TERM);
+    let _ = program.wait();
+    all
+}
+
+/// Requires that this is the picture of a scene that does not move, which lavapipe itself draws of the same words.
+#[track_caller]
+pub fn assert_still(seen: &[Vec<u32>], words: &[&str]) {
+    let server = XServer::start().unwrap();
+    let right = pictures(&mut start(&mut native(&server, words)), &server, STILL_SIZE, 1);
+    assert!(seen == right && seen.len() == 1, "{words:?}: {} pictures", seen.len());
+}
