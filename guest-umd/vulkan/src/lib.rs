@@ -55,7 +55,6 @@ mod pages;
 pub mod physical_device;
 pub mod pipeline;
 pub mod private_data;
-mod profile;
 pub mod query;
 pub mod queue;
 mod raw;

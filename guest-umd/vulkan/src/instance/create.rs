@@ -5,8 +5,7 @@
 
 use super::Instance;
 use crate::physical_device::caps::NEWEST;
-use crate::physical_device::{PhysicalDevice, extensions::describe};
-use crate::profile::Profile;
+use crate::physical_device::{PhysicalDevice, Profile, extensions::describe};
 use crate::{handle, list, raw};
 use ash::vk::{self, Handle as _};
 use ash::{ext, khr};

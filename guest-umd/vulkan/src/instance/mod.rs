@@ -8,8 +8,7 @@ mod messengers;
 
 use crate::handle;
 use crate::messengers::{Message, Messengers};
-use crate::physical_device::{Gpu, Opened, PhysicalDevice};
-use crate::profile::Profile;
+use crate::physical_device::{Gpu, Opened, PhysicalDevice, Profile};
 use ash::vk;
 use std::sync::{Arc, OnceLock};
 

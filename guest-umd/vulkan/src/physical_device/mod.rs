@@ -16,6 +16,7 @@ mod image_formats;
 pub mod limits;
 pub(crate) mod memory;
 mod opened;
+mod profile;
 pub mod properties;
 pub(crate) mod queues;
 mod sharing;
@@ -25,11 +26,11 @@ pub use caps::Caps;
 pub(crate) use chain::all;
 pub(crate) use gpu::Gpu;
 pub(crate) use opened::Opened;
+pub(crate) use profile::{Frames, Profile};
 pub(crate) use sharing::EXPORTED;
 
 use crate::handle;
 use crate::messengers::Messengers;
-use crate::profile::Profile;
 use ash::vk::{self, Handle as _};
 use std::sync::Arc;
 
