@@ -3,7 +3,7 @@
 
 //! What a device takes of commands.
 
-use super::extensions::Extensions;
+use super::device::extensions::Extensions;
 use super::{Formats, OfGraphics, PhysicalDevice};
 use ash::vk;
 use bellhop_protocol::vulkan::ExtensionFeatures;

@@ -3,46 +3,16 @@
 
 //! What the host's Vulkan can do, as bytes of Vulkan's structures.
 
-use super::extensions::Extensions;
-use super::{Device, PhysicalDevice};
-use ash::{ext, vk};
-use bellhop_protocol::vulkan::{CAPS_VERSION, CommandCaps, ExtensionProperties};
-use std::ffi::c_void;
+mod chained;
+mod properties;
+
+use super::Device;
+use super::device::extensions::Extensions;
+use ash::vk;
+use bellhop_protocol::vulkan::{CAPS_VERSION, CommandCaps};
+use chained::{Chained, copy};
 use std::mem::offset_of;
-use std::ptr;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
-
-/// A structure of Vulkan, whose fields are bytes here: all of them have a value, also those between fields.
-#[repr(C, align(8))]
-struct Chained<const BYTES: usize> {
-    kind: vk::StructureType,
-    next: *mut c_void,
-    bytes: [u8; BYTES],
-}
-
-impl<const BYTES: usize> Chained<BYTES> {
-    fn new(kind: vk::StructureType) -> Self {
-        Self { kind, next: ptr::null_mut(), bytes: [0; BYTES] }
-    }
-
-    /// Puts another structure behind this one, which must outlive the calls that are given this one.
-    fn chain<const OTHER: usize>(&mut self, next: &mut Chained<OTHER>) {
-        next.next = self.next;
-        self.next = (&raw mut *next).cast();
-    }
-
-    /// Fills a field from these bytes, from the first.
-    fn fill<T: FromBytes + IntoBytes>(&self, field: &mut T) {
-        copy(&self.bytes, field);
-    }
-}
-
-/// Copies as many bytes as both have.
-fn copy<T: FromBytes + IntoBytes>(from: &[u8], to: &mut T) {
-    let to = to.as_mut_bytes();
-    let length = to.len().min(from.len());
-    to[..length].copy_from_slice(&from[..length]);
-}
+use zerocopy::{FromBytes, FromZeros};
 
 /// Bytes behind `sType` and `pNext`.
 const fn fields<T>() -> usize {
@@ -136,46 +106,6 @@ impl Device<'_> {
         caps.formats = self.bounds.formats.all();
         caps
     }
-}
-
-impl PhysicalDevice<'_> {
-    /// Returns the properties of the extensions that the device has.
-    pub(super) fn extension_properties(&self) -> ExtensionProperties {
-        use vk::StructureType as Kind;
-        let mut properties =
-            Chained::<PROPERTIES>::new(vk::StructureType::PHYSICAL_DEVICE_PROPERTIES_2);
-        let mut all = ExtensionProperties::new_zeroed();
-        /// Has structures asked for that are of extensions that the device has, and fills fields from them.
-        macro_rules! ask {
-            ($($name:ident $kind:ident;)*) => {
-                $(let mut $name = Chained::<{ size_of_field(|of| &of.$name) }>::new(Kind::$kind);
-                if self.has_extension(ext::$name::NAME) {
-                    properties.chain(&mut $name);
-                })*
-                // SAFETY: the handle belongs to this instance. Each structure has the layout, the kind and the size of Vulkan's, is
-                // of an extension that the device has, and lives until the call has returned.
-                unsafe {
-                    let ask = self.instance.raw.fp_v1_1().get_physical_device_properties2;
-                    ask(self.handle, (&raw mut properties).cast());
-                }
-                $($name.fill(&mut all.$name);)*
-            };
-        }
-        ask! {
-            transform_feedback PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_PROPERTIES_EXT;
-            provoking_vertex PHYSICAL_DEVICE_PROVOKING_VERTEX_PROPERTIES_EXT;
-            line_rasterization PHYSICAL_DEVICE_LINE_RASTERIZATION_PROPERTIES_EXT;
-            custom_border_color PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_PROPERTIES_EXT;
-            vertex_attribute_divisor PHYSICAL_DEVICE_VERTEX_ATTRIBUTE_DIVISOR_PROPERTIES_EXT;
-            robustness2 PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT;
-        }
-        all
-    }
-}
-
-/// Bytes of a structure's field. Structures of Vulkan's are a multiple of 8 bytes.
-const fn size_of_field<T>(_: fn(&ExtensionProperties) -> &T) -> usize {
-    size_of::<T>().next_multiple_of(8)
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

@@ -3,12 +3,14 @@
 
 //! A device with one queue, and the memory that it uses.
 
-use super::extensions::Extensions;
+pub(super) mod extensions;
+
 use super::{Bounds, Called, Pages, PhysicalDevice, VulkanError};
 use ash::ext::{
     conditional_rendering, external_memory_host, line_rasterization, transform_feedback,
 };
 use ash::vk;
+use extensions::Extensions;
 use std::ffi::c_void;
 use std::rc::Rc;
 

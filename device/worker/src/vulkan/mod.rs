@@ -9,7 +9,6 @@ mod descriptor_sets;
 mod device;
 mod dispatches;
 mod drawing;
-mod extensions;
 mod formats;
 mod image;
 mod image_transfers;

@@ -3,7 +3,7 @@
 
 //! An opened device, and what is made with it.
 
-use super::extended::Functions;
+use super::draw::extended::Functions;
 use super::machine::Features;
 use super::present::loaded::Presents;
 use super::{Failure, Lab, Outcome};

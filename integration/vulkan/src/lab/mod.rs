@@ -8,7 +8,6 @@
 mod bound;
 mod content;
 mod draw;
-mod extended;
 mod failure;
 mod form;
 mod format;

@@ -4,42 +4,9 @@
 
 use super::super::drawn::{Available, Counting};
 use super::super::recording::Recording;
-use super::super::stream::HEADER;
 use crate::query::{AVAILABLE, Counted};
-use bellhop_protocol::vulkan::{BeginQuery, EndQuery};
 
 impl Recording {
-    fn begin_counting(&mut self, query: &Counting) {
-        let Counted { statistics, stream, .. } = query.counted;
-        let flags = query.flags;
-        let command = BeginQuery { header: HEADER, flags, statistics, stream, reserved: 0 };
-        self.push(query.counted.kind, command, []);
-    }
-
-    fn end_counting(&mut self, query: &Counting) {
-        let (destination, stream) = (query.destination, query.counted.stream);
-        let command = EndQuery { header: HEADER, destination, stream, reserved: 0 };
-        self.push(query.counted.kind, command, []);
-    }
-
-    /// Ends those queries that cannot go on, for as long as that.
-    pub(super) fn stop_counting(&mut self, is_one: impl Fn(&Counting) -> bool) {
-        for query in self.drawing().counting.clone() {
-            if is_one(&query) {
-                self.end_counting(&query);
-            }
-        }
-    }
-
-    /// Begins them again. They count from here on.
-    pub(super) fn go_on_counting(&mut self, is_one: impl Fn(&Counting) -> bool) {
-        for query in self.drawing().counting.clone() {
-            if is_one(&query) {
-                self.begin_counting(&query);
-            }
-        }
-    }
-
     /// Begins a query whose value goes to `destination`.
     pub(in super::super) fn begin_query(&mut self, counted: Counted, flags: u32, destination: u64) {
         let is_inside = self.scene().views().is_some();

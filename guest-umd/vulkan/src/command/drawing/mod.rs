@@ -9,9 +9,11 @@ mod counting;
 mod divided;
 mod draws;
 mod inside;
+mod interrupted;
 mod passes;
 mod prepare;
 mod set;
+mod tell;
 mod transform;
 
 use super::bound::Program;

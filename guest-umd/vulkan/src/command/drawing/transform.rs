@@ -8,21 +8,11 @@ use super::super::drawn::{Condition, Scene, Storing};
 use super::super::recording::Recording;
 use super::super::stream::HEADER;
 use super::draws::address;
+use super::interrupted::{BUFFERS, Words};
 use crate::buffer::Buffer;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
-use bellhop_protocol::vulkan::{
-    BeginConditional, BeginTransform, DrawByteCount, EndConditional, EndTransform,
-    MAX_TRANSFORM_BUFFERS, TransformBuffer,
-};
-use zerocopy::IntoBytes;
-
-/// Bytes of a number of bytes.
-const WORD: u64 = 4;
-const BUFFERS: usize = MAX_TRANSFORM_BUFFERS as usize;
-
-/// Addresses of words, 0 for none.
-type Words = [u64; BUFFERS];
+use bellhop_protocol::vulkan::{DrawByteCount, EndConditional, TransformBuffer};
 
 impl Recording {
     /// Begins to store vertices in the buffers that are bound, behind what these counters say.
@@ -35,67 +25,11 @@ impl Recording {
         self.drawing().storing = Some(Storing { spare: None });
     }
 
-    fn store(&mut self, counters: Words) {
-        let mut stored = self.drawing().stored;
-        for (buffer, counter) in stored.iter_mut().zip(counters) {
-            buffer.counter = if buffer.address == 0 { 0 } else { counter };
-        }
-        let command = BeginTransform { header: HEADER };
-        self.push(stored.len() as u32, command, [stored.as_bytes()]);
-    }
-
     /// Stores no more, and has these counters say how many bytes there are.
     pub(super) fn finish_storing(&mut self, counters: Words) {
         if self.drawing().storing.take().is_some() {
             self.end_storing(counters);
         }
-    }
-
-    fn end_storing(&mut self, counters: Words) {
-        let command = EndTransform { header: HEADER };
-        self.push(counters.len() as u32, command, [counters.as_bytes()]);
-    }
-
-    /// Ends storing for as long as there is no rendering.
-    fn stop_storing(&mut self) {
-        let spare = match &self.drawing().storing {
-            None => return,
-            Some(Storing { spare }) => *spare,
-        };
-        let spare = match spare {
-            Some(address) => address,
-            None => match self.heap.take((WORD as usize) * BUFFERS) {
-                Ok(piece) => {
-                    let address = piece.gpu_va();
-                    let drawing = self.drawing();
-                    drawing.pieces.push(piece);
-                    drawing.storing = Some(Storing { spare: Some(address) });
-                    address
-                }
-                Err(why) => return self.fail(why),
-            },
-        };
-        let counters = self.spare_counters(spare);
-        self.end_storing(counters);
-    }
-
-    /// Goes on behind what was stored.
-    fn go_on_storing(&mut self) {
-        if let Some(Storing { spare: Some(spare) }) = self.drawing().storing
-            && self.tell_all()
-        {
-            let counters = self.spare_counters(spare);
-            self.store(counters);
-        }
-    }
-
-    /// Words of the driver's for the buffers that there are.
-    fn spare_counters(&mut self, spare: u64) -> Words {
-        let stored = self.drawing().stored;
-        std::array::from_fn(|at| match stored.get(at) {
-            Some(buffer) if buffer.address != 0 => spare + at as u64 * WORD,
-            _ => 0,
-        })
     }
 
     pub(super) fn begin_condition(&mut self, address: u64, is_inverted: bool) {
@@ -109,11 +43,6 @@ impl Recording {
         self.begin_conditional(condition);
     }
 
-    fn begin_conditional(&mut self, condition: Condition) {
-        let command = BeginConditional { header: HEADER, address: condition.address };
-        self.push(condition.is_inverted.into(), command, []);
-    }
-
     pub(super) fn end_condition(&mut self) {
         if self.drawing().condition.take().is_some() {
             self.push(0, EndConditional { header: HEADER }, []);
@@ -121,28 +50,6 @@ impl Recording {
                 self.let_go();
             }
         }
-    }
-
-    /// Ends what cannot go on where a rendering is interrupted, or where a chunk ends: of what is inside, or what is outside.
-    pub(super) fn suspend(&mut self, is_inside: bool) {
-        self.stop_counting(|query| query.is_inside == is_inside);
-        if is_inside {
-            self.stop_storing();
-        }
-        if self.drawing().condition.is_some_and(|it| it.is_inside == is_inside) {
-            self.push(0, EndConditional { header: HEADER }, []);
-        }
-    }
-
-    /// Goes on with that.
-    pub(super) fn resume(&mut self, is_inside: bool) {
-        if let Some(condition) = self.drawing().condition.filter(|it| it.is_inside == is_inside) {
-            self.begin_conditional(condition);
-        }
-        if is_inside {
-            self.go_on_storing();
-        }
-        self.go_on_counting(|query| query.is_inside == is_inside);
     }
 }
 

@@ -5,6 +5,7 @@
 mod canvas;
 mod commands;
 mod corner;
+pub(super) mod extended;
 mod framebuffer;
 mod newer;
 mod pass;

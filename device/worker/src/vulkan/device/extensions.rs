@@ -3,7 +3,7 @@
 
 //! Extensions that commands use where a device has them.
 
-use super::PhysicalDevice;
+use crate::vulkan::PhysicalDevice;
 use ash::ext;
 use ash::vk::{self, FALSE, PhysicalDeviceFeatures2, TRUE};
 use bellhop_protocol::vulkan::ExtensionFeatures;
@@ -23,7 +23,7 @@ macro_rules! extensions {
 
         impl Extensions {
             /// Those of a device.
-            pub(super) fn of(physical: &PhysicalDevice<'_>) -> Self {
+            pub(in crate::vulkan) fn of(physical: &PhysicalDevice<'_>) -> Self {
                 let mut all = Self::default();
                 $(if physical.has_extension(ext::$name::NAME) {
                     all.names.push(ext::$name::NAME);
@@ -39,7 +39,7 @@ macro_rules! extensions {
             }
 
             /// Chains the structures of the extensions that there are.
-            pub(super) fn chain<'a>(
+            pub(in crate::vulkan) fn chain<'a>(
                 &'a mut self,
                 mut features: PhysicalDeviceFeatures2<'a>,
             ) -> PhysicalDeviceFeatures2<'a> {
@@ -56,7 +56,7 @@ macro_rules! extensions {
             }
 
             /// The features, as the protocol has them.
-            pub(super) fn features(&self) -> ExtensionFeatures {
+            pub(in crate::vulkan) fn features(&self) -> ExtensionFeatures {
                 let mut all = ExtensionFeatures::new_zeroed();
                 $(Booleans([$(self.$name.$feature),*]).put(&mut all.$name);)*
                 let exports = self.names.contains(&ext::shader_stencil_export::NAME);
@@ -96,7 +96,7 @@ extensions! {
 
 impl Extensions {
     /// What buffers are used for with them.
-    pub(super) fn usage(&self) -> vk::BufferUsageFlags {
+    pub(in crate::vulkan) fn usage(&self) -> vk::BufferUsageFlags {
         let mut usage = vk::BufferUsageFlags::empty();
         if self.names.contains(&ext::transform_feedback::NAME) {
             usage |= vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
@@ -109,13 +109,13 @@ impl Extensions {
     }
 
     /// Leaves out what makes accesses slower and is for drawing alone.
-    pub(super) const fn leave_out_robust_access(&mut self) {
+    pub(in crate::vulkan) const fn leave_out_robust_access(&mut self) {
         self.robustness2.robust_buffer_access2 = FALSE;
         self.robustness2.robust_image_access2 = FALSE;
     }
 
     /// The names of those that there are.
-    pub(super) fn names(&self) -> &[&'static CStr] {
+    pub(in crate::vulkan) fn names(&self) -> &[&'static CStr] {
         &self.names
     }
 }

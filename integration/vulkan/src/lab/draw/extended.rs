@@ -3,7 +3,7 @@
 
 //! Extensions of devices that draw, and their features.
 
-use super::{Lab, Outcome};
+use crate::lab::{Lab, Outcome};
 use ash::vk::{self, PhysicalDeviceFeatures2};
 use ash::{Device, Instance, ext};
 use std::ffi::CStr;
@@ -20,7 +20,7 @@ macro_rules! extensions {
 
         impl Extended {
             /// Chains the structures of those that there are.
-            pub(super) fn chain<'a>(
+            pub(in crate::lab) fn chain<'a>(
                 &'a mut self,
                 mut features: PhysicalDeviceFeatures2<'a>,
             ) -> PhysicalDeviceFeatures2<'a> {
@@ -60,7 +60,7 @@ extensions! {
 
 impl Extended {
     /// The names of those that there are.
-    pub(super) fn names(&self) -> &[&'static CStr] {
+    pub(in crate::lab) fn names(&self) -> &[&'static CStr] {
         &self.names
     }
 
@@ -70,7 +70,7 @@ impl Extended {
     }
 
     /// What buffers are used for with them.
-    pub(super) fn usage(&self) -> vk::BufferUsageFlags {
+    pub(in crate::lab) fn usage(&self) -> vk::BufferUsageFlags {
         let mut usage = vk::BufferUsageFlags::empty();
         if self.has(ext::transform_feedback::NAME) {
             usage |= vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
@@ -100,14 +100,14 @@ impl Lab {
 }
 
 /// The functions of extensions. Those of one that a device does not have are not called.
-pub(super) struct Functions {
-    pub(super) transform: ext::transform_feedback::Device,
-    pub(super) conditional: ext::conditional_rendering::Device,
-    pub(super) lines: ext::line_rasterization::Device,
+pub(in crate::lab) struct Functions {
+    pub(in crate::lab) transform: ext::transform_feedback::Device,
+    pub(in crate::lab) conditional: ext::conditional_rendering::Device,
+    pub(in crate::lab) lines: ext::line_rasterization::Device,
 }
 
 impl Functions {
-    pub(super) fn new(instance: &Instance, device: &Device) -> Self {
+    pub(in crate::lab) fn new(instance: &Instance, device: &Device) -> Self {
         Self {
             transform: ext::transform_feedback::Device::new(instance, device),
             conditional: ext::conditional_rendering::Device::new(instance, device),
