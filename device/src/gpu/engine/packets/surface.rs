@@ -192,9 +192,11 @@ mod tests {
                 Ok(if bytes > 0 { Progress::Moved(bytes) } else { Progress::Finished })
             };
             let next = |(at, left): &mut (usize, usize)| {
-                let is_there = *at < rows;
+                if *at == rows {
+                    return Ok(false);
+                }
                 (*at, *left) = (*at + 1, row);
-                Ok(is_there)
+                Ok(true)
             };
             match by_rows(&mut state, limit, step, next).unwrap() {
                 Progress::Moved(bytes) => all += bytes,
