@@ -118,7 +118,7 @@ enum Command {
     /// Run a program that uses the GPU through Vulkan
     ///
     /// Starts a bellhopd, and the program with Bellhop's Vulkan driver and no other: what it computes is submitted with
-    /// plain memory stores. The driver is for buffers and compute; it has no images, no graphics and no windows.
+    /// plain memory stores. It computes and draws, into windows and onto the guest's display.
     Vulkan(ProgramArguments),
     /// Decode an AV1 video on the GPU, or encode one
     ///

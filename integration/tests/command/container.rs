@@ -7,9 +7,7 @@
 mod drawing;
 
 use crate::support::kernels::{Doubling, worker};
-use crate::support::opengl::{
-    PACKAGES, STILL, STILL_SIZE, UNHURRIED, assert_still, packages, pictures, start,
-};
+use crate::support::opengl::{PACKAGES, STILL, UNHURRIED, assert_still, packages, start, still};
 use crate::support::screens::see_every_behaviour;
 use crate::support::secrets;
 use crate::support::vulkan::{ALLOWED, IMPATIENT, LOST, all_passed, assert_told_what_is_wrong};
@@ -107,7 +105,7 @@ fn a_scene_of_opengl_in_a_window_of_a_container_is_lavapipe_s_to_the_pixel() {
         command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
         command.arg("--config").arg(config.path()).arg("--").arg(program).args(STILL);
         let mut seen = start(command.env("DISPLAY", &server.display));
-        let seen = pictures(&mut seen, &server, STILL_SIZE, 1);
+        let seen = still(&mut seen, &server);
         let data = packages().root().join("usr/share/glmark2");
         let words = [&[program, "--data-path", data.to_str().unwrap()], &STILL[..]].concat();
         assert_still(&seen, &words);

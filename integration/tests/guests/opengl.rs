@@ -3,7 +3,7 @@
 //! Guests' programs that draw with OpenGL, through Mesa's zink, compared with the same programs on lavapipe, through zink as well.
 
 use crate::support::opengl::{
-    PACKAGES, STILL, STILL_SIZE, UNHURRIED, assert_still, native, packages, pictures, start,
+    PACKAGES, STILL, UNHURRIED, assert_still, native, packages, pictures, start, still,
 };
 use crate::support::vulkan::beside;
 use crate::support::windows::XServer;
@@ -103,7 +103,7 @@ fn a_scene_that_does_not_move_is_lavapipe_s_to_the_pixel() {
     for program in ["glmark2", "glmark2-es2"] {
         let words = [&[program, "--data-path", data.to_str().unwrap()], &STILL[..]].concat();
         let mut seen = start(&mut guest(&daemon, &server, &words));
-        assert_still(&pictures(&mut seen, &server, STILL_SIZE, 1), &words);
+        assert_still(&still(&mut seen, &server), &words);
     }
 }
 

@@ -6,7 +6,7 @@ use super::windows::XServer;
 use bellhop_integration::vulkan::opengl;
 use bellhop_vm::{Mesa, Packaged, Sources, fetch_programs, fetch_vulkan};
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -21,7 +21,9 @@ const PLACE: [usize; 2] = [0, 0];
 const COLOURS: usize = 20;
 /// A scene of glmark2's that does not move, and how large it is.
 pub const STILL: [&str; 4] = ["-b", "effect2d:duration=10", "--size", "400x300"];
-pub const STILL_SIZE: [usize; 2] = [400, 300];
+const STILL_SIZE: [usize; 2] = [400, 300];
+/// How often its picture is read: one that is being copied into the window is gone before.
+const READS: usize = 200;
 
 /// The packages, with Mesa's OpenGL.
 pub fn packages() -> Packaged {
@@ -59,21 +61,44 @@ pub fn pictures(
     let mut all: Vec<Vec<u32>> = Vec::new();
     while all.len() < count && program.try_wait().unwrap().is_none() {
         let picture = server.picture(PLACE, size);
-        let colours: BTreeSet<_> = picture.iter().collect();
-        if colours.len() >= COLOURS && !all.contains(&picture) {
+        if is_drawn(&picture) && !all.contains(&picture) {
             all.push(picture);
         }
     }
-    // It ends its program, too, where that has not ended.
+    end(program);
+    all
+}
+
+/// Whether something is drawn in a picture.
+fn is_drawn(picture: &[u32]) -> bool {
+    picture.iter().collect::<BTreeSet<_>>().len() >= COLOURS
+}
+
+/// Ends a program, with what it has started.
+fn end(program: &mut Child) {
     let _ = kill_process(Pid::from_child(program), Signal::TERM);
     let _ = program.wait();
-    all
+}
+
+/// The picture of a scene that does not move: the first that is read so often. Others are read while they are copied into the window.
+pub fn still(program: &mut Child, server: &XServer) -> Vec<u32> {
+    let mut reads = BTreeMap::<_, usize>::new();
+    while !reads.values().any(|count| *count >= READS) && program.try_wait().unwrap().is_none() {
+        let picture = server.picture(PLACE, STILL_SIZE);
+        if is_drawn(&picture) {
+            *reads.entry(picture).or_default() += 1;
+        }
+    }
+    end(program);
+    let last = reads.into_iter().find(|(_, count)| *count >= READS);
+    last.map(|(picture, _)| picture).unwrap_or_default()
 }
 
 /// Requires that this is the picture of a scene that does not move, which lavapipe itself draws of the same words.
 #[track_caller]
-pub fn assert_still(seen: &[Vec<u32>], words: &[&str]) {
+pub fn assert_still(seen: &[u32], words: &[&str]) {
     let server = XServer::start().unwrap();
-    let right = pictures(&mut start(&mut native(&server, words)), &server, STILL_SIZE, 1);
-    assert!(seen == right && seen.len() == 1, "{words:?}: {} pictures", seen.len());
+    let right = still(&mut start(&mut native(&server, words)), &server);
+    assert!(!right.is_empty(), "{words:?}: lavapipe draws nothing");
+    assert!(seen == right, "{words:?}: another picture, or none");
 }
