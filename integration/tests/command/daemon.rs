@@ -116,10 +116,10 @@ fn engines_run_on_the_processors_that_the_configuration_names_and_on_no_other() 
     };
     let is_engine = |(name, _): &&(String, String)| name.starts_with("engine-");
     // A thread has its name when it first runs, which its processor may let it wait for.
-    await_that("engines run", || threads().iter().filter(is_engine).count() == 3);
+    await_that("engines run", || threads().iter().filter(is_engine).count() == 4);
     let threads = threads();
     let engines: Vec<_> = threads.iter().filter(is_engine).collect();
-    assert_eq!(engines.len(), 3, "{threads:?}");
+    assert_eq!(engines.len(), 4, "{threads:?}");
     assert!(engines.iter().all(|(_, allowed)| *allowed == first.to_string()), "{threads:?}");
     let all = std::fs::read_to_string("/proc/self/status").unwrap();
     let others = threads.iter().filter(|thread| !is_engine(thread));
