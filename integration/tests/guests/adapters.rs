@@ -7,7 +7,7 @@ use bellhop_guest::client::{Client, Shape};
 use bellhop_guest::inspect::{self, Selection};
 use bellhop_guest_umd::Adapter;
 
-/// The first adapter has three nodes, the second two. A guest of the second socket is attached to the second.
+/// The first adapter has four nodes, the second three. A guest of the second socket is attached to the second.
 const TWO: &str = "[adapter]\nengine_idle = \"0s\"\n\
     [adapters.second]\ncopy_nodes = 1\nengine_idle = \"0s\"\n\
     [attach]\n\"gpu1.sock\" = \"second\"\n";
@@ -29,12 +29,12 @@ fn work(adapter: &Adapter) -> u32 {
 fn each_guest_has_the_adapter_that_its_socket_is_attached_to() {
     let daemon = Daemon::start_with(3, TWO);
     let adapters = [0, 1, 2].map(|number| adapter(&daemon, number));
-    assert_eq!(adapters.each_ref().map(work), [2, 1, 2]);
+    assert_eq!(adapters.each_ref().map(work), [3, 2, 3]);
 
     let seen = daemon.snapshots(Selection::default());
     let names: Vec<_> = seen.iter().map(|seen| seen.adapter.name.as_str()).collect();
     assert_eq!(names, ["", "second"]);
-    assert_eq!(seen.iter().map(|seen| seen.nodes.len()).collect::<Vec<_>>(), [3, 2]);
+    assert_eq!(seen.iter().map(|seen| seen.nodes.len()).collect::<Vec<_>>(), [4, 3]);
     assert_eq!(seen.iter().map(|seen| seen.guests.len()).collect::<Vec<_>>(), [2, 1]);
     assert!(seen.iter().flat_map(|seen| &seen.guests).all(|g| g.statistics.packets > 0));
     let id = seen[1].guests[0].id;
@@ -43,7 +43,7 @@ fn each_guest_has_the_adapter_that_its_socket_is_attached_to() {
     // A guest does not see which adapter it has.
     let own = inspect::snapshot(&mut &adapters[1]).unwrap();
     assert_eq!((own.adapter.ordinal, own.adapter.name.as_str()), (0, ""));
-    assert_eq!(own.nodes.len(), 2);
+    assert_eq!(own.nodes.len(), 3);
 }
 
 #[test]
