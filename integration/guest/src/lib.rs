@@ -29,6 +29,7 @@ pub mod inspect;
 pub mod intercepted;
 pub mod jobs;
 pub mod link;
+mod listener;
 pub mod machine;
 pub mod onlooker;
 pub mod output;

@@ -5,9 +5,9 @@
 mod standing;
 
 use crate::displays::captured;
-use crate::support::vulkan::{all_passed, assert_seen, beside};
+use crate::support::vulkan::{all_passed, assert_killed_at_any_moment, assert_seen, beside};
 use crate::support::windows::XServer;
-use crate::support::{Daemon, bellhop, run, text};
+use crate::support::{Daemon, run, text};
 use bellhop_protocol::snapshot::HwQueue;
 use bellhop_vm::{Mesa, Sources, fetch_programs, fetch_vulkan};
 use rustix::process::{Pid, Signal, kill_process};
@@ -270,22 +270,8 @@ fn a_cube_whose_window_gets_other_sizes_at_any_moment_draws_on() {
 /// Wherever a program is in what it draws when it is killed: the next one of its guest draws, and a neighbour notices nothing.
 #[test]
 fn a_program_that_is_killed_at_any_drawing_command_leaves_nothing() {
-    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
-    let mut neighbour = beside(&daemon, 1);
-    let neighbour = neighbour.args(["--selftest", "--", "draw.", "pass.", "blend."]);
-    let neighbour = neighbour.stdout(Stdio::piped()).spawn().unwrap();
-    for tenths in 1..=12 {
-        let mut killed = beside(&daemon, 0);
-        let moment = format!("{}.{}", tenths / 10, tenths % 10);
-        killed.args(["--", "timeout", "--signal", "KILL", &moment]);
-        killed.arg(bellhop().get_program()).args(["vulkan-suite", "draw.", "attachment.", "pass."]);
-        let status = killed.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-        // Some end before.
-        assert!(matches!(status.code(), Some(0 | 137)), "{status}");
-    }
-    assert_seen(&daemon, &["blend.", "pass."]);
-    let output = neighbour.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stdout));
+    let killed = ["draw.", "attachment.", "pass."];
+    assert_killed_at_any_moment(&["draw.", "pass.", "blend."], &killed, &["blend.", "pass."]);
 }
 
 /// A neighbour draws while a program has very many draws in one submission.

@@ -4,8 +4,8 @@
 
 use crate::support::vulkan::{
     ALLOWED, DEVICE, DISPATCHES, DRAWING, IMAGES, IMPATIENT, LOST, MEMORY, OPERATIONS, ORDER,
-    SHARING, assert_seen, assert_seen_of, assert_seen_of_a_bad_program, assert_told_what_is_wrong,
-    beside,
+    SHARING, assert_killed_at_any_moment, assert_seen, assert_seen_of,
+    assert_seen_of_a_bad_program, assert_told_what_is_wrong, beside,
 };
 use crate::support::vulkan_programs::{
     COMPUTEML, GGML, HEPHAISTOS, KOMPUTE, NCNN, NCNN_LAYERS, PATIENT, Program, VKDISPATCH,
@@ -111,27 +111,8 @@ fn the_gpus_of_a_chain_are_one_device_or_several() {
 /// nothing.
 #[test]
 fn a_program_that_is_killed_at_any_command_leaves_nothing() {
-    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
-    let mut neighbour = beside(&daemon, 1);
-    let neighbour = neighbour.args(["--selftest", "--", "command.", "dispatch.", "set."]);
-    let neighbour = neighbour.stdout(Stdio::piped()).spawn().unwrap();
-    for tenths in 1..=12 {
-        let mut killed = beside(&daemon, 0);
-        killed.args([
-            "--",
-            "timeout",
-            "--signal",
-            "KILL",
-            &format!("{}.{}", tenths / 10, tenths % 10),
-        ]);
-        killed.arg(bellhop().get_program()).args(["vulkan-suite", "dispatch.", "memory."]);
-        let status = killed.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-        // Some end before.
-        assert!(matches!(status.code(), Some(0 | 137)), "{status}");
-    }
-    assert_seen(&daemon, &["command.", "memory."]);
-    let output = neighbour.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stdout));
+    let neighbour = ["command.", "dispatch.", "set."];
+    assert_killed_at_any_moment(&neighbour, &["dispatch.", "memory."], &["command.", "memory."]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Programs that use a guest's GPU through Vulkan.
 
 use super::{Daemon, bellhop, run, text};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The areas of behaviours of a driver, each once.
 pub const DEVICE: &[&str] = &["device."];
@@ -96,6 +96,28 @@ pub fn assert_seen_of(daemon: &Daemon, device: &str, areas: &[&str]) {
 #[track_caller]
 pub fn assert_seen_of_a_bad_program(daemon: &Daemon, areas: &[&str]) {
     all_passed(&run(beside(daemon, 0).args(["--selftest", "--"]).args(areas)));
+}
+
+/// Kills a program a dozen times that tries behaviours of some areas, later each time. Its neighbour, which tries others meanwhile, and
+/// the next program of its guest, which tries the last, must see all.
+#[track_caller]
+pub fn assert_killed_at_any_moment(neighbour: &[&str], killed: &[&str], next: &[&str]) {
+    let Some(daemon) = Daemon::start_with_kernels(2, "") else { return };
+    let mut beside_it = beside(&daemon, 1);
+    let beside_it = beside_it.args(["--selftest", "--"]).args(neighbour);
+    let beside_it = beside_it.stdout(Stdio::piped()).spawn().unwrap();
+    for tenths in 1..=12 {
+        let mut program = beside(&daemon, 0);
+        let moment = format!("{}.{}", tenths / 10, tenths % 10);
+        program.args(["--", "timeout", "--signal", "KILL", &moment]);
+        program.arg(bellhop().get_program()).arg("vulkan-suite").args(killed);
+        let status = program.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        // Some end before.
+        assert!(matches!(status.code(), Some(0 | 137)), "{status}");
+    }
+    assert_seen(&daemon, next);
+    let output = beside_it.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
 }
 
 /// Looks at what the suite printed: it tried something, and all was seen, of drawing as far as lavapipe offers it.

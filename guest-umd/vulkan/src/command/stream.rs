@@ -10,9 +10,10 @@
 //! A rendering and a query are not divided among chunks: while there is one, the stream is *held*, and a chunk goes on in the next
 //! piece.
 //!
-//! Copies at the beginning of a chunk are packets, as the engine executes them itself: no other thread of the host has to be woken
-//! for them. The first command that is more than that begins a chunk of commands.
+//!
+//! Copies at the beginning of a chunk are packets (`packets`).
 
+mod packets;
 mod parts;
 mod uses;
 
@@ -22,10 +23,7 @@ use crate::device::DeviceMask;
 use crate::heap::{Heap, Piece, put};
 use ash::vk;
 use bellhop_protocol::packet::UNIT;
-use bellhop_protocol::packet::commands::ExecuteCommands;
-use bellhop_protocol::packet::flow::IndirectBuffer;
 use bellhop_protocol::vulkan::{Barrier, CommandCode, CommandHeader, Continue, Encoded};
-use zerocopy::transmute;
 
 /// Most bytes of a chunk.
 pub(super) const CHUNK: usize = 64 << 10;
@@ -214,34 +212,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether what comes next may be a packet.
-    pub(super) const fn takes_packets(&self) -> bool {
-        let begins = self.at == self.start && self.is_primary && !self.is_held() && !self.meets;
-        self.packets_end.is_some() || begins
-    }
-
-    /// Appends a packet, and behind it data, padded to 8 bytes. The stream takes packets, which are executed one after the other.
-    pub(super) fn push_packet(
-        &mut self,
-        heap: &Heap,
-        packet: &[u8],
-        data: &[u8],
-    ) -> Result<(), vk::Result> {
-        let size = packet.len() + data.len().next_multiple_of(UNIT);
-        if let Some(end) = self.packets_end {
-            self.end = end;
-        }
-        let piece = self.room(heap, size)?;
-        let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
-        piece.write(self.at, packet);
-        piece.write(self.at + packet.len(), data);
-        self.at += size;
-        self.packets_end = Some(self.end);
-        self.end = self.at;
-        self.uses.add_unknown();
-        Ok(())
-    }
-
     /// Has what comes next wait for everything before it.
     pub(super) fn barrier(&mut self, heap: &Heap) -> Result<(), vk::Result> {
         if !self.is_ordered {
@@ -285,7 +255,7 @@ impl Stream {
             let packets_end = self.packets_end.take();
             let has_packets = packets_end.is_some();
             self.end = packets_end.unwrap_or(self.end);
-            let packet = executes(gpu_va, length, has_packets);
+            let packet = packets::executes(gpu_va, length, has_packets);
             let devices = self.devices;
             self.chunks.push(Chunk {
                 gpu_va,
@@ -338,15 +308,6 @@ impl Stream {
         // What goes on has what was before it in the chunk.
         self.is_ordered = self.is_primary && self.link.is_none();
         Ok(())
-    }
-}
-
-/// The packet that executes packets, or commands.
-fn executes(gpu_va: u64, length: u32, has_packets: bool) -> [u64; 2] {
-    if has_packets {
-        transmute!(IndirectBuffer::new(gpu_va, length))
-    } else {
-        transmute!(ExecuteCommands::new(gpu_va, length))
     }
 }
 

@@ -5,11 +5,10 @@
 mod requests;
 
 use super::Shared;
-use super::descriptors;
 use super::device::{Device, DeviceError};
 use super::events::{Connections, event_pipe, watch};
-use super::listener::{Connection, Peer};
 use super::places::Place;
+use crate::listener::{Connection, Peer, descriptors};
 use crate::output::note;
 use bellhop_guest_umd::transport::SystemMemory;
 use bellhop_protocol::bar::BarLayout;

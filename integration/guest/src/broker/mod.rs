@@ -12,11 +12,9 @@
 mod access;
 mod client;
 pub mod config;
-mod descriptors;
 mod device;
 mod events;
 mod limits;
-mod listener;
 mod places;
 mod sandbox;
 mod stepped;
@@ -25,6 +23,7 @@ pub use limits::{Limits, UserLimits};
 pub use stepped::{Said, SteppedBroker, SteppedProgram};
 
 use crate::complaints::Complaints;
+use crate::listener::{Knock, Listener, descriptors};
 use anyhow::{Context, ensure};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_guest_umd::transport::control_queue::MAX_IN_FLIGHT;
@@ -34,8 +33,8 @@ use bellhop_protocol::features::Features;
 use client::Client;
 use device::Device;
 use events::Routes;
-use listener::{Knock, Listener};
 use places::Places;
+use rustix::net::SocketType;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -105,7 +104,8 @@ impl Server {
     pub fn listen(transport: Arc<dyn Transport>, options: &Options) -> anyhow::Result<Self> {
         let device = Device::open(transport).context("cannot open the device")?;
         let shared = Arc::new(Shared::new(device, &options.limits)?);
-        let listener = Listener::bind(&options.socket, options.mode)?;
+        let listener =
+            Listener::bind(&options.socket, options.mode, "broker", SocketType::SEQPACKET)?;
         // Programs that connect from here on are served, and from here on the service manager's socket may be out of reach.
         if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
             crate::output::note(format_args!("cannot notify the service manager: {error}"));

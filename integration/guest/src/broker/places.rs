@@ -7,7 +7,7 @@
 //! requests wait for. The other places are for whoever comes first.
 
 use super::limits::{Limits, UserLimits};
-use super::listener::Peer;
+use crate::listener::Peer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -4,8 +4,8 @@
 
 use super::client::{Client, Heard, Welcomed};
 use super::limits::Limits;
-use super::listener::{Connection, Peer};
 use super::{Shared, device::Device};
+use crate::listener::{Connection, Peer};
 use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::event::Event;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};

@@ -13,27 +13,30 @@
 //!
 //! Source: Windows KMD overview, "Flip/Present".
 
-mod listener;
 mod reader;
 mod screen;
 mod seats;
 mod window;
 
 use crate::complaints::Complaints;
+use crate::listener::{Connection, Knock, Listener, descriptors};
 use anyhow::{Context as _, ensure};
 use bellhop_guest_umd::display::{Display, Path, Surface, Topology};
 use bellhop_guest_umd::transport::Transport;
-use bellhop_guest_umd::{Adapter, PlacementPolicy};
-use listener::Listener;
+use bellhop_guest_umd::{Adapter, Device, PlacementPolicy};
 use reader::{Monitor, Reader};
+use rustix::net::SocketType;
 use screen::Screen;
 use seats::Seats;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+/// How long programs wait for descriptors and memory, unless a window goes before: others of the system may free some.
+const SCARCE: Duration = Duration::from_millis(100);
 /// How long one look for what the guest's agent wants lasts.
 const LOOK: Duration = Duration::from_secs(3600);
 
@@ -88,20 +91,46 @@ pub fn serve(
         thread.spawn(move || end.send(screen.run(&received)))?;
         monitors.push(Monitor { connector, surface, events });
     }
-    let listener = Listener::bind(&options.socket, options.mode)?;
+    let listener = Listener::bind(&options.socket, options.mode, "compositor", SocketType::STREAM)?;
     let asked = display.clone();
     thread::Builder::new().name("consents".into()).spawn(move || refuse_all(&asked))?;
     crate::output::note(format_args!("windows may connect to {}", options.socket.display()));
-    let (seats, monitors) = (Arc::new(Seats::default()), Arc::new(monitors));
-    let complaints: Arc<Complaints> = Arc::default();
-    thread::Builder::new().name("listener".into()).spawn(move || {
-        for (number, (program, peer)) in (0..).zip(listener) {
+    let server = Server { listener, device, monitors: Arc::new(monitors) };
+    thread::Builder::new().name("listener".into()).spawn(move || end.send(server.serve()))?;
+    ended.recv().context("no screen is left")?
+}
+
+/// Lets programs open windows.
+struct Server {
+    listener: Listener,
+    device: Device,
+    monitors: Arc<Vec<Monitor>>,
+}
+
+impl Server {
+    /// Serves until nobody can be listened to.
+    fn serve(self) -> anyhow::Result<()> {
+        let (seats, complaints) = (Arc::<Seats>::default(), Arc::<Complaints>::default());
+        for number in 0.. {
+            let Connection { socket, peer } = match self.listener.accept()? {
+                Knock::Program(connection) => connection,
+                Knock::Scarce(error) => {
+                    complaints.note(format_args!("a program waits: {error}"));
+                    seats.await_one_that_goes(SCARCE);
+                    continue;
+                }
+                Knock::End => break,
+            };
             let Some(seat) = Seats::take(&seats, peer) else {
                 complaints.note(format_args!("{peer}: it or all have as many windows as may be"));
+                // The program hears that the connection ends.
+                if let Err(error) = descriptors::throw_away(socket) {
+                    complaints.note(format_args!("{peer}: its end may have taken long: {error}"));
+                }
                 continue;
             };
-            let (device, monitors) = (device.clone(), Arc::clone(&monitors));
-            let complaints = Arc::clone(&complaints);
+            let (device, monitors) = (self.device.clone(), Arc::clone(&self.monitors));
+            let (program, complaints) = (UnixStream::from(socket), Arc::clone(&complaints));
             let reader = Reader { number, program, peer, device, monitors, complaints };
             let thread = thread::Builder::new().name("reader".into());
             // Without a thread the program hears that the connection ends.
@@ -110,8 +139,8 @@ pub fn serve(
                 drop(seat);
             });
         }
-    })?;
-    ended.recv().context("no screen is left")?
+        Ok(())
+    }
 }
 
 /// A topology with a source for each monitor.

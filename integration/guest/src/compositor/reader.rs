@@ -2,9 +2,9 @@
 
 //! The thread of a program's connection, which reads what the program tells, checks it, and opens its pictures.
 
-use super::listener::Peer;
 use super::window::{Event, Picture, Window};
 use crate::complaints::Complaints;
+use crate::listener::Peer;
 use anyhow::{Context as _, bail, ensure};
 use bellhop_guest_umd::Device;
 use bellhop_guest_umd::display::{PixelFormat, Primary, Surface};

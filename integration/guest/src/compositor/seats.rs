@@ -2,9 +2,10 @@
 
 //! How many windows there may be: of all users, and of each.
 
-use super::listener::Peer;
+use crate::listener::Peer;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Most windows.
 const ALL: usize = 64;
@@ -13,7 +14,11 @@ const OF_USER: usize = 16;
 
 /// Windows of each user.
 #[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<BTreeMap<u32, usize>>);
+pub(super) struct Seats {
+    windows: Mutex<BTreeMap<u32, usize>>,
+    /// A window has gone.
+    left: Condvar,
+}
 
 /// The place of a window, until it is dropped.
 pub(super) struct Seat {
@@ -23,7 +28,13 @@ pub(super) struct Seat {
 
 impl Seats {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a window goes, or so long.
+    pub(super) fn await_one_that_goes(&self, most: Duration) {
+        // Waits for `Seat::drop`. To return early does no harm.
+        drop(self.left.wait_timeout(self.lock(), most));
     }
 
     /// A place for a window of this user's, unless it or all have as many as may be.
@@ -47,6 +58,8 @@ impl Drop for Seat {
             *own -= 1;
         }
         all.retain(|_, own| *own > 0);
+        drop(all);
+        self.seats.left.notify_all();
     }
 }
 
@@ -57,7 +70,7 @@ mod tests {
     #[test]
     fn a_user_cannot_take_the_places_of_others_and_gives_back_what_it_had() {
         let seats = Arc::default();
-        let take = |user| Seats::take(&seats, Peer::of_user(user));
+        let take = |user| Seats::take(&seats, Peer { user, process: 1 });
         let mut of_one: Vec<_> = (0..OF_USER).map(|_| take(1).unwrap()).collect();
         assert!(take(1).is_none());
         let _others: Vec<_> =

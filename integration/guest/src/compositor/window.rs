@@ -2,7 +2,7 @@
 
 //! A window of a program, as its screen has it.
 
-use super::listener::Peer;
+use crate::listener::Peer;
 use bellhop_guest_umd::display::{Primary, Surface};
 use bellhop_protocol::compositor::{FromCompositor, Said};
 use bellhop_protocol::rect::Rect;

@@ -9,6 +9,21 @@ use crate::buffer::Buffer;
 use crate::{handle, raw};
 use ash::vk::{self, Handle as _};
 
+/// Where what is bound of a buffer is, and how many bytes: so many, or all from an offset on.
+///
+/// # Safety
+/// The buffer is live.
+pub(super) unsafe fn part(
+    buffer: vk::Buffer,
+    offset: vk::DeviceSize,
+    size: Option<vk::DeviceSize>,
+) -> (u64, u64) {
+    // SAFETY: the caller says so.
+    let buffer = unsafe { handle::get::<Buffer>(buffer.as_raw()) };
+    let rest = buffer.size().saturating_sub(offset);
+    (buffer.address() + offset, size.filter(|size| *size != vk::WHOLE_SIZE).unwrap_or(rest))
+}
+
 /// Binds vertex buffers from a binding on. Sizes and strides may be left out.
 ///
 /// # Safety
@@ -33,10 +48,8 @@ unsafe fn bind_buffers(
             continue;
         }
         // SAFETY: as the caller says.
-        let buffer = unsafe { handle::get::<Buffer>(buffer.as_raw()) };
-        let rest = buffer.size().saturating_sub(*offset);
-        let size = sizes.get(at).copied().filter(|size| *size != vk::WHOLE_SIZE);
-        vertices.bind(binding, buffer.address() + offset, size.unwrap_or(rest), stride);
+        let (address, length) = unsafe { part(*buffer, *offset, sizes.get(at).copied()) };
+        vertices.bind(binding, address, length, stride);
     }
 }
 
@@ -78,13 +91,9 @@ unsafe extern "system" fn bind_indices(
     kind: vk::IndexType,
 ) {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    let (recording, indices) =
-        unsafe { (CommandBuffer::record(buffer), handle::get::<Buffer>(indices.as_raw())) };
-    let bound = Indices {
-        kind: kind.as_raw() as u32,
-        address: indices.address() + offset,
-        length: indices.size().saturating_sub(offset),
-    };
+    let (recording, (address, length)) =
+        unsafe { (CommandBuffer::record(buffer), part(indices, offset, None)) };
+    let bound = Indices { kind: kind.as_raw() as u32, address, length };
     if recording.drawing().indices.replace(bound) != Some(bound) {
         recording.stale |= stale::INDICES;
     }

@@ -5,6 +5,7 @@
 
 mod binding;
 mod clears;
+mod condition;
 mod counting;
 mod divided;
 mod draws;
@@ -86,4 +87,5 @@ pub(super) fn lookup(name: &[u8]) -> Option<vk::PFN_vkVoidFunction> {
         .or_else(|| passes::lookup(name))
         .or_else(|| clears::lookup(name))
         .or_else(|| transform::lookup(name))
+        .or_else(|| condition::lookup(name))
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Commands that store transformed vertices and draw them again, and conditions of what is drawn.
+//! Commands that store transformed vertices and draw them again.
 
 use super::super::buffer::CommandBuffer;
-use super::super::drawn::{Condition, Scene, Storing};
+use super::super::drawn::Storing;
 use super::super::recording::Recording;
 use super::super::stream::HEADER;
+use super::binding::part;
 use super::draws::address;
 use super::interrupted::{BUFFERS, Words};
-use crate::buffer::Buffer;
-use crate::{handle, raw};
-use ash::vk::{self, Handle as _};
-use bellhop_protocol::vulkan::{DrawByteCount, EndConditional, TransformBuffer};
+use crate::raw;
+use ash::vk;
+use bellhop_protocol::vulkan::{DrawByteCount, TransformBuffer};
 
 impl Recording {
     /// Begins to store vertices in the buffers that are bound, behind what these counters say.
@@ -29,26 +29,6 @@ impl Recording {
     pub(super) fn finish_storing(&mut self, counters: Words) {
         if self.drawing().storing.take().is_some() {
             self.end_storing(counters);
-        }
-    }
-
-    pub(super) fn begin_condition(&mut self, address: u64, is_inverted: bool) {
-        let is_inside = self.views().is_some();
-        if !is_inside {
-            // It is in the chunk in which it ends.
-            self.hold();
-        }
-        let condition = Condition { address, is_inverted, is_inside };
-        self.drawing().condition = Some(condition);
-        self.begin_conditional(condition);
-    }
-
-    pub(super) fn end_condition(&mut self) {
-        if self.drawing().condition.take().is_some() {
-            self.push(0, EndConditional { header: HEADER }, []);
-            if matches!(self.scene(), Scene::Outside) {
-                self.let_go();
-            }
         }
     }
 }
@@ -90,10 +70,7 @@ unsafe extern "system" fn bind_stored(
     let stored = recording.drawing().stored.iter_mut().skip(first as usize);
     for (at, ((to, buffer), offset)) in stored.zip(buffers).zip(offsets).enumerate() {
         // SAFETY: as above.
-        let buffer = unsafe { handle::get::<Buffer>(buffer.as_raw()) };
-        let rest = buffer.size().saturating_sub(*offset);
-        let size = sizes.get(at).copied().filter(|size| *size != vk::WHOLE_SIZE);
-        let (address, length) = (buffer.address() + offset, size.unwrap_or(rest));
+        let (address, length) = unsafe { part(*buffer, *offset, sizes.get(at).copied()) };
         *to = TransformBuffer { address, length, counter: 0 };
     }
 }
@@ -143,30 +120,9 @@ unsafe extern "system" fn draw_byte_count(
     recording.draw(0, command);
 }
 
-unsafe extern "system" fn begin_condition(
-    buffer: vk::CommandBuffer,
-    information: *const vk::ConditionalRenderingBeginInfoEXT<'_>,
-) {
-    // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe {
-        let information = &*information;
-        let inverted = vk::ConditionalRenderingFlagsEXT::INVERTED;
-        let address = address(information.buffer, information.offset);
-        let recording = CommandBuffer::record(buffer);
-        recording.begin_condition(address, information.flags.contains(inverted));
-    }
-}
-
-unsafe extern "system" fn end_condition(buffer: vk::CommandBuffer) {
-    // SAFETY: the call is the only one with this handle.
-    unsafe { CommandBuffer::record(buffer) }.end_condition();
-}
-
 crate::entry::entry_points! {
     vkCmdBindTransformFeedbackBuffersEXT = bind_stored,
     vkCmdBeginTransformFeedbackEXT = begin,
     vkCmdEndTransformFeedbackEXT = end,
     vkCmdDrawIndirectByteCountEXT = draw_byte_count,
-    vkCmdBeginConditionalRenderingEXT = begin_condition,
-    vkCmdEndConditionalRenderingEXT = end_condition,
 }

@@ -5,7 +5,7 @@
 use super::Client;
 use crate::broker::access::{self, Access};
 use crate::broker::device::DeviceError;
-use crate::broker::listener::Peer;
+use crate::listener::Peer;
 use crate::output::note;
 use bellhop_protocol::control::adapter::OpenAdapter;
 use bellhop_protocol::control::allocation::{CreateAllocation, Extent};

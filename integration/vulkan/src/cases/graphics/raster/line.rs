@@ -100,6 +100,38 @@ pub(super) const CASES: &[Case] = &[
             if is_in(x, y, [4.0, 4.0, 12.0, 12.0]) { right(x, y) } else { BLANK }
         })
     }),
+    case("raster.line.bresenham", "a line of Bresenham's covers one texel of each row", |lab| {
+        lab.needs("bresenhamLines", lab.extended()?.line_rasterization.bresenham_lines)?;
+        let differ = |plan: &mut Plan<'_>| {
+            plan.topology = LINES;
+            plan.newer.lines = Some((vk::LineRasterizationModeEXT::BRESENHAM, None));
+        };
+        let seen = drawn(lab, differ, &corners(&[[0.5, 0.5], [15.5, 15.5]], RED))?;
+        // The last texel is not the line's.
+        pictured(&seen, |x, y| if x == y && x < 15.0 { RED } else { BLANK })
+    }),
+    case("raster.line.rectangular", "a wide line is a rectangle at right angles to it", |lab| {
+        lab.needs("rectangularLines", lab.extended()?.line_rasterization.rectangular_lines)?;
+        lab.needs("wideLines", lab.features().core.wide_lines)?;
+        let differ = |plan: &mut Plan<'_>| {
+            plan.topology = LINES;
+            plan.raster.line_width = 4.0;
+            plan.newer.lines = Some((vk::LineRasterizationModeEXT::RECTANGULAR, None));
+        };
+        let seen = drawn(lab, differ, &corners(&[[3.0, 8.0], [12.0, 8.0]], RED))?;
+        pictured(&seen, |x, y| if is_in(x, y, [3.0, 6.0, 12.0, 10.0]) { RED } else { BLANK })
+    }),
+    case("raster.line.stippled", "a line is drawn where its pattern has a bit", |lab| {
+        stippled(lab, Some((1, 0b0000_1111_0011_0101)), None, 1)
+    }),
+    case(
+        "raster.line.stippled-apart",
+        "each bit of a pattern is for as many texels as the factor says",
+        |lab| stippled(lab, Some((2, 0b0011_0101)), None, 2),
+    ),
+    case("raster.line.stippled-dynamic", "a command sets factor and pattern", |lab| {
+        stippled(lab, None, Some((2, 0b0011_0101)), 2)
+    }),
 ];
 
 fn wide(lab: &Lab) -> Outcome {
@@ -145,4 +177,38 @@ fn outlined(
         }
     }
     pictured(&seen, |x, y| if is_covered(x, y) { RED } else { BLANK })
+}
+
+/// Draws a line along a row, whose pattern is the pipeline's or a command's. The pattern is `0b0011_0101` or begins with that where it
+/// is looked at.
+fn stippled(
+    lab: &Lab,
+    fixed: Option<(u32, u16)>,
+    dynamic: Option<(u32, u16)>,
+    factor: u32,
+) -> Outcome {
+    let offered = lab.extended()?.line_rasterization.stippled_bresenham_lines;
+    lab.needs("stippledBresenhamLines", offered)?;
+    let gpu = lab.graphics()?;
+    let mut plan = Plan::plain()?;
+    plan.topology = LINES;
+    let stipple = fixed.unwrap_or((1, 0));
+    plan.newer.lines = Some((vk::LineRasterizationModeEXT::BRESENHAM, Some(stipple)));
+    if fixed.is_none() {
+        plan.dynamic = vec![vk::DynamicState::LINE_STIPPLE_EXT];
+    }
+    let (brush, canvas) = (gpu.drawer(&plan)?, gpu.colours()?);
+    let vertices = gpu.corners(&corners(&[[0.5, 4.5], [16.5, 4.5]], RED))?;
+    gpu.run(|commands| {
+        commands.begin(&Rendering::blank(canvas)).brush(&brush).vertices(&vertices);
+        if let Some((factor, pattern)) = dynamic {
+            commands.stipple(factor, pattern);
+        }
+        commands.draw(2).end();
+    })?;
+    let pattern = fixed.map_or(0b0011_0101, |(_, pattern)| pattern);
+    pictured(&gpu.words(canvas)?, |x, y| {
+        let bit = (x as u32 / factor) % 16;
+        if y == 4.5 && pattern >> bit & 1 == 1 { RED } else { BLANK }
+    })
 }

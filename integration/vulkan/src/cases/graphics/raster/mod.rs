@@ -7,8 +7,8 @@ mod bias;
 mod clip;
 mod cover;
 mod cull;
+mod depths;
 mod line;
-mod newer;
 mod provoking;
 mod topology;
 mod viewport;
@@ -25,5 +25,5 @@ pub(in crate::cases) const CASES: &[&[Case]] = &[
     line::CASES,
     bias::CASES,
     clip::CASES,
-    newer::CASES,
+    depths::CASES,
 ];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The socket of the broker, and who connects to it.
+//! A socket that programs of the guest connect to, and who does.
 
-use super::descriptors;
+pub(crate) mod descriptors;
 use anyhow::{Context, bail};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 const BACKLOG: i32 = 16;
 
 /// A socket that programs connect to. Its file is removed on drop.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     socket: OwnedFd,
     path: PathBuf,
 }
 
 /// What waits at a listener's socket.
-pub(super) enum Knock {
+pub(crate) enum Knock {
     /// A program.
     Program(Connection),
     /// A program, for which there are no descriptors or no memory now.
@@ -36,22 +36,22 @@ pub(super) enum Knock {
 }
 
 /// Ends a listener from another thread.
-pub(super) struct Ender(OwnedFd);
+pub(crate) struct Ender(OwnedFd);
 
 /// A program's connection.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     /// The socket.
-    pub(super) socket: OwnedFd,
-    pub(super) peer: Peer,
+    pub(crate) socket: OwnedFd,
+    pub(crate) peer: Peer,
 }
 
 /// Who connected, as the kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// The user.
-    pub(super) user: u32,
+    pub(crate) user: u32,
     /// The process that connected.
-    pub(super) process: i32,
+    pub(crate) process: i32,
 }
 
 impl Peer {
@@ -69,26 +69,32 @@ impl fmt::Display for Peer {
 }
 
 impl Connection {
-    pub(super) fn peer(&self) -> Peer {
+    pub(crate) fn peer(&self) -> Peer {
         self.peer
     }
 }
 
-fn socket() -> Result<OwnedFd, Errno> {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+fn socket(kind: SocketType) -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
 }
 
 impl Listener {
-    /// Listens at a path. A socket that a broker left there is replaced, one that another broker serves is not.
-    pub(super) fn bind(path: &Path, mode: u32) -> anyhow::Result<Self> {
+    /// Listens at a path, as this kind of server, with sockets of this type. A socket that a server left there is replaced, one that
+    /// another serves is not.
+    pub(crate) fn bind(
+        path: &Path,
+        mode: u32,
+        who: &str,
+        kind: SocketType,
+    ) -> anyhow::Result<Self> {
         let cannot = || format!("cannot listen at {}", path.display());
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).with_context(cannot)?;
         }
         let address = SocketAddrUnix::new(path).with_context(cannot)?;
-        let is_served = connect(socket()?, &address).is_ok();
+        let is_served = connect(socket(kind)?, &address).is_ok();
         if is_served {
-            bail!("another broker serves {}", path.display());
+            bail!("another {who} serves {}", path.display());
         }
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -96,7 +102,7 @@ impl Listener {
             }
             _ => {}
         }
-        let socket = socket()?;
+        let socket = socket(kind)?;
         bind(&socket, &address).with_context(cannot)?;
         chmod(path, Mode::from_raw_mode(mode)).with_context(cannot)?;
         // An older Linux takes them.
@@ -105,19 +111,19 @@ impl Listener {
         Ok(Self { socket, path: path.to_owned() })
     }
 
-    pub(super) fn ender(&self) -> anyhow::Result<Ender> {
+    pub(crate) fn ender(&self) -> anyhow::Result<Ender> {
         Ok(Ender(self.socket.try_clone().context("no descriptors are left")?))
     }
 
     /// The next program.
-    pub(super) fn accept(&self) -> anyhow::Result<Knock> {
+    pub(crate) fn accept(&self) -> anyhow::Result<Knock> {
         loop {
             match accept_with(&self.socket, SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     let Ok(peer) = Peer::of(&socket) else { continue };
                     return Ok(Knock::Program(Connection { socket, peer }));
                 }
-                // Ended, by the thread of events.
+                // Ended, by another thread.
                 Err(Errno::INVAL) => return Ok(Knock::End),
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
                     return Ok(Knock::Scarce(error));
@@ -130,7 +136,7 @@ impl Listener {
 }
 
 impl Ender {
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         // It fails only for a listener that has ended.
         let _ = shutdown(&self.0, Shutdown::Both);
     }

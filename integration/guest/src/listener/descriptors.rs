@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "no crate has this option of sockets yet; a table of descriptors")]
 
-//! Descriptors that programs send along, of which the broker wants none.
+//! Descriptors that programs send along, of which no server wants any.
 //!
 //! Whoever drops the last reference to a file may have to wait as long as its sender likes: for a socket that lingers, for
-//! example. The broker never receives a descriptor, but what was sent with a message that is thrown away is dropped by the
+//! example. No server receives a descriptor, but what was sent with a message that is thrown away is dropped by the
 //! thread that throws it away. A program's own thread may wait for its program; the thread that accepts programs must not.
 
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -20,7 +20,7 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 ///
 /// # Errors
 /// `NOPROTOOPT` before Linux 6.16.
-pub(super) fn refuse(socket: impl AsFd) -> Result<(), Errno> {
+pub(crate) fn refuse(socket: impl AsFd) -> Result<(), Errno> {
     let no: libc::c_int = 0;
     // SAFETY: Linux reads an `int` from the pointer, as many bytes as the length says, and keeps neither.
     let result = unsafe {
@@ -43,7 +43,7 @@ pub(super) fn refuse(socket: impl AsFd) -> Result<(), Errno> {
 ///
 /// # Errors
 /// When there is no such thread: the socket is closed nevertheless, and this thread may have waited for the program.
-pub(super) fn throw_away(socket: OwnedFd) -> std::io::Result<()> {
+pub(crate) fn throw_away(socket: OwnedFd) -> std::io::Result<()> {
     let (has_table, tables) = channel();
     let (closed, is_closed) = channel::<()>();
     thread::Builder::new().name("thrower".into()).spawn(move || {
