@@ -13,6 +13,7 @@
 mod ahead;
 mod batch;
 mod engine_worker;
+mod patience;
 mod slots;
 mod tickets;
 mod turn;

@@ -10,6 +10,7 @@ use crate::support::vulkan_programs::{programs, validation_errors};
 use crate::support::windows::XServer;
 use crate::support::{Daemon, await_that, python, text};
 use bellhop_vm::{Mesa, Sources, fetch_vulkan};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::Command;
 
@@ -80,6 +81,33 @@ fn the_validation_layer_finds_in_a_benchmark_what_it_finds_in_it_on_lavapipe() {
     assert!(printed.contains("vkmark Score"), "{printed}{found}");
     let errors = validation_errors(&found);
     assert!(errors.iter().all(|error| OWN.contains(error)), "{found}");
+}
+
+/// SDL's own test of Vulkan, where its package has it. Each of its frames is one colour, whose parts are of a turning wheel: together they
+/// are one and a half.
+const SDL_TEST: &str = "/usr/libexec/installed-tests/SDL2/testvulkan";
+/// One and a half of the largest part of a colour, and what rounding may add or take.
+const PARTS: std::ops::RangeInclusive<u32> = 380..=385;
+
+#[test]
+fn a_window_of_sdl_s_turns_through_its_colours() {
+    let Some(daemon) = Daemon::start_with_kernels(1, PATIENT) else { return };
+    let Some(server) = XServer::start() else { return };
+    let mut guest = beside(&daemon, 0);
+    guest.args(["--package", "libsdl2-tests", "--", SDL_TEST]).env("DISPLAY", &server.display);
+    guest.args(["--geometry", "200x200", "--position", "0,0"]);
+    let mut guest = Draws::start(&mut guest);
+    let mut seen = BTreeSet::<u32>::new();
+    await_that("many colours of the wheel", || {
+        assert!(guest.runs());
+        let colours: BTreeSet<_> = server.picture([0, 0], [SIDE; 2]).into_iter().collect();
+        // A window that nobody has drawn into is black. A picture may be of two frames.
+        let parts = |colour: &u32| [0, 8, 16].map(|bits| colour >> bits & 0xFF).iter().sum::<u32>();
+        let drawn = colours.iter().filter(|colour| **colour != 0);
+        assert!(drawn.clone().all(|colour| PARTS.contains(&parts(colour))), "{colours:x?}");
+        seen.extend(drawn);
+        seen.len() >= 50
+    });
 }
 
 /// wgpu, as Python's packages have it, and what draws its windows.

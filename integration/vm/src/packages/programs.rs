@@ -56,11 +56,17 @@ impl Packaged {
         Ok(self.packages.command(&self.program(program)?))
     }
 
-    /// Returns the path of a program of the packages, which has only a name.
+    /// Returns the path of a program of the packages: of one that has only a name, or that is named as where it would be installed.
     ///
     /// # Errors
     /// When the packages have no such program; says which they have.
     pub fn program(&self, program: &OsStr) -> anyhow::Result<PathBuf> {
+        if let Ok(installed) = Path::new(program).strip_prefix("/")
+            && let path = self.root().join(installed)
+            && path.is_file()
+        {
+            return Ok(path);
+        }
         let folder = self.packages.path(PROGRAMS);
         let is_name = Path::new(program).file_name() == Some(program);
         let path = folder.join(program);
@@ -108,7 +114,10 @@ mod tests {
         let command = arguments("vulkaninfo").unwrap();
         let program = root.path().join(PROGRAMS).join("vulkaninfo");
         assert_eq!(command.get_args().last(), Some(program.as_os_str()));
-        for name in ["nothing", "../bin/vkcube", ""] {
+        let command = arguments("/usr/bin/vkcube").unwrap();
+        let program = root.path().join("usr/bin/vkcube");
+        assert_eq!(command.get_args().last(), Some(program.as_os_str()));
+        for name in ["nothing", "../bin/vkcube", "", "/usr/bin/nothing"] {
             let error = arguments(name).unwrap_err().to_string();
             assert!(error.ends_with("but vkcube, vulkaninfo"), "{error}");
         }

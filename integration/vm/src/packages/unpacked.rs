@@ -8,6 +8,8 @@ use std::process::Command;
 
 /// Folders of libraries in Debian's packages for this processor. Before Debian 13, the C library is in the second.
 pub const LIBRARIES: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+/// Folders of libraries that other libraries name by their whole path, where they are when they are installed.
+const NAMED: [&str; 1] = ["usr/lib/x86_64-linux-gnu/pulseaudio"];
 /// The dynamic loader. It must come from the C library's release.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
@@ -42,7 +44,8 @@ impl Unpacked {
     /// Returns the dynamic loader, and its arguments before the program's path.
     #[must_use]
     pub fn loader(&self) -> (PathBuf, [OsString; 2]) {
-        let mut folders = LIBRARIES.map(|folder| self.root.join(folder)).to_vec();
+        let all = LIBRARIES.iter().chain(&NAMED);
+        let mut folders: Vec<_> = all.map(|folder| self.root.join(folder)).collect();
         folders.retain(|folder| folder.is_dir());
         let has_loader = |folder: &&PathBuf| folder.join(LOADER).is_file();
         let loader = folders.iter().find(has_loader).unwrap_or(&self.root).join(LOADER);
@@ -70,7 +73,13 @@ mod tests {
 
         fs::remove_dir_all(&lib).unwrap();
         fs::write(usr.join(LOADER), "").unwrap();
-        let expected = (usr.join(LOADER), ["--library-path".into(), usr.into()]);
+        let expected = (usr.join(LOADER), ["--library-path".into(), usr.clone().into()]);
+        assert_eq!(Unpacked::new(root.path()).loader(), expected);
+
+        let named = usr.join("pulseaudio");
+        fs::create_dir(&named).unwrap();
+        let path = format!("{}:{}", usr.display(), named.display());
+        let expected = (usr.join(LOADER), ["--library-path".into(), path.into()]);
         assert_eq!(Unpacked::new(root.path()).loader(), expected);
     }
 }

@@ -70,7 +70,8 @@ const MOST_QUEUES: u32 = 2;
 impl<'l> Gpu<'l> {
     /// Opens a device that consists of these, which can all do the same.
     pub(super) fn open(lab: &'l Lab, devices: &[vk::PhysicalDevice]) -> Outcome<Self> {
-        let families = lab.families();
+        let first = devices.first().copied().unwrap_or(lab.physical);
+        let families = lab.families_of(first);
         let priorities = [0.5; MOST_QUEUES as usize];
         let count = |family: &vk::QueueFamilyProperties| family.queue_count.min(MOST_QUEUES);
         let wanted: Vec<_> = (0..)
@@ -119,7 +120,6 @@ impl<'l> Gpu<'l> {
         if extensions.contains(&present_wait::NAME) {
             information = information.push_next(&mut waits);
         }
-        let first = devices.first().copied().unwrap_or(lab.physical);
         // SAFETY: the structures live until the call returns. The devices are of this instance, which this borrows.
         let raw = unsafe { lab.instance.create_device(first, &information, None) }?;
         let mut queues = Vec::new();

@@ -160,8 +160,16 @@ impl Lab {
 
     /// The families of queues.
     pub(crate) fn families(&self) -> Vec<vk::QueueFamilyProperties> {
+        self.families_of(self.physical)
+    }
+
+    /// The families of queues of a device of the instance.
+    pub(super) fn families_of(
+        &self,
+        physical: vk::PhysicalDevice,
+    ) -> Vec<vk::QueueFamilyProperties> {
         // SAFETY: the device is this instance's.
-        unsafe { self.instance.get_physical_device_queue_family_properties(self.physical) }
+        unsafe { self.instance.get_physical_device_queue_family_properties(physical) }
     }
 
     /// The types of memory, and the heaps.

@@ -3,6 +3,7 @@
 //! A worker that an engine owns.
 
 use super::ahead::Ahead;
+use super::patience::Patience;
 use crate::gpu::engine::others::{Nap, Others};
 use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::shareable::Extent;
@@ -30,15 +31,11 @@ const LONG_SLICE: Duration = Duration::from_micros(400);
 const PART: u32 = 8;
 /// How long an engine sleeps, at most, until its worker says something: what the worker uses is then measured.
 const NAP: Duration = MEASURED;
-/// How long a worker may take to forget its memory: its own thread does so while kernels run. Beyond that, it is killed. Only
-/// its guest waits meanwhile.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a worker may take to stop. Nobody waits for that, and on a host with much to do it takes until each of its threads
-/// has had a processor.
-const STOPPING: Duration = Duration::from_secs(1);
-/// How often an engine looks whether a worker has stopped, and what a worker may use of processors from one look to the next
-/// if it has not: hardly anything is left to do for one that stops.
-const STOPS: Duration = Duration::from_millis(100);
+/// What each thread of a worker may use of processors before the worker has forgotten its memory, once an engine looks at that: its own
+/// thread does so while kernels run. Beyond that, it is killed. Only its guest waits meanwhile.
+const MOST_TO_FORGET: Duration = Duration::from_millis(100);
+/// What a worker may use of processors before it has stopped, once an engine looks at that: hardly anything is left to do for one that
+/// stops.
 const MOST_TO_STOP: Duration = Duration::from_millis(25);
 /// How soon an engine looks again whether a worker has forgotten its memory.
 const SOON: Duration = Duration::from_millis(1);
@@ -73,12 +70,7 @@ enum Told {
     /// To run.
     Run,
     /// To stop.
-    Stop {
-        /// When.
-        at: Instant,
-        /// What it had used of processors when it had not stopped at the first look.
-        used: Option<Duration>,
-    },
+    Stop(Patience),
     /// To stop, and it was seen to have stopped.
     Stopped,
 }
@@ -90,8 +82,8 @@ struct Owed {
     answers: u32,
     /// The last ticket that had passed for its guest.
     since: Ticket,
-    /// When it is too late.
-    deadline: Instant,
+    /// How long the engine waits for them.
+    patience: Patience,
 }
 
 /// What a worker uses of processors.
@@ -244,9 +236,9 @@ impl EngineWorker {
         match self.told {
             Told::Run if stops => {
                 process.stop()?;
-                self.told = Told::Stop { at: Instant::now(), used: None };
+                self.told = Told::Stop(Patience::since(Instant::now()));
             }
-            Told::Stop { .. } | Told::Stopped if !stops => {
+            Told::Stop(_) | Told::Stopped if !stops => {
                 process.resume()?;
                 self.told = Told::Run;
             }
@@ -302,21 +294,20 @@ impl EngineWorker {
             }
         }
         let now = Instant::now();
-        if self.owed.is_some_and(|owed| owed.deadline <= now) {
+        let (id, threads) = (self.held.worker.id(), self.held.worker.processors());
+        if let Some(owed) = &mut self.owed
+            && owed.patience.has_begun(now)
+            && owed.patience.is_over(now, processor_time(id), MOST_TO_FORGET * threads)
+        {
             return Err(WorkerError::Late("forget its memory"));
         }
-        if let Told::Stop { at, used } = self.told
-            && at + STOPS <= now
+        if let Told::Stop(patience) = &mut self.told
+            && patience.has_begun(now)
         {
             if self.held.worker.process().has_stopped()? {
                 self.told = Told::Stopped;
-            } else {
-                let uses = processor_time(self.held.worker.id()).unwrap_or_default();
-                let before = used.unwrap_or(uses);
-                if uses.saturating_sub(before) > MOST_TO_STOP || at + STOPPING <= now {
-                    return Err(WorkerError::Late("stop"));
-                }
-                self.told = Told::Stop { at, used: Some(before) };
+            } else if patience.is_over(now, processor_time(id), MOST_TO_STOP) {
+                return Err(WorkerError::Late("stop"));
             }
         }
         if self.told == Told::Run && self.is_idle() && self.since + REST <= now {
@@ -334,8 +325,7 @@ impl EngineWorker {
     pub fn next_look(&self) -> Option<Instant> {
         match self.told {
             _ if self.owed.is_some() => Some(Instant::now() + SOON),
-            Told::Stop { at, used: None } => Some(at + STOPS),
-            Told::Stop { .. } => Some(Instant::now() + STOPS),
+            Told::Stop(patience) => Some(patience.next_look(Instant::now())),
             Told::Run if self.is_idle() => Some(self.since + REST),
             Told::Run => Some(Instant::now() + MEASURED),
             Told::Stopped => None,
@@ -391,8 +381,8 @@ impl EngineWorker {
             return Ok(());
         }
         self.held.worker.unmap(window.clone())?;
-        let deadline = Instant::now() + PATIENCE;
-        let owed = self.owed.get_or_insert(Owed { answers: 0, since, deadline });
+        let patience = Patience::since(Instant::now());
+        let owed = self.owed.get_or_insert(Owed { answers: 0, since, patience });
         owed.answers += 1;
         self.tell()
     }

@@ -56,13 +56,14 @@ impl Window {
         unsafe { Self::of_xcb(connection, id) }
     }
 
-    /// Whether texels of windows of a visual are 8 bits each of blue, green and red.
+    /// Whether texels of windows of a visual are 8 bits each of blue, green and red. Some programs prefer visuals whose colours go
+    /// through a map, and leave that as it is: each number stays itself.
     pub(super) fn knows(&self, visual: u32) -> bool {
         let depths = self.connection.setup().roots.iter().flat_map(|root| &root.allowed_depths);
         let mut visuals = depths.flat_map(|depth| &depth.visuals);
         visuals.any(|one| {
             one.visual_id == visual
-                && one.class == VisualClass::TRUE_COLOR
+                && [VisualClass::TRUE_COLOR, VisualClass::DIRECT_COLOR].contains(&one.class)
                 && [one.red_mask, one.green_mask, one.blue_mask] == [0xFF_0000, 0xFF00, 0xFF]
         })
     }
