@@ -79,8 +79,6 @@ pub(super) struct Stream {
     at: usize,
     end: usize,
     chunks: Vec<Chunk>,
-    /// Whether everything before is done before what comes next.
-    is_ordered: bool,
     /// All GPUs of the device.
     all: DeviceMask,
     /// The GPUs that execute what comes next.
@@ -100,7 +98,7 @@ pub(super) struct Stream {
     turn: u32,
     /// Where the sets begin while the chunk has packets. For its commands there is no room then: they begin a chunk.
     packets_end: Option<usize>,
-    /// What the commands write.
+    /// What the commands write, and whether the last of them waits for all.
     pub(super) uses: Uses,
 }
 
@@ -115,7 +113,6 @@ impl Stream {
             at: 0,
             end: 0,
             chunks: Vec::new(),
-            is_ordered: is_primary,
             all,
             devices: all,
             meets: false,
@@ -126,7 +123,7 @@ impl Stream {
             links: Vec::new(),
             turn: 0,
             packets_end: None,
-            uses: Uses::new(),
+            uses: Uses::new(is_primary),
         }
     }
 
@@ -154,13 +151,13 @@ impl Stream {
         self.current = 0;
         (self.start, self.at) = (0, 0);
         self.end = self.pieces.first().map_or(0, room_of);
-        self.is_ordered = self.is_primary;
         (self.devices, self.meets) = (self.all, false);
         (self.reserve, self.before) = (0, 0);
         (self.first, self.link) = (None, None);
         self.links.clear();
         self.packets_end = None;
         self.uses.forget();
+        self.uses.set_ordered(self.is_primary);
     }
 
     /// Gives back the memory that no command uses.
@@ -207,16 +204,15 @@ impl Stream {
             }
         }
         self.at += size;
-        self.is_ordered = false;
         self.uses.add(C::CODE);
         Ok(())
     }
 
     /// Has what comes next wait for everything before it.
     pub(super) fn barrier(&mut self, heap: &Heap) -> Result<(), vk::Result> {
-        if !self.is_ordered {
+        if !self.uses.is_ordered() {
             self.push(heap, 0, Barrier { header: HEADER }, [])?;
-            self.is_ordered = true;
+            self.uses.set_ordered(true);
         }
         Ok(())
     }
@@ -226,7 +222,8 @@ impl Stream {
         if self.devices.count_ones() > 1 {
             self.new_chunk();
             // A chunk that meets is never empty.
-            (self.meets, self.is_ordered) = (true, false);
+            self.meets = true;
+            self.uses.set_ordered(false);
         }
         self.barrier(heap)
     }
@@ -267,7 +264,7 @@ impl Stream {
                 packet,
             });
             self.start = self.at;
-            self.is_ordered = self.is_primary;
+            self.uses.set_ordered(self.is_primary);
             self.turn = self.turn.wrapping_add(1);
         }
     }
@@ -306,7 +303,7 @@ impl Stream {
         self.current = next;
         (self.start, self.at, self.end) = (0, 0, end.saturating_sub(self.reserve));
         // What goes on has what was before it in the chunk.
-        self.is_ordered = self.is_primary && self.link.is_none();
+        self.uses.set_ordered(self.is_primary && self.link.is_none());
         Ok(())
     }
 }

@@ -106,7 +106,7 @@ impl Stream {
             let piece = self.pieces.get(piece).ok_or(vk::Result::ERROR_UNKNOWN)?;
             piece.write(self.at, bytes);
             self.at += bytes.len();
-            self.is_ordered = false;
+            self.uses.set_ordered(false);
         }
         Ok(())
     }

@@ -15,10 +15,15 @@ use std::ops::Range;
 pub(crate) struct Uses {
     /// Whether anybody asks.
     is_asked: bool,
-    /// Whether they write anything but targets.
-    is_alone: bool,
+    /// Some of [`ALONE`] and [`ORDERED`].
+    marks: u8,
     targets: Vec<Range<u64>>,
 }
+
+/// The commands write something beside targets.
+const ALONE: u8 = 1;
+/// Everything before is done before what comes next. In one byte with the other mark, since each command changes both.
+const ORDERED: u8 = 2;
 
 /// Whether a command writes nothing but targets of the rendering that it is in.
 const fn draws(code: CommandCode) -> bool {
@@ -43,14 +48,15 @@ const fn draws(code: CommandCode) -> bool {
 impl Uses {
     /// Those of commands that draw on images at these places.
     pub(crate) fn drawing(targets: impl Iterator<Item = Range<u64>>) -> Self {
-        Self { is_asked: true, is_alone: false, targets: targets.collect() }
+        Self { is_asked: true, marks: 0, targets: targets.collect() }
     }
 }
 
 impl Uses {
-    /// Nothing.
-    pub(in super::super) const fn new() -> Self {
-        Self { is_asked: false, is_alone: false, targets: Vec::new() }
+    /// Nothing; and whether what was before it is done.
+    pub(in super::super) const fn new(is_ordered: bool) -> Self {
+        let marks = if is_ordered { ORDERED } else { 0 };
+        Self { is_asked: false, marks, targets: Vec::new() }
     }
 
     /// Says whether anybody will ask.
@@ -60,21 +66,42 @@ impl Uses {
 
     /// Forgets all commands.
     pub(in super::super) fn forget(&mut self) {
-        self.is_alone = false;
+        self.marks = 0;
         self.targets.clear();
     }
 
-    /// Adds a command.
+    /// Adds a command, which waits for none before it.
     #[inline]
     pub(crate) const fn add(&mut self, code: CommandCode) {
-        if !draws(code) {
-            self.is_alone = true;
+        if draws(code) {
+            self.marks &= !ORDERED;
+        } else {
+            self.marks = ALONE;
         }
+    }
+
+    /// Whether everything before is done before what comes next.
+    #[inline]
+    pub(in super::super) const fn is_ordered(&self) -> bool {
+        self.marks & ORDERED != 0
+    }
+
+    /// Says whether everything before is done before what comes next.
+    pub(in super::super) const fn set_ordered(&mut self, is_ordered: bool) {
+        self.marks &= !ORDERED;
+        if is_ordered {
+            self.marks |= ORDERED;
+        }
+    }
+
+    /// Whether they write anything but targets.
+    const fn is_alone(&self) -> bool {
+        self.marks & ALONE != 0
     }
 
     /// Adds commands that write what is not looked into.
     pub(in super::super) const fn add_unknown(&mut self) {
-        self.is_alone = true;
+        self.marks |= ALONE;
     }
 
     /// Adds a rendering on views at these addresses.
@@ -85,14 +112,14 @@ impl Uses {
         for address in addresses.filter(|address| *address != 0) {
             match targets::at(address) {
                 Some(place) => self.targets.push(place),
-                None => self.is_alone = true,
+                None => self.marks |= ALONE,
             }
         }
     }
 
     /// Adds what other commands write.
     pub(crate) fn add_all(&mut self, other: &Self) {
-        self.is_alone |= other.is_alone;
+        self.marks |= other.marks & ALONE;
         self.targets.extend_from_slice(&other.targets);
     }
 
@@ -101,7 +128,7 @@ impl Uses {
         let overlaps = |one: &Range<u64>| {
             other.targets.iter().any(|it| one.start < it.end && it.start < one.end)
         };
-        self.is_alone || other.is_alone || self.targets.iter().any(overlaps)
+        self.is_alone() || other.is_alone() || self.targets.iter().any(overlaps)
     }
 }
 
