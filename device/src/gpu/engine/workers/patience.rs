@@ -58,10 +58,10 @@ mod tests {
         let begin = Instant::now();
         let mut patience = Patience::since(begin);
         let moments = (0..).map(|tenths| (tenths, LOOKS * tenths, each * tenths));
-        let late = moments.map(|(tenths, flown, used)| {
+        let mut late = moments.map(|(tenths, flown, used)| {
             (tenths, patience.is_over(begin + flown, Some(used), MOST))
         });
-        late.skip_while(|(_, is_over)| !is_over).next().unwrap().0
+        late.find(|(_, is_over)| *is_over).unwrap().0
     }
 
     #[test]
