@@ -5,6 +5,7 @@
 //! does so with the 32 bits behind it, which are always 0.
 
 use crate::device::Device;
+use crate::device::vain::looked_in_vain;
 use crate::handle;
 use crate::heap::Piece;
 use ash::vk::{self, Handle as _};
@@ -71,7 +72,11 @@ unsafe extern "system" fn status(device: vk::Device, event: vk::Event) -> vk::Re
     if device.is_lost() {
         return vk::Result::ERROR_DEVICE_LOST;
     }
-    if event.is_set() { vk::Result::EVENT_SET } else { vk::Result::EVENT_RESET }
+    if event.is_set() {
+        return vk::Result::EVENT_SET;
+    }
+    looked_in_vain();
+    vk::Result::EVENT_RESET
 }
 
 unsafe extern "system" fn set(_device: vk::Device, event: vk::Event) -> vk::Result {

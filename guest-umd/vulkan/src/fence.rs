@@ -3,6 +3,7 @@
 
 //! Fences: each follows values of a queue's progress fences, of which the queue has one on each GPU.
 
+use crate::device::vain::looked_in_vain;
 use crate::device::wait::{Deadline, Left, Target, has_reached, wait};
 use crate::device::{Device, code};
 use crate::{handle, raw};
@@ -142,7 +143,10 @@ unsafe extern "system" fn status(device: vk::Device, fence: vk::Fence) -> vk::Re
     match fence.look() {
         Look::Signaled => vk::Result::SUCCESS,
         _ if device.is_lost() => vk::Result::ERROR_DEVICE_LOST,
-        _ => vk::Result::NOT_READY,
+        _ => {
+            looked_in_vain();
+            vk::Result::NOT_READY
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! one command may write several. Behind them there is a word for each query that says whether there is a value.
 
 use crate::device::Device;
+use crate::device::vain::looked_in_vain;
 use crate::device::wait::{self, Deadline, Left};
 use crate::heap::{Heap, Piece};
 use crate::{handle, raw};
@@ -246,7 +247,10 @@ unsafe extern "system" fn results(
     match (device.is_lost(), are_all_there) {
         (true, _) => vk::Result::ERROR_DEVICE_LOST,
         (false, true) => vk::Result::SUCCESS,
-        (false, false) => vk::Result::NOT_READY,
+        (false, false) => {
+            looked_in_vain();
+            vk::Result::NOT_READY
+        }
     }
 }
 

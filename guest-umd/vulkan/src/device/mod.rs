@@ -5,6 +5,7 @@
 
 mod fault;
 mod groups;
+pub(crate) mod vain;
 pub(crate) mod wait;
 
 pub(crate) use groups::{DeviceMask, Gpus};

@@ -3,6 +3,7 @@
 //! Waiting for fences of the adapter, of which some may be signaled by queues that are lost.
 
 use super::Device;
+use super::vain::looked_in_vain;
 use ash::vk;
 use bellhop_guest_umd::protocol::control::fence::{MAX_FENCE_LIST, WaitFlags};
 use bellhop_guest_umd::{Error, Fence};
@@ -113,6 +114,7 @@ fn wait_long(
         device.check()?;
         let time = deadline.left();
         if time.is_zero() {
+            looked_in_vain();
             return Err(vk::Result::TIMEOUT);
         }
         let is_later = match &left {
