@@ -10,9 +10,24 @@ use crate::physical_device::queues::{FAMILIES, QUEUES};
 use crate::physical_device::{Caps, Frames, Gpu, PhysicalDevice, all, extensions};
 use crate::queue::Queue;
 use crate::{handle, raw};
+use ash::khr::swapchain;
 use ash::vk::{self, Handle as _};
 use std::ffi::CStr;
 use std::sync::Arc;
+
+/// The names of the extensions that a program enables.
+///
+/// # Safety
+/// The structure is valid, as Vulkan demands it.
+unsafe fn enabled<'a>(information: &vk::DeviceCreateInfo<'a>) -> impl Iterator<Item = &'a CStr> {
+    // SAFETY: a valid structure's pointers are.
+    let names = unsafe {
+        let names = information.pp_enabled_extension_names;
+        raw::slice(names, information.enabled_extension_count)
+    };
+    // SAFETY: as above.
+    names.iter().map(|name| unsafe { CStr::from_ptr(*name) })
+}
 
 /// Whether there is what a program asks for.
 ///
@@ -21,11 +36,9 @@ use std::sync::Arc;
 unsafe fn check(caps: &Caps, information: &vk::DeviceCreateInfo<'_>) -> Result<(), vk::Result> {
     // SAFETY: a valid structure's pointers are.
     let (mut extensions, core) = unsafe {
-        let names = information.pp_enabled_extension_names;
-        let names = raw::slice(names, information.enabled_extension_count).iter();
         let core = information.p_enabled_features.cast::<u32>();
         let core = raw::slice(core, (size_of::<vk::PhysicalDeviceFeatures>() / 4) as u32);
-        (names.map(|name| CStr::from_ptr(*name)), core)
+        (enabled(information), core)
     };
     if !extensions.all(|name| extensions::has(caps, name)) {
         return Err(vk::Result::ERROR_EXTENSION_NOT_PRESENT);
@@ -62,8 +75,24 @@ unsafe fn count_queues(
     if counts.iter().any(|count| *count > QUEUES) { Err(failed) } else { Ok(counts) }
 }
 
+/// Those that draw frames in turns with a GPU: the others of its group, if the program shows frames and its profile allows that.
+fn alternates(physical: &PhysicalDevice, first: &Gpu, shows_frames: bool) -> Vec<Gpu> {
+    let gpus = &physical.opened.gpus;
+    let is_beside = |gpu: &&Gpu| gpu.ordinal != first.ordinal && gpu.is_of_group(first);
+    let others: Vec<_> = gpus.iter().filter(is_beside).cloned().collect();
+    // A GPU that sleeps until it is needed is not woken for what another can do.
+    let sleeps = |gpu: &Gpu| physical.opened.has_power_when_needed(gpu.ordinal);
+    let do_draw = match physical.profile.frames {
+        _ if !shows_frames => false,
+        Frames::Automatic => !others.iter().chain([first]).any(sleeps),
+        Frames::Alternate => true,
+        Frames::One => false,
+    };
+    if do_draw { others } else { Vec::new() }
+}
+
 /// The GPUs that a program asks for, by device index: those of a group, or the physical device's own, which others draw frames
-/// with in turns if the program's profile says so.
+/// with in turns.
 ///
 /// # Safety
 /// The structure is valid, as Vulkan demands it.
@@ -79,9 +108,10 @@ unsafe fn gpus(physical: &PhysicalDevice, information: &vk::DeviceCreateInfo<'_>
     let mut gpus = devices.iter().map(|device| unsafe { PhysicalDevice::get(*device) }.gpu.clone());
     let first = gpus.next().unwrap_or_else(|| physical.gpu.clone());
     let others: Vec<_> = gpus.collect();
-    if devices.is_empty() && physical.profile.frames == Frames::Alternate {
-        let is_beside = |gpu: &&Gpu| gpu.ordinal != first.ordinal && gpu.is_of_group(&first);
-        let alternates = physical.opened.gpus.iter().filter(is_beside).cloned().collect();
+    if devices.is_empty() {
+        // SAFETY: as above.
+        let shows_frames = unsafe { enabled(information) }.any(|name| name == swapchain::NAME);
+        let alternates = alternates(physical, &first, shows_frames);
         return Gpus::in_turns(first, alternates);
     }
     Gpus::new(first, others)

@@ -11,12 +11,32 @@ use ash::vk::{self, Handle as _};
 use bellhop_guest_umd::Error;
 use bellhop_guest_umd::protocol::PAGE_SIZE;
 use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory of a program.
 pub(crate) struct Memory {
     pages: Pages,
     /// Its first byte in the program.
     first: *mut c_void,
+    bound: Bound,
+}
+
+/// What was ever bound to some memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bound(Arc<AtomicU64>);
+
+impl Bound {
+    /// Binds one more.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether more than one buffer or image was: their bytes may be the same.
+    pub(crate) fn are_several(&self) -> bool {
+        // Relaxed: who submits what uses a resource knows of its binding.
+        self.0.load(Ordering::Relaxed) > 1
+    }
 }
 
 impl Memory {
@@ -31,12 +51,18 @@ impl Memory {
             Ok(bytes) => bytes.ptr_guard_mut().as_ptr().cast(),
             Err(error) => return Err(out_of(&error)),
         };
-        Ok(Self { pages, first })
+        Ok(Self { pages, first, bound: Bound::default() })
     }
 
     /// The GPU virtual address of its first byte.
-    pub(crate) fn gpu_va(&self) -> u64 {
+    fn gpu_va(&self) -> u64 {
         self.pages.mapping.gpu_va()
+    }
+
+    /// Binds a buffer or an image to it. Returns the GPU virtual address of a byte of it, and what else is bound.
+    pub(crate) fn bind(&self, offset: u64) -> (u64, &Bound) {
+        self.bound.add();
+        (self.gpu_va() + offset, &self.bound)
     }
 
     /// Names it for people.

@@ -128,9 +128,8 @@ fn assert_same_frames_in_a_window(mode: &str) {
 /// A chain of two GPUs.
 const CHAIN: &str = "[adapters.second]\nkernels = \"auto\"\n\
      [link.pair]\nadapters = [\"\", \"second\"]\n";
-/// What an administrator says of the cube and of the suite.
-const IN_TURNS: &str = "[[program]]\napplication = \"vkcube\"\nframes = \"alternate\"\n\
-     [[program]]\napplication = \"suite\"\nframes = \"alternate\"\n";
+/// What an administrator says of the cube.
+const ONE: &str = "[[program]]\napplication = \"vkcube\"\nframes = \"one\"\n";
 const PROFILES: &str = "BELLHOP_VULKAN_PROFILES";
 
 /// Submissions of a program that draws frames, and of none that asks what a GPU can do.
@@ -149,34 +148,41 @@ fn gpus_at_work(daemon: &Daemon) -> BTreeSet<u32> {
 /// The cube's frames have one image of depths, which no two GPUs may draw on at a time.
 #[test]
 fn a_cube_whose_frames_two_gpus_draw_in_turns_is_lavapipe_s_to_the_pixel() {
-    let Some(daemon) = Daemon::start_with_kernels(1, CHAIN) else { return };
+    assert_drawn_by_gpus(CHAIN, "", 2);
+}
+
+#[test]
+fn frames_are_drawn_by_one_gpu_if_a_profile_says_so_or_others_have_power_when_needed() {
+    assert_drawn_by_gpus(CHAIN, ONE, 1);
+    assert_drawn_by_gpus(&format!("{CHAIN}power = \"when_needed\"\n"), "", 1);
+}
+
+/// Has a guest's cube draw by the GPUs of a chain, with these profiles: so many are at work.
+#[track_caller]
+fn assert_drawn_by_gpus(chain: &str, rules: &str, gpus: usize) {
+    let Some(daemon) = Daemon::start_with_kernels(1, chain) else { return };
     let Some(server) = XServer::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let profiles = folder.path().join("vulkan.toml");
-    std::fs::write(&profiles, IN_TURNS).unwrap();
+    std::fs::write(&profiles, rules).unwrap();
     let mut command = cube(&daemon);
     command.env("DISPLAY", &server.display).env(PROFILES, &profiles);
     let guest = start(&mut command, FIFO, SMALL, MANY);
     let most = Cell::new(0);
     let picture = || {
         if most.get() < 2 {
-            most.set(gpus_at_work(&daemon).len());
+            most.set(most.get().max(gpus_at_work(&daemon).len()));
         }
         server.picture(PLACE, SMALL)
     };
     assert_same_frames(guest, picture, SMALL);
-    assert_eq!(most.get(), 2);
+    assert_eq!(most.get(), gpus, "{chain}{rules}");
 }
 
 #[test]
 fn frames_that_two_gpus_draw_in_turns_find_what_those_before_them_left() {
     let Some(daemon) = Daemon::start_with_kernels(1, CHAIN) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let profiles = folder.path().join("vulkan.toml");
-    std::fs::write(&profiles, IN_TURNS).unwrap();
-    let mut command = beside(&daemon, 0);
-    command.env(PROFILES, &profiles);
-    all_passed(&run(command.args(["--validate", "--selftest", "--", "swapchain."])));
+    all_passed(&run(beside(&daemon, 0).args(["--validate", "--selftest", "--", "swapchain."])));
 }
 
 #[test]

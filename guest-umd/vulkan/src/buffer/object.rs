@@ -127,7 +127,7 @@ unsafe extern "system" fn bind(
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
     unsafe {
-        let address = Memory::get(memory).gpu_va() + offset;
+        let (address, _) = Memory::get(memory).bind(offset);
         handle::get::<Buffer>(buffer.as_raw()).bind(address);
     }
     vk::Result::SUCCESS

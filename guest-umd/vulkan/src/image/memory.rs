@@ -83,7 +83,7 @@ unsafe extern "system" fn bind(
     offset: vk::DeviceSize,
 ) -> vk::Result {
     // SAFETY: what a program passes is valid, as Vulkan demands it.
-    unsafe { Image::get(image).bind(Memory::get(memory).gpu_va() + offset) };
+    unsafe { Image::get(image).bind_to(Memory::get(memory), offset) };
     vk::Result::SUCCESS
 }
 

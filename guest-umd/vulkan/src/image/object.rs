@@ -5,10 +5,12 @@
 
 use crate::device::Device;
 use crate::handle;
+use crate::memory::{Bound, Memory};
 use crate::physical_device::format_table::is_of_depth;
 use crate::physical_device::memory::MAX_ALLOCATION;
 use ash::vk::{self, Handle as _};
 use bellhop_protocol::vulkan::{Image as Description, ImageNeeds, Layers};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A part that each image of a format has.
@@ -28,6 +30,8 @@ pub(crate) struct Image {
     needs: vk::MemoryRequirements,
     /// 0 until it is bound.
     address: AtomicU64,
+    /// What is bound to its memory, unless that is a swap chain's, where each image has a place of its own.
+    bound: OnceLock<Bound>,
 }
 
 impl Image {
@@ -35,7 +39,7 @@ impl Image {
     pub(crate) fn new(device: &Device, description: Description) -> Result<Self, vk::Result> {
         let needs = needs(device, description)?;
         let description = Description { size: needs.size, ..description };
-        Ok(Self { description, needs, address: AtomicU64::new(0) })
+        Ok(Self { description, needs, address: AtomicU64::new(0), bound: OnceLock::new() })
     }
 
     /// The object of a handle.
@@ -58,9 +62,21 @@ impl Image {
         self.needs
     }
 
-    /// Puts its first byte at a GPU virtual address.
+    /// Puts its first byte at a GPU virtual address of a swap chain's memory.
     pub(crate) fn bind(&self, address: u64) {
         self.address.store(address, Ordering::Relaxed);
+    }
+
+    /// Puts its first byte at a byte of a program's memory.
+    pub(crate) fn bind_to(&self, memory: &Memory, offset: u64) {
+        let (address, bound) = memory.bind(offset);
+        self.bind(address);
+        let _ = self.bound.set(bound.clone());
+    }
+
+    /// What is bound to its memory, if that is a program's.
+    pub(super) fn bound(&self) -> Bound {
+        self.bound.get().cloned().unwrap_or_default()
     }
 }
 
@@ -115,7 +131,8 @@ mod tests {
     fn an_image_is_where_it_was_bound() {
         let description = Description { size: 4096, ..image() };
         let needs = vk::MemoryRequirements { size: 4096, alignment: 64, memory_type_bits: 1 };
-        let image = Image { description, needs, address: AtomicU64::new(0) };
+        let (address, bound) = (AtomicU64::new(0), OnceLock::new());
+        let image = Image { description, needs, address, bound };
         image.bind(0x1_0040);
         assert_eq!(image.description(), Description { address: 0x1_0040, ..description });
     }

@@ -43,13 +43,15 @@ unsafe extern "system" fn create(
         let (device, information) = (Device::get(device), &*information);
         let usage = raw::find::<vk::ImageViewUsageCreateInfo<'_>>(information.p_next);
         let usage = usage.map(|view| view.usage);
-        let image = Image::get(information.image).description();
+        let image = Image::get(information.image);
+        let bound = image.bound();
+        let image = image.description();
         let serial = device.next_serial();
         let description = describe(serial, image, information, usage);
         match Numbered::new(&device.heap, serial, &description) {
             Ok(made) => {
                 if device.gpus.alternate() {
-                    targets::note(made.address(), &image);
+                    targets::note(made.address(), &image, bound);
                 }
                 *view = vk::ImageView::from_raw(handle::create(made));
             }

@@ -4,6 +4,7 @@
 
 use super::gpu::Gpu;
 use super::memory::Memory;
+use bellhop_guest_umd::protocol::control::power::GPU_POWER_WHEN_NEEDED;
 use bellhop_guest_umd::protocol::features::Features;
 use bellhop_guest_umd::{Adapter, Error};
 use bellhop_protocol::control::kernel::unpadded;
@@ -33,6 +34,12 @@ impl Opened {
         let new = Arc::new(Self::open()?);
         *opened = Arc::downgrade(&new);
         Ok(new)
+    }
+
+    /// Whether a GPU has power only while something needs it. One that does not say so may.
+    pub(crate) fn has_power_when_needed(&self, gpu: u8) -> bool {
+        let power = self.adapter.gpu_power(gpu);
+        power.map_or(true, |power| power.flags & GPU_POWER_WHEN_NEEDED != 0)
     }
 
     fn open() -> Result<Self, String> {

@@ -17,8 +17,10 @@ const MOST: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Frames {
-    /// The one that it asks for.
+    /// All, unless one of them has power only when it is needed.
     #[default]
+    Automatic,
+    /// The one that it asks for.
     One,
     /// All that can do the same, in turns.
     Alternate,
@@ -47,8 +49,7 @@ struct Rule {
     executable: Option<String>,
     /// The name by which it introduces itself to Vulkan.
     application: Option<String>,
-    #[serde(default)]
-    frames: Frames,
+    frames: Option<Frames>,
     gpu: Option<u8>,
 }
 
@@ -80,7 +81,12 @@ impl Profile {
     fn find(text: &str, executable: &str, application: &str) -> Result<Self, toml::de::Error> {
         let file: File = toml::from_str(text)?;
         let rule = file.program.iter().find(|rule| rule.is_for(executable, application));
-        Ok(rule.map_or_else(Self::default, |rule| Self { frames: rule.frames, gpu: rule.gpu }))
+        let said = |rule: &Rule| {
+            // Who says which GPU it is means that one.
+            let otherwise = if rule.gpu.is_some() { Frames::One } else { Frames::Automatic };
+            Self { frames: rule.frames.unwrap_or(otherwise), gpu: rule.gpu }
+        };
+        Ok(rule.map(said).unwrap_or_default())
     }
 }
 
@@ -103,8 +109,10 @@ mod tests {
         frames = \"alternate\"
         [[program]]
         application = \"game\"
-        frames = \"one\"
         gpu = 1
+        [[program]]
+        application = \"old\"
+        frames = \"one\"
     ";
 
     #[test]
@@ -114,6 +122,7 @@ mod tests {
         assert_eq!(find("cube", "new"), alternate);
         assert_eq!(find("cube", "old"), Profile::default());
         assert_eq!(find("other", "game"), Profile { frames: Frames::One, gpu: Some(1) });
+        assert_eq!(find("other", "old"), Profile { frames: Frames::One, gpu: None });
         assert_eq!(find("other", "other"), Profile::default());
     }
 

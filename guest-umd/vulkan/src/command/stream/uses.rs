@@ -2,22 +2,23 @@
 
 //! What the commands of a buffer write: so that frames that are drawn by several GPUs in turns wait for each other where they must.
 //!
-//! An image that can be nothing but a target of renderings is known by its place. Whatever else commands write (copies, dispatches,
+//! An image that can be nothing but a target of renderings, and has memory for itself, is known by its place. Whatever else commands write (copies, dispatches,
 //! stores of shaders, queries, targets that something reads later) is not looked into: they have everything before them be done,
 //! and be done before everything after them.
 
-use crate::image::targets;
+use crate::image::targets::{self, Target};
 use bellhop_protocol::vulkan::CommandCode;
-use std::ops::Range;
+#[cfg(test)]
+use {crate::memory::Bound, std::ops::Range};
 
 /// What commands write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Uses {
     /// Whether anybody asks.
     is_asked: bool,
     /// Some of [`ALONE`] and [`ORDERED`].
     marks: u8,
-    targets: Vec<Range<u64>>,
+    targets: Vec<Target>,
 }
 
 /// The commands write something beside targets.
@@ -48,7 +49,9 @@ const fn draws(code: CommandCode) -> bool {
 impl Uses {
     /// Those of commands that draw on images at these places.
     pub(crate) fn drawing(targets: impl Iterator<Item = Range<u64>>) -> Self {
-        Self { is_asked: true, marks: 0, targets: targets.collect() }
+        let alone = |place| Target::bound(place, Bound::default());
+        let targets = targets.map(alone).collect();
+        Self { is_asked: true, marks: 0, targets }
     }
 }
 
@@ -94,9 +97,9 @@ impl Uses {
         }
     }
 
-    /// Whether they write anything but targets.
-    const fn is_alone(&self) -> bool {
-        self.marks & ALONE != 0
+    /// Whether they write anything but targets, or what may be something else's as well.
+    fn is_alone(&self) -> bool {
+        self.marks & ALONE != 0 || self.targets.iter().any(Target::shares_memory)
     }
 
     /// Adds commands that write what is not looked into.
@@ -125,9 +128,7 @@ impl Uses {
 
     /// Whether one of both has to be done before the other begins.
     pub(crate) fn are_in_order(&self, other: &Self) -> bool {
-        let overlaps = |one: &Range<u64>| {
-            other.targets.iter().any(|it| one.start < it.end && it.start < one.end)
-        };
+        let overlaps = |one: &Target| other.targets.iter().any(|it| one.overlaps(it));
         self.is_alone() || other.is_alone() || self.targets.iter().any(overlaps)
     }
 }
@@ -147,6 +148,18 @@ mod tests {
         assert!(!one.are_in_order(&other) && !other.are_in_order(&one));
         assert!(one.are_in_order(&drawn(&[(190, 200)])));
         assert!(!drawn(&[]).are_in_order(&one));
+    }
+
+    /// The commands may have been recorded before.
+    #[test]
+    fn a_target_that_gets_company_in_its_memory_is_in_order_with_everything() {
+        let bound = Bound::default();
+        bound.add();
+        let mut draws = drawn(&[]);
+        draws.targets.push(Target::bound(0..64, bound.clone()));
+        assert!(!draws.are_in_order(&drawn(&[])) && !drawn(&[(64, 128)]).are_in_order(&draws));
+        bound.add();
+        assert!(draws.are_in_order(&drawn(&[])) && drawn(&[(64, 128)]).are_in_order(&draws));
     }
 
     #[test]

@@ -24,7 +24,7 @@ unsafe extern "system" fn bind(
                 Some(place) => {
                     Swapchain::get(place.swapchain).images.bind(image, place.image_index)
                 }
-                None => image.bind(Memory::get(one.memory).gpu_va() + one.memory_offset),
+                None => image.bind_to(Memory::get(one.memory), one.memory_offset),
             }
         }
     }
