@@ -19,8 +19,8 @@ pub const UNHURRIED: &str = "[adapter]\ntimeout = \"120s\"\n";
 const PLACE: [usize; 2] = [0, 0];
 /// Colours of a picture in which gears are drawn: a plain window has one.
 const COLOURS: usize = 20;
-/// A scene of glmark2's that does not move, and how large it is.
-pub const STILL: [&str; 4] = ["-b", "effect2d:duration=10", "--size", "400x300"];
+/// A scene of glmark2's that does not move, and how large it is. It lasts until it has been looked at.
+pub const STILL: [&str; 4] = ["-b", "effect2d:duration=600", "--size", "400x300"];
 const STILL_SIZE: [usize; 2] = [400, 300];
 /// How often its picture is read: one that is being copied into the window is gone before.
 const READS: usize = 200;
