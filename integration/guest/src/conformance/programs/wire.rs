@@ -74,7 +74,7 @@ commands! {
     OpenFile { path: String } -> bool;
     /// Fills all doorbells of its BAR with a word, and answers how many there are.
     FillDoorbells { word: u64 } -> u64;
-    /// The sum of all words of its BAR's doorbells, statuses and last-queued values.
+    /// The sum of all words of its BAR's doorbells, statuses and last-queued values, but for whether an engine may sleep.
     SumDoorbells {} -> u64;
     /// Fills its whole BAR with a word.
     FillBar { word: u64 } -> ();

@@ -10,6 +10,7 @@ use bellhop_guest_umd::Error;
 use bellhop_guest_umd::transport::Transport;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::bar::{Area, AreaKind, BarHeader};
+use bellhop_protocol::doorbell::{ConnectionStatus, DoorbellStatus};
 use std::ops::Range;
 use std::sync::Arc;
 use vm_memory::{Bytes, MmapRegion, VolatileMemory, VolatileMemoryError};
@@ -76,11 +77,26 @@ impl Perform for SumDoorbells {
         let region = performer.region()?;
         let areas = performer.areas()?.into_iter().filter(|area| kinds.contains(&area.kind));
         let mut sum = 0u64;
-        for word in areas.flat_map(|area| words(&area)) {
-            let word: u64 = region.as_volatile_slice().read_obj(word)?;
-            sum = sum.rotate_left(5).wrapping_add(word);
+        for area in areas {
+            for word in words(&area) {
+                let word: u64 = region.as_volatile_slice().read_obj(word)?;
+                let word = if area.kind == AreaKind::STATUS { settled(word) } else { word };
+                sum = sum.rotate_left(5).wrapping_add(word);
+            }
         }
         Ok(sum)
+    }
+}
+
+/// A status without what an engine changes by itself: whether it may sleep.
+fn settled(word: u64) -> u64 {
+    let status = DoorbellStatus(word);
+    match status.connection() {
+        ConnectionStatus::CONNECTED_NOTIFY => {
+            let settled = DoorbellStatus::new(ConnectionStatus::CONNECTED);
+            settled.with_logging_level(status.logging_level()).0
+        }
+        _ => word,
     }
 }
 
@@ -92,5 +108,16 @@ impl Perform for FillBar {
             region.as_volatile_slice().write_obj(self.word, word)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_falls_asleep_changes_nothing_and_a_disconnect_does() {
+        let all = [0, 1, 2, 3].map(|connection| settled(1 << 32 | connection));
+        assert_eq!(all, [0, 0, 2, 3].map(|connection| 1 << 32 | connection));
     }
 }
