@@ -294,19 +294,21 @@ impl EngineWorker {
             }
         }
         let now = Instant::now();
-        let (id, threads) = (self.held.worker.id(), self.held.worker.processors());
+        let worker = &self.held.worker;
         if let Some(owed) = &mut self.owed
             && owed.patience.has_begun(now)
-            && owed.patience.is_over(now, processor_time(id), MOST_TO_FORGET * threads)
         {
-            return Err(WorkerError::Late("forget its memory"));
+            let most = MOST_TO_FORGET * worker.processors();
+            if owed.patience.is_over(now, processor_time(worker.id()), most) {
+                return Err(WorkerError::Late("forget its memory"));
+            }
         }
         if let Told::Stop(patience) = &mut self.told
             && patience.has_begun(now)
         {
-            if self.held.worker.process().has_stopped()? {
+            if worker.process().has_stopped()? {
                 self.told = Told::Stopped;
-            } else if patience.is_over(now, processor_time(id), MOST_TO_STOP) {
+            } else if patience.is_over(now, processor_time(worker.id()), MOST_TO_STOP) {
                 return Err(WorkerError::Late("stop"));
             }
         }

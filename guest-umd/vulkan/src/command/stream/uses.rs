@@ -2,9 +2,9 @@
 
 //! What the commands of a buffer write: so that frames that are drawn by several GPUs in turns wait for each other where they must.
 //!
-//! An image that can be nothing but a target of renderings, and has memory for itself, is known by its place. Whatever else commands write (copies, dispatches,
-//! stores of shaders, queries, targets that something reads later) is not looked into: they have everything before them be done,
-//! and be done before everything after them.
+//! An image that can be nothing but a target of renderings, and has memory for itself, is known by its place. Whatever else commands
+//! write (copies, dispatches, stores of shaders, queries, targets that something reads later) is not looked into: they have everything
+//! before them be done, and be done before everything after them.
 
 use crate::image::targets::{self, Target};
 use bellhop_protocol::vulkan::CommandCode;
