@@ -83,7 +83,7 @@ fn alternates(physical: &PhysicalDevice, first: &Gpu, shows_frames: bool) -> Vec
     // A GPU that sleeps until it is needed is not woken for what another can do.
     let sleeps = |gpu: &Gpu| physical.opened.has_power_when_needed(gpu.ordinal);
     let do_draw = match physical.profile.frames {
-        _ if !shows_frames => false,
+        _ if !shows_frames || others.is_empty() => false,
         Frames::Automatic => !others.iter().chain([first]).any(sleeps),
         Frames::Alternate => true,
         Frames::One => false,

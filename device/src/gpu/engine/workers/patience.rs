@@ -35,12 +35,9 @@ impl Patience {
         self.since + LOOKS <= now
     }
 
-    /// Whether the worker, which has not done it, should have: it has used of processors, since the first look, more than `most`; or it
-    /// is too late in any case.
+    /// At a look: whether the worker, which has not done it, should have. It has used of processors, since the first look, more than
+    /// `most`; or it is too late in any case.
     pub fn is_over(&mut self, now: Instant, used: Option<Duration>, most: Duration) -> bool {
-        if !self.has_begun(now) {
-            return false;
-        }
         let used = used.unwrap_or_default();
         let before = *self.used.get_or_insert(used);
         used.saturating_sub(before) > most || self.since + LONGEST <= now
@@ -57,7 +54,8 @@ mod tests {
     fn ends(each: Duration) -> u32 {
         let begin = Instant::now();
         let mut patience = Patience::since(begin);
-        let moments = (0..).map(|tenths| (tenths, LOOKS * tenths, each * tenths));
+        assert!(!patience.has_begun(begin + LOOKS / 2));
+        let moments = (1..).map(|tenths| (tenths, LOOKS * tenths, each * tenths));
         let mut late = moments.map(|(tenths, flown, used)| {
             (tenths, patience.is_over(begin + flown, Some(used), MOST))
         });

@@ -114,7 +114,7 @@ impl Uses {
         }
         for address in addresses.filter(|address| *address != 0) {
             match targets::at(address) {
-                Some(place) => self.targets.push(place),
+                Some(target) => self.targets.push(target),
                 None => self.marks |= ALONE,
             }
         }
