@@ -10,7 +10,6 @@
 //! A rendering and a query are not divided among chunks: while there is one, the stream is *held*, and a chunk goes on in the next
 //! piece.
 //!
-//!
 //! Copies at the beginning of a chunk are packets (`packets`).
 
 mod packets;

@@ -31,7 +31,7 @@ impl Target {
 
     /// One with memory to which this is bound.
     #[cfg(test)]
-    pub(crate) fn bound(place: Range<u64>, bound: Bound) -> Self {
+    pub(crate) fn in_memory(place: Range<u64>, bound: Bound) -> Self {
         Self { place, bound }
     }
 }

@@ -69,7 +69,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 impl Client {
     /// Serves a program until it goes.
     pub(super) fn serve(shared: &Arc<Shared>, connection: Connection, place: Place) {
-        let peer = connection.peer();
+        let peer = connection.peer;
         let welcomed = match Self::welcome(shared, &connection, place) {
             Ok(welcomed) => welcomed,
             Err(error) => return shared.unserved.note(format_args!("{peer}: {error:#}")),
@@ -135,7 +135,7 @@ impl Client {
         let requests = vec![connection.socket.try_clone()?, second.try_clone()?];
         let client = Self {
             shared: Arc::clone(shared),
-            peer: connection.peer(),
+            peer: connection.peer,
             name: Mutex::default(),
             memory: Some(memory),
             processes: Mutex::default(),

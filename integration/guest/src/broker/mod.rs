@@ -142,7 +142,7 @@ impl Server {
                 }
                 Knock::End => break,
             };
-            let peer = connection.peer();
+            let peer = connection.peer;
             let place = match shared.places.take(peer) {
                 Ok(place) => place,
                 Err(full) => {

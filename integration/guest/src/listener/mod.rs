@@ -3,6 +3,7 @@
 //! A socket that programs of the guest connect to, and who does.
 
 pub(crate) mod descriptors;
+
 use anyhow::{Context, bail};
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
@@ -65,12 +66,6 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {} of user {}", self.process, self.user)
-    }
-}
-
-impl Connection {
-    pub(crate) fn peer(&self) -> Peer {
-        self.peer
     }
 }
 

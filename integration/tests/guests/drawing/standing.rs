@@ -12,6 +12,7 @@ use crate::support::{Daemon, await_that, python, text};
 use bellhop_vm::{Mesa, Sources, fetch_vulkan};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::process::Command;
 
 /// Scenes, and how many colours there are at least in a picture of each.
@@ -87,7 +88,7 @@ fn the_validation_layer_finds_in_a_benchmark_what_it_finds_in_it_on_lavapipe() {
 /// are one and a half.
 const SDL_TEST: &str = "/usr/libexec/installed-tests/SDL2/testvulkan";
 /// One and a half of the largest part of a colour, and what rounding may add or take.
-const PARTS: std::ops::RangeInclusive<u32> = 380..=385;
+const PARTS: RangeInclusive<u32> = 380..=385;
 
 #[test]
 fn a_window_of_sdl_s_turns_through_its_colours() {

@@ -49,7 +49,7 @@ const fn draws(code: CommandCode) -> bool {
 impl Uses {
     /// Those of commands that draw on images at these places.
     pub(crate) fn drawing(targets: impl Iterator<Item = Range<u64>>) -> Self {
-        let alone = |place| Target::bound(place, Bound::default());
+        let alone = |place| Target::in_memory(place, Bound::default());
         let targets = targets.map(alone).collect();
         Self { is_asked: true, marks: 0, targets }
     }
@@ -156,7 +156,7 @@ mod tests {
         let bound = Bound::default();
         bound.add();
         let mut draws = drawn(&[]);
-        draws.targets.push(Target::bound(0..64, bound.clone()));
+        draws.targets.push(Target::in_memory(0..64, bound.clone()));
         assert!(!draws.are_in_order(&drawn(&[])) && !drawn(&[(64, 128)]).are_in_order(&draws));
         bound.add();
         assert!(draws.are_in_order(&drawn(&[])) && drawn(&[(64, 128)]).are_in_order(&draws));
