@@ -10,6 +10,9 @@
 //! A guest whose memory is kept from the host loses its connection, and the control plane touches its memory no more. The
 //! thread that stands is left to itself; it ends when the hole is complete. Holes that are short add up: the guests
 //! of a socket have one stall budget ([`Account`](crate::gpu::shared::account)).
+//!
+//! Somebody may stop the whole daemon in the middle of a touch, such as a debugger. The host's kernel counts the touching
+//! thread as blocked then, but the control plane was not there either: a touch stands at most for as long as somebody saw it.
 
 use crate::gpu::shared::account::STALL_BUDGET;
 use crate::gpu::shared::partition::Partition;
@@ -102,24 +105,32 @@ impl Helper {
             let _ = done.send(meter.measure(touch));
         };
         self.touches.send(Box::new(touch)).ok()?;
-        wait(&result, || stands(&self.thread), budget)
+        let ((result, stood), seen) = wait(&result, || stands(&self.thread), budget)?;
+        Some((result, stood.min(seen)))
     }
 }
 
-/// Waits for a result, unless the thread that owes it stands for longer than this, at once or by parts.
+/// Waits for a result, unless the thread that owes it stands for longer than this, at once or by parts. Returns for how long it
+/// looked on, too: however late a look is, the thread is seen for no longer than looks are apart.
 #[expect(
     clippy::disallowed_methods,
     reason = "the control plane, for the hand: until the touch is done, or 50 ms while the hand stands"
 )]
-fn wait<T>(result: &Receiver<T>, stands: impl Fn() -> bool, budget: Duration) -> Option<T> {
-    let mut stood = Duration::ZERO;
+fn wait<T>(
+    result: &Receiver<T>,
+    stands: impl Fn() -> bool,
+    budget: Duration,
+) -> Option<(T, Duration)> {
+    let (mut stood, mut seen) = (Duration::ZERO, Duration::ZERO);
     loop {
+        let looked = Instant::now();
         match result.recv_timeout(LOOK) {
-            Ok(result) => return Some(result),
+            Ok(result) => return Some((result, seen + looked.elapsed().min(LOOK))),
             Err(RecvTimeoutError::Timeout) if stands() => stood += LOOK,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return None,
         }
+        seen += LOOK;
         if stood > Duration::ZERO && stood >= budget {
             return None;
         }
@@ -261,6 +272,24 @@ mod tests {
         // Some of the budget comes back meanwhile.
         assert!((2..10).contains(&holes) && hostile.is_withheld(), "{holes}");
         assert!((0..4).all(|_| hand.touch(&busy, works).is_some()) && !busy.is_withheld());
+    }
+
+    #[test]
+    fn a_stop_of_the_whole_daemon_in_the_middle_of_a_touch_is_no_hole() {
+        const STOP: Duration = Duration::from_millis(250);
+        let (hand, guest) = (Hand::start().unwrap(), guest(1));
+        for _ in 0..3 {
+            let (go, gone) = channel();
+            let stopped = move |_: &Arc<Partition>| gone.recv().unwrap();
+            // The control plane looks, and comes back from its look after the stop, as does the hand.
+            let touched = hand.touch_unless(&guest, stopped, |_| {
+                let (_never, blocked) = channel::<()>();
+                assert!(blocked.recv_timeout(STOP).is_err());
+                go.send(7).unwrap();
+                false
+            });
+            assert_eq!((touched, guest.is_withheld()), (Some(7), false));
+        }
     }
 
     #[test]
