@@ -5,6 +5,7 @@
 
 mod fault;
 mod groups;
+mod polls;
 pub(crate) mod vain;
 pub(crate) mod wait;
 

@@ -3,6 +3,7 @@
 //! Waiting for fences of the adapter, of which some may be signaled by queues that are lost.
 
 use super::Device;
+use super::polls::{self, POLL};
 use super::vain::looked_in_vain;
 use ash::vk;
 use bellhop_guest_umd::protocol::control::fence::{MAX_FENCE_LIST, WaitFlags};
@@ -11,8 +12,6 @@ use event_listener::Listener as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread polls what it waits for before it blocks: about as long as a worker takes for a small stream.
-const POLL: Duration = Duration::from_micros(100);
 /// How long a thread blocks before it looks whether the device is lost. Nobody signals what a lost queue was to signal.
 const SLICE: Duration = Duration::from_millis(100);
 /// How long a thread blocks for some of what may end its wait, before it looks at the rest.
@@ -88,29 +87,43 @@ pub(crate) fn wait(
     one: Option<(&Fence, u64)>,
     look: impl FnMut() -> Option<Left>,
 ) -> Result<(), vk::Result> {
-    if let Some((fence, value)) = one
-        && fence.poll(value, POLL.min(deadline.left())).is_ok()
-        && has_reached(fence, value)
-    {
+    let may_poll = polls::pay();
+    let Some((fence, value)) = one else {
+        return wait_long(device, any, deadline, may_poll, None, look);
+    };
+    if has_reached(fence, value) {
         return Ok(());
     }
-    wait_long(device, any, deadline, one.is_some(), look)
+    if !may_poll {
+        return wait_long(device, any, deadline, false, None, look);
+    }
+    if fence.poll(value, POLL.min(deadline.left())).is_ok() && has_reached(fence, value) {
+        polls::note(Duration::ZERO);
+        return Ok(());
+    }
+    wait_long(device, any, deadline, false, Instant::now().checked_sub(POLL), look)
 }
 
-/// As [`wait`], after its poll if there was one.
+/// As [`wait`], for what was not there at once, or since it began to be waited for. Polls once if it may.
 fn wait_long(
     device: &Device,
     any: bool,
     deadline: &Deadline,
-    was_polled: bool,
+    mut may_poll: bool,
+    mut began: Option<Instant>,
     mut look: impl FnMut() -> Option<Left>,
 ) -> Result<(), vk::Result> {
-    let mut may_poll = !was_polled;
     let mut submission = None;
     let mut in_vain = 0;
     loop {
         // In this order: what was signaled before the loss counts.
-        let Some(left) = look() else { return Ok(()) };
+        let Some(left) = look() else {
+            if let Some(began) = began {
+                polls::note(began.elapsed());
+            }
+            return Ok(());
+        };
+        began.get_or_insert_with(Instant::now);
         device.check()?;
         let time = deadline.left();
         if time.is_zero() {

@@ -84,16 +84,6 @@ impl Semaphore {
         temporary.now.as_ref().unwrap_or(payload).signaled(value)
     }
 
-    /// Signals a binary one at once.
-    ///
-    /// # Safety
-    /// As [`Self::awaited`], of an acquisition.
-    pub(crate) unsafe fn signal_now(&self) -> Result<(), Error> {
-        // SAFETY: as the caller says.
-        let (fence, value) = unsafe { self.signaled(0) };
-        fence.signal(value)
-    }
-
     /// Becomes another payload, until its next wait if that is `temporary`.
     ///
     /// # Safety

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![expect(unsafe_code, reason = "a program passes pointers and handles")]
 
-//! Acquires images, which are free when they are acquired: semaphores and fences are signaled at once.
+//! Acquires images, which are free when they are acquired: a fence is signaled at once. Nothing is to be done for a semaphore: what
+//! waits for it next waits for its last signal, and whoever acquires with a semaphore has awaited that
+//! (VUID-vkAcquireNextImageKHR-semaphore-01779).
 
 use super::object::Swapchain;
 use crate::device::{Device, code};
 use crate::fence::Fence;
 use crate::handle;
-use crate::semaphore::Semaphore;
 use ash::vk::{self, Handle as _};
 
 unsafe extern "system" fn acquire(
     device: vk::Device,
     swapchain: vk::SwapchainKHR,
     timeout: u64,
-    semaphore: vk::Semaphore,
+    _semaphore: vk::Semaphore,
     fence: vk::Fence,
     index: *mut u32,
 ) -> vk::Result {
@@ -25,13 +26,6 @@ unsafe extern "system" fn acquire(
             Ok(image) => image,
             Err(why) => return why,
         };
-        if !semaphore.is_null() {
-            let semaphore = handle::get::<Semaphore>(semaphore.as_raw());
-            if let Err(error) = semaphore.signal_now() {
-                chain.free(image);
-                return device.lose(&error);
-            }
-        }
         if !fence.is_null() {
             handle::get::<Fence>(fence.as_raw()).signal();
             device.submissions.notify(usize::MAX);

@@ -87,17 +87,14 @@ impl Chain {
         }
     }
 
-    /// Has an image be free.
-    pub(super) fn free(&self, image: u32) {
-        self.state().free.push_back(image);
-        self.changed.notify_all();
-    }
-
-    /// Has what waits for this identifier go on: its image was shown, or passed over for a newer one.
-    pub(super) fn shown(&self, id: u64) {
+    /// Has what waits for this identifier go on: its image was shown, or passed over for a newer one. Frees the image that nobody shows
+    /// any more, if there is one.
+    pub(super) fn shown(&self, id: u64, freed: Option<u32>) {
         let mut state = self.state();
         state.shown = state.shown.max(id);
+        state.free.extend(freed);
         drop(state);
+        // Once for both: it wakes other threads.
         self.changed.notify_all();
     }
 
@@ -124,8 +121,8 @@ mod tests {
         assert_eq!([0; 3].map(|timeout| chain.acquire(timeout)), [Ok(0), Ok(1), Ok(2)]);
         assert_eq!(chain.acquire(0), Err(vk::Result::NOT_READY));
         assert_eq!(chain.acquire(1), Err(vk::Result::TIMEOUT));
-        chain.free(2);
-        chain.free(0);
+        chain.shown(0, Some(2));
+        chain.shown(0, Some(0));
         assert_eq!([0; 2].map(|timeout| chain.acquire(timeout)), [Ok(2), Ok(0)]);
     }
 
@@ -135,7 +132,7 @@ mod tests {
         assert_eq!(chain.acquire(0), Ok(0));
         thread::scope(|threads| {
             let waiting = threads.spawn(|| chain.acquire(u64::MAX));
-            chain.free(0);
+            chain.shown(0, Some(0));
             assert_eq!(waiting.join().unwrap(), Ok(0));
         });
     }
@@ -144,8 +141,8 @@ mod tests {
     fn an_identifier_is_shown_with_any_later_one() {
         let chain = Chain::new(2);
         assert_eq!(chain.wait_for(5, 0), Err(vk::Result::TIMEOUT));
-        chain.shown(7);
-        chain.shown(0);
+        chain.shown(7, None);
+        chain.shown(0, None);
         assert_eq!((chain.wait_for(5, 0), chain.wait_for(7, 0)), (Ok(()), Ok(())));
         assert_eq!(chain.wait_for(8, 1), Err(vk::Result::TIMEOUT));
     }

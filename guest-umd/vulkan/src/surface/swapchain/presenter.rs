@@ -137,18 +137,14 @@ impl Showing {
     ) -> Result<(), vk::Result> {
         self.wait(&frame)?;
         while let Some(newer) = pace.wait(frames) {
-            self.chain.free(frame.image);
-            self.chain.shown(frame.id);
+            self.chain.shown(frame.id, Some(frame.image));
             frame = newer;
             self.wait(&frame)?;
         }
         pace.shown(Instant::now());
         let picture = self.images.picture(frame.image).ok_or(vk::Result::ERROR_UNKNOWN)?;
         let shown = self.canvas.show(&picture)?;
-        if let Some(image) = shown.free {
-            self.chain.free(image);
-        }
-        self.chain.shown(frame.id);
+        self.chain.shown(frame.id, shown.free);
         if shown.fits { Ok(()) } else { Err(vk::Result::ERROR_OUT_OF_DATE_KHR) }
     }
 
