@@ -41,11 +41,21 @@ pub enum Stream {
     Crashes,
     /// Says nothing.
     IsSilent,
+    /// Says that it has not begun what follows nothing.
+    HasNotBegun,
+    /// Says nothing until it knows what follows, and is done with both then.
+    WaitsForNext,
+    /// As that, but it lacks pipelines, and is done with what follows all the same.
+    LacksAndGoesOn,
+    /// As that, but it is done, and has not begun what follows.
+    StopsBeforeNext,
+    /// As that, but it answers once more than it is asked.
+    AnswersBothAndOnceMore,
 }
 
 impl Stream {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Honest,
         Self::AlwaysLacks,
         Self::MakesForEver,
@@ -60,6 +70,15 @@ impl Stream {
         Self::Runs,
         Self::Crashes,
         Self::IsSilent,
+        Self::HasNotBegun,
+    ];
+
+    /// Those that another has to follow.
+    pub const FOLLOWED: [Self; 4] = [
+        Self::WaitsForNext,
+        Self::LacksAndGoesOn,
+        Self::StopsBeforeNext,
+        Self::AnswersBothAndOnceMore,
     ];
 
     /// Its length in bytes, by which a worker knows it.
@@ -76,6 +95,8 @@ pub(super) struct Streams {
     lacking: Option<Stream>,
     /// Whether those of honest streams are made.
     are_made: bool,
+    /// The stream that waits until it is known what follows.
+    waiting: Option<Stream>,
 }
 
 impl Streams {
@@ -88,7 +109,13 @@ impl Streams {
         if task.kind == CommandsTaskKind::MAKE {
             return self.make(owner, &answer);
         }
-        let known = Stream::ALL.into_iter().find(|stream| stream.length() == task.length);
+        if task.kind == CommandsTaskKind::FOLLOW
+            && let Some(first) = self.waiting.take()
+        {
+            return answer_both(first, &answer);
+        }
+        let mut all = Stream::ALL.into_iter().chain(Stream::FOLLOWED);
+        let known = all.find(|stream| stream.length() == task.length);
         let Some(stream) = known else { return answer(CommandsResult::MALFORMED) };
         match stream {
             Stream::Honest if self.are_made => answer(CommandsResult::DONE),
@@ -97,6 +124,8 @@ impl Streams {
             Stream::Runs => owner.tell(&Done { count: 1 }),
             Stream::Crashes => crash(),
             Stream::IsSilent => {}
+            Stream::HasNotBegun => answer(CommandsResult::NOT_BEGUN),
+            _ if Stream::FOLLOWED.contains(&stream) => self.waiting = Some(stream),
             _ => {
                 self.lacking = Some(stream);
                 answer(CommandsResult::LACKS);
@@ -121,4 +150,15 @@ impl Streams {
             }
         }
     }
+}
+
+/// Answers about a stream, and about the one that follows it.
+fn answer_both(first: Stream, answer: &dyn Fn(CommandsResult)) {
+    let answers = match first {
+        Stream::LacksAndGoesOn => &[CommandsResult::LACKS, CommandsResult::DONE][..],
+        Stream::StopsBeforeNext => &[CommandsResult::DONE, CommandsResult::NOT_BEGUN],
+        Stream::AnswersBothAndOnceMore => &[CommandsResult::DONE; 3],
+        _ => &[CommandsResult::DONE; 2],
+    };
+    answers.iter().for_each(|result| answer(*result));
 }

@@ -5,46 +5,17 @@
 mod standing;
 
 use crate::displays::captured;
+use crate::support::cube::{
+    CUBE, FIFO, IMMEDIATE, MAILBOX, MANY, PACKAGE, PLACE, SMALL, assert_same_frames, look, start,
+};
 use crate::support::vulkan::{all_passed, assert_killed_at_any_moment, assert_seen, beside};
 use crate::support::windows::XServer;
 use crate::support::{Daemon, run, text};
 use bellhop_protocol::snapshot::HwQueue;
-use bellhop_vm::{Mesa, Sources, fetch_programs, fetch_vulkan};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::process::{Child, Command, Stdio};
-
-/// Different pictures of a guest's cube that are looked at, and how many of lavapipe's own must be the same to the pixel. Some are
-/// caught while they are drawn, or not at all. The cube's matrix loses a little with each turn, so frames of different turns differ.
-const LOOKS: usize = 100;
-const FRAMES: usize = 5;
-/// Colours of a frame in which something was drawn: a plain window has one or two.
-const COLOURS: usize = 100;
-/// Debian's package of the cube, and the program.
-const PACKAGE: &str = "vulkan-tools";
-const CUBE: &str = "vkcube";
-/// Vulkan's numbers of modes in which frames are shown: each at its time, the newest, or at once.
-const FIFO: &str = "2";
-const MAILBOX: &str = "1";
-const IMMEDIATE: &str = "0";
-/// Where the cube has its window, and how large it is unless something else is said.
-const PLACE: [usize; 2] = [100, 100];
-const SMALL: [usize; 2] = [200, 200];
-/// Far more frames than a test looks at.
-const MANY: &str = "1000000";
-/// Frames of some turns, which lavapipe draws faster than anybody looks: it is started again and again, so often at most.
-const TURNS: &str = "700";
-const RUNS: usize = 60;
-
-/// Starts the cube, with frames of this size. It turns by 4 degrees from frame to frame, whatever time that takes.
-fn start(command: &mut Command, mode: &str, size: [usize; 2], frames: &str) -> Child {
-    let [width, height] = size.map(|side| side.to_string());
-    command.args(["--suppress_popups", "--wsi", "xcb", "--width", &width, "--height", &height]);
-    command.args(["--present_mode", mode, "--c", frames]);
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-}
+use std::process::{Command, Stdio};
 
 /// The cube of a guest.
 fn cube(daemon: &Daemon) -> Command {
@@ -53,76 +24,13 @@ fn cube(daemon: &Daemon) -> Command {
     command
 }
 
-/// The cube on lavapipe itself, in a window of this server.
-fn native(server: &XServer) -> Command {
-    let sources = Sources::default();
-    let packages = fetch_programs(&[PACKAGE.to_owned()], &sources).unwrap();
-    let cube = packages.program(OsStr::new(CUBE)).unwrap();
-    let mut command = fetch_vulkan(Mesa::Debian13, &sources).unwrap().command(&cube);
-    command.env("DISPLAY", &server.display);
-    command
-}
-
-/// Looks at pictures in which something was drawn, until this says that there are enough, or the program has ended.
-fn look(
-    program: &mut Child,
-    picture: impl Fn() -> Vec<u32>,
-    mut is_enough: impl FnMut(Vec<u32>) -> bool,
-) -> bool {
-    let mut last = Vec::new();
-    while program.try_wait().unwrap().is_none() {
-        let picture = picture();
-        if picture == last {
-            continue;
-        }
-        last.clone_from(&picture);
-        let colours: BTreeSet<_> = picture.iter().collect();
-        if colours.len() >= COLOURS && is_enough(picture) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Has a guest's cube draw and lavapipe's own in a window, until enough of their frames were the same.
-fn assert_same_frames(mut guest: Child, picture: impl Fn() -> Vec<u32>, size: [usize; 2]) {
-    let mut drawn = BTreeSet::new();
-    let has_drawn = look(&mut guest, picture, |picture| {
-        drawn.insert(picture);
-        drawn.len() >= LOOKS
-    });
-    // It ends its program, too, where that has not ended.
-    let _ = kill_process(Pid::from_child(&guest), Signal::TERM);
-    let said = guest.wait_with_output().unwrap();
-    assert!(has_drawn, "{} pictures: {}", drawn.len(), text(&said.stderr));
-    let server = XServer::start().unwrap();
-    let mut same = BTreeSet::new();
-    for _ in 0..RUNS {
-        let mut native = start(&mut native(&server), FIFO, size, TURNS);
-        let picture = || server.picture(PLACE, size);
-        let are_same = look(&mut native, picture, |picture| {
-            if drawn.contains(&picture) {
-                same.insert(picture);
-            }
-            same.len() >= FRAMES
-        });
-        let _ = native.kill();
-        let _ = native.wait();
-        if are_same {
-            return;
-        }
-    }
-    panic!("{} of {} pictures: {}", same.len(), drawn.len(), text(&said.stderr));
-}
-
 /// Draws into a window in a mode of Vulkan's (`VkPresentModeKHR`).
 fn assert_same_frames_in_a_window(mode: &str) {
     let Some(daemon) = Daemon::start_with_kernels(1, "") else { return };
     let Some(server) = XServer::start() else { return };
-    let size = SMALL;
     let mut command = cube(&daemon);
-    let guest = start(command.env("DISPLAY", &server.display), mode, size, MANY);
-    assert_same_frames(guest, || server.picture(PLACE, size), size);
+    let guest = start(command.env("DISPLAY", &server.display), mode, SMALL, MANY);
+    assert_same_frames(guest, || server.picture(PLACE, SMALL), SMALL);
 }
 
 /// A chain of two GPUs.

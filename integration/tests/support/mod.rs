@@ -5,6 +5,7 @@
 
 pub mod agents;
 pub mod brokers;
+pub mod cube;
 pub mod examples;
 pub mod independent;
 pub mod kernels;

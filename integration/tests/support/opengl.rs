@@ -2,6 +2,7 @@
 
 //! Programs that draw with OpenGL, on lavapipe itself, and pictures of them.
 
+use super::text;
 use super::windows::XServer;
 use bellhop_integration::vulkan::opengl;
 use bellhop_vm::{Mesa, Packaged, Sources, fetch_programs, fetch_vulkan};
@@ -22,7 +23,14 @@ const COLOURS: usize = 20;
 /// A scene of glmark2's that does not move, and how large it is. It lasts until it has been looked at.
 pub const STILL: [&str; 4] = ["-b", "effect2d:duration=600", "--size", "400x300"];
 const STILL_SIZE: [usize; 2] = [400, 300];
-/// How often its picture is read: one that is being copied into the window is gone before.
+/// How large gears are.
+const GEARS: [usize; 2] = [300, 300];
+/// Pictures of a guest's gears that are looked at, and of lavapipe's own: as many as they have phases that can be told apart. A picture
+/// and the nearest of the others differ where teeth have moved by less than a phase: in few of the pixels.
+const LOOKS: usize = 20;
+const PHASES: usize = 400;
+const DIFFERENT: usize = GEARS[0] * GEARS[1] / 50;
+/// How often the picture of a scene that does not move is read: one that is being copied into the window is gone before.
 const READS: usize = 200;
 
 /// The packages, with Mesa's OpenGL.
@@ -52,7 +60,7 @@ pub fn start(command: &mut Command) -> Child {
 }
 
 /// Different pictures of a part of the screen in which something is drawn, until there are so many.
-pub fn pictures(
+fn pictures(
     program: &mut Child,
     server: &XServer,
     size: [usize; 2],
@@ -101,4 +109,23 @@ pub fn assert_still(seen: &[u32], words: &[&str]) {
     let right = still(&mut start(&mut native(&server, words)), &server);
     assert!(!right.is_empty(), "{words:?}: lavapipe draws nothing");
     assert!(seen == right, "{words:?}: another picture, or none");
+}
+
+fn difference(one: &[u32], other: &[u32]) -> usize {
+    one.iter().zip(other).filter(|(one, other)| one != other).count()
+}
+
+/// Looks at a guest's gears in a window of this server, and has lavapipe's own turn: each picture must be nearly one of the others.
+#[track_caller]
+pub fn assert_gears(program: &str, mut gears: Child, server: &XServer) {
+    let drawn = pictures(&mut gears, server, GEARS, LOOKS);
+    assert_eq!(drawn.len(), LOOKS, "{}", text(&gears.wait_with_output().unwrap().stderr));
+    let server = XServer::start().unwrap();
+    let right = pictures(&mut start(&mut native(&server, &[program])), &server, GEARS, PHASES);
+    assert_eq!(right.len(), PHASES);
+    let nearest = |picture: &Vec<u32>| right.iter().map(|right| difference(picture, right)).min();
+    let mut off: Vec<_> = drawn.iter().filter_map(nearest).collect();
+    off.sort_unstable();
+    // Some pictures are caught while they are drawn.
+    assert!(off[LOOKS / 2] <= DIFFERENT, "pixels that differ: {off:?}");
 }

@@ -37,7 +37,9 @@ impl XServer {
         }
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("Xvfb");
-        command.args(["-displayfd", "1", "-nolisten", "tcp", "-screen", "0", "800x600x24"]);
+        // It does not begin anew when its last client has gone, since whoever connects just then would be turned away.
+        command.args(["-displayfd", "1", "-nolisten", "tcp", "-noreset"]);
+        command.args(["-screen", "0", "800x600x24"]);
         command.arg("-fbdir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = command.spawn().unwrap();
         let mut number = String::new();

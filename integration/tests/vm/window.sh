@@ -6,7 +6,8 @@
 side=$1
 shift
 mkdir /tmp/screen
-Xvfb -displayfd 3 -nolisten tcp -screen 0 "${side}x${side}x24" -fbdir /tmp/screen 3> /tmp/number 2> /tmp/said &
+# It does not begin anew when a program has ended, since the next one may connect just then.
+Xvfb -displayfd 3 -nolisten tcp -noreset -screen 0 "${side}x${side}x24" -fbdir /tmp/screen 3> /tmp/number 2> /tmp/said &
 server=$!
 # It says its number when it is ready.
 until [ -s /tmp/number ]; do

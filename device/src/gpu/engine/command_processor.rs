@@ -9,6 +9,7 @@
 
 mod burst;
 mod gather;
+mod lookahead;
 
 use super::fetch::{Fetched, Stream, Window};
 use super::packets::context::{Before, Context, Scratch};
@@ -403,6 +404,7 @@ impl Execution {
         let mut has_windows = false;
         loop {
             if self.left.operation.is_some() || self.left.hold.is_some() {
+                self.look_ahead(context, windows);
                 match self.go_on(context, &mut moved)? {
                     Turn::Idle => {}
                     turn => return Ok(turn),
@@ -470,7 +472,10 @@ impl Execution {
                     context.signals.tally.bytes += bytes as u64;
                 }
                 Progress::Finished => {
-                    self.left.operation = None;
+                    let finished = self.left.operation.take();
+                    if let Some(Operation::Commands(mut commands)) = finished {
+                        self.left.next = commands.take_next();
+                    }
                 }
                 Progress::TurnIsOver => return Ok(Turn::Runnable),
                 Progress::Waits => return Ok(Turn::Blocked),

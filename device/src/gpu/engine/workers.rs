@@ -19,7 +19,7 @@ mod tickets;
 mod turn;
 
 use super::others::Others;
-use crate::gpu::memory::mmu::Mmu;
+use crate::gpu::memory::mmu::{Access, Mmu};
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::shared::chip::EnginePort;
 use crate::gpu::shared::hw_queue::HwQueue;
@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickets::Tickets;
 pub use turn::Task;
-use turn::{Answer, LOOK, send_batch, send_task, serve};
+use turn::{Answer, LOOK, look_up, send_batch, send_task, serve};
 
 /// Batches that are kept for their memory.
 const KEPT: usize = 4;
@@ -230,6 +230,28 @@ impl Workers {
                 Err(lost)
             }
         }
+    }
+
+    /// Tells a tenant's worker of the task that follows the one that it executes, both the queue's: it begins that by itself when the
+    /// other is wholly done. `None` if it takes none now, or the guest lacks the task's memory.
+    ///
+    /// # Errors
+    /// If the worker has ended.
+    pub fn follow(
+        &mut self,
+        tenant: TenantId,
+        queue: &HwQueue,
+        mmu: &Mmu<'_>,
+        task: Task<'_>,
+    ) -> Result<Option<InFlight>, Lost> {
+        let Some(own) = self.slots.get_mut(tenant) else { return Ok(None) };
+        let has = |(address, length, access): &(u64, u64, Access)| {
+            look_up([*address, *length], *access, mmu, &self.mailboxes.window).is_ok()
+        };
+        if !task.ranges.iter().all(has) {
+            return Ok(None);
+        }
+        Ok(own.follow(queue, task.bytes)?)
     }
 
     /// Has the manager see to it that a tenant's idle worker makes the pipelines that a stream lacked, which takes longer than
@@ -434,7 +456,11 @@ impl Workers {
     fn complete(&mut self, tenant: TenantId) {
         self.running = None;
         let Some(own) = self.slots.get_mut(tenant) else { return };
-        let rest = own.complete();
+        let Some(rest) = own.complete() else {
+            // It goes on, and whoever waits for it waits on.
+            self.running = Some(tenant);
+            return;
+        };
         own.held.last_use.stamp(self.mailboxes.chip.now());
         let (is_waited_for, is_recalled) = (std::mem::take(&mut own.waited_for), own.recalled);
         if is_recalled {

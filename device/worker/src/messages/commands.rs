@@ -26,6 +26,9 @@ impl CommandsTaskKind {
     /// Make one of the pipelines that were lacked last, as it was described then. There is no stream: address and length are
     /// 0. The answer is [`CommandsResult::LACKS`] if there are others.
     pub const MAKE: Self = Self(2);
+    /// As [`Self::EXECUTE`], of a task that is sent before the last one is done. If that is done otherwise than wholly, the answer
+    /// is [`CommandsResult::NOT_BEGUN`].
+    pub const FOLLOW: Self = Self(3);
 }
 
 /// What commands of a stream may be about, which depends on the node.
@@ -66,9 +69,9 @@ impl CommandsTask {
     pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let task = Self::read_from_bytes(bytes).map_err(|_| Malformed::Length(bytes.len()))?;
         let is_known = match task.kind {
-            CommandsTaskKind::EXECUTE | CommandsTaskKind::MAKE_AND_EXECUTE => {
-                matches!(task.scope, Scope::ALL | Scope::COMPUTE)
-            }
+            CommandsTaskKind::EXECUTE
+            | CommandsTaskKind::MAKE_AND_EXECUTE
+            | CommandsTaskKind::FOLLOW => matches!(task.scope, Scope::ALL | Scope::COMPUTE),
             _ => task == Self::MAKE,
         };
         if is_known { Ok(task) } else { Err(Malformed::Field("task of commands")) }
@@ -89,9 +92,11 @@ impl CommandsResult {
     pub const FAILED: Self = Self(3);
     /// It names pipelines that have yet to be made. Nothing of it was executed.
     pub const LACKS: Self = Self(4);
+    /// It was to follow a stream that was not wholly executed. Nothing of it was executed.
+    pub const NOT_BEGUN: Self = Self(5);
 
     fn is_known(self) -> bool {
-        matches!(self, Self::DONE | Self::MALFORMED | Self::FAILED | Self::LACKS)
+        (Self::DONE.0..=Self::NOT_BEGUN.0).contains(&self.0)
     }
 }
 
@@ -157,7 +162,7 @@ mod tests {
         let good = CommandsAnswer::new(CommandsResult::DONE, 0, "");
         for bad in [
             CommandsAnswer { result: CommandsResult(0), ..good },
-            CommandsAnswer { result: CommandsResult(5), ..good },
+            CommandsAnswer { result: CommandsResult(6), ..good },
             CommandsAnswer { length: MAX_REASON as u32 + 1, ..good },
         ] {
             let wrong = Malformed::Field("answer about commands");
@@ -174,7 +179,7 @@ mod tests {
             assert_eq!(CommandsTask::read(good.as_bytes()), Ok(good));
             assert!(CommandsTask::read(&good.as_bytes()[1..]).is_err());
         }
-        for kind in [CommandsTaskKind::MAKE, CommandsTaskKind(3)] {
+        for kind in [CommandsTaskKind::MAKE, CommandsTaskKind(4)] {
             assert!(CommandsTask::read(CommandsTask { kind, ..good }.as_bytes()).is_err());
         }
         let beyond = CommandsTask { scope: Scope(2), ..good };

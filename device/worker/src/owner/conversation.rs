@@ -32,8 +32,10 @@ pub struct Conversation {
     /// For requests for memory, which the worker obeys while a kernel runs.
     for_memory: OwnedFd,
     window: Range<u64>,
-    /// The one request in flight: a worker starts, compiles or runs one thing at a time.
+    /// The request in flight: a worker starts, compiles or runs one thing at a time.
     asked: Option<Asked>,
+    /// Whether a task follows the one in flight. The worker begins it by itself.
+    is_followed: bool,
     /// Whether the worker said that it is ready.
     ready: bool,
     /// The ranges that are being taken back, oldest first.
@@ -55,6 +57,7 @@ impl Conversation {
             for_memory,
             window,
             asked: Some(Asked::Start),
+            is_followed: false,
             ready: false,
             unmapping: VecDeque::new(),
             waiting: 0,
@@ -137,6 +140,20 @@ impl Conversation {
         must_be_silent(&self.socket, &self.unmapping)?;
         self.asked = Some(Asked::Task);
         Ok(send_packet(&self.socket, packet)?)
+    }
+
+    /// Asks for a task to be done when the one in flight is.
+    ///
+    /// # Errors
+    /// When no task is in flight, or one follows it already; when the worker receives nothing, or the task is too long.
+    pub fn follow(&mut self, task: &[u8]) -> Result<(), WorkerError> {
+        let packet = self.task.write(self.memory, task).map_err(WorkerError::Impossible)?;
+        if self.asked != Some(Asked::Task) || self.is_followed {
+            return Err(BUSY);
+        }
+        send_packet(&self.socket, packet)?;
+        self.is_followed = true;
+        Ok(())
     }
 
     fn ask(&mut self, what: Asked) -> Result<(), WorkerError> {
@@ -265,7 +282,9 @@ impl Conversation {
         if self.asked != Some(asked) || self.waiting != 0 {
             return Err(WorkerError::OutOfTurn(what));
         }
-        self.asked = None;
+        if !std::mem::take(&mut self.is_followed) {
+            self.asked = None;
+        }
         Ok(())
     }
 }
@@ -318,6 +337,36 @@ mod tests {
     #[track_caller]
     fn refused(to: &mut Conversation, message: impl Message) {
         assert!(matches!(said(to, message), Err(WorkerError::OutOfTurn(_))));
+    }
+
+    fn answers(owner: &mut Conversation) -> Result<Event, WorkerError> {
+        said(owner, messages::Answer::new(b"done"))
+    }
+
+    #[test]
+    fn one_task_may_follow_another_and_each_is_answered_once() {
+        let (mut owner, _theirs) = conversation();
+        assert!(owner.follow(b"first").is_err(), "it follows nothing");
+        owner.task(b"first").unwrap();
+        owner.follow(b"second").unwrap();
+        assert!(owner.follow(b"third").is_err(), "one follows already");
+        answers(&mut owner).unwrap();
+        // The second is in flight now, and a third may follow it.
+        assert!(owner.task(b"other").is_err());
+        owner.follow(b"third").unwrap();
+        answers(&mut owner).unwrap();
+        answers(&mut owner).unwrap();
+        assert!(matches!(answers(&mut owner), Err(WorkerError::OutOfTurn("Answer"))));
+        owner.task(b"other").unwrap();
+    }
+
+    #[test]
+    fn no_task_follows_a_batch() {
+        let (mut owner, _theirs) = conversation();
+        dispatch(&mut owner);
+        assert!(owner.follow(b"task").is_err());
+        refused(&mut owner, NotDone { index: 1, why: Text::new("") });
+        said(&mut owner, Done { count: 1 }).unwrap();
     }
 
     /// A worker that was taken over may receive nothing. Its owner also executes for others.

@@ -306,6 +306,14 @@ impl Worker {
         Ok(())
     }
 
+    /// Asks for a task of the role's that follows the one in flight: [`Event::Answer`] comes once for each.
+    ///
+    /// # Errors
+    /// When no task is in flight, or one follows it already; when the worker has ended, or the task is too long.
+    pub fn follow(&mut self, task: &[u8]) -> Result<(), WorkerError> {
+        self.conversation.follow(task)
+    }
+
     /// Answers a fault: the worker maps `memory`, and the thread retries its access. The memory need not cover the
     /// fault's address, but then the thread faults again.
     ///

@@ -71,7 +71,8 @@ pub fn run(
     }
     let lane = |device| Lane::new(device, window.clone(), &limits);
     let lanes = Lanes::new(lane(&device), narrow.as_ref().map(lane));
-    let mut executor = Executor { lanes, limits: limits.clone(), stream: Vec::new() };
+    let limits = limits.clone();
+    let mut executor = Executor { lanes, limits, stream: Vec::new(), last: CommandsResult::DONE };
     let window = Memory::new(window);
     let residency = Residency::new(shared, abilities.resident);
     let mut buffer = vec![0; MAX_REQUEST];
@@ -92,7 +93,7 @@ pub fn run(
         if let Some(task) = task(received.bytes)? {
             received.alone()?;
             shared.memory.wait(task.memory);
-            let answer = executor.execute(&CommandsTask::read(task.bytes)?, &window, residency)?;
+            let answer = executor.answer_task(task.bytes, &window, residency)?;
             send(stdin(), Answer::new(answer.as_bytes()), None)?;
             continue;
         }
@@ -163,6 +164,8 @@ struct Executor<'d> {
     lanes: Lanes<'d>,
     /// A stream, kept for its room.
     stream: Vec<u8>,
+    /// What came of the last task.
+    last: CommandsResult,
 }
 
 impl<'d> Executor<'d> {
@@ -228,6 +231,23 @@ impl<'d> Executor<'d> {
             }
             Err(Why::Malformed(malformed)) => Err(malformed.into()),
         }
+    }
+
+    /// Does a task, unless it follows one that was not wholly done.
+    fn answer_task(
+        &mut self,
+        task: &[u8],
+        memory: &Memory,
+        residency: Residency<'_>,
+    ) -> Result<CommandsAnswer, Malformed> {
+        let task = CommandsTask::read(task)?;
+        let answer = if task.kind == CommandsTaskKind::FOLLOW && self.last != CommandsResult::DONE {
+            CommandsAnswer::new(CommandsResult::NOT_BEGUN, 0, "")
+        } else {
+            self.execute(&task, memory, residency)?
+        };
+        self.last = answer.result;
+        Ok(answer)
     }
 
     /// Executes a stream of commands, or makes what one lacked, and says what came of it.

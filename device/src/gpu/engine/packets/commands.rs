@@ -36,16 +36,29 @@ pub struct Commands {
     lacks: bool,
     /// How often it was asked.
     makes: u32,
+    /// What the worker was told of that follows.
+    next: Option<Box<Next>>,
+    /// Whether the answer that comes is of what was to follow and was not begun, since this stream lacks something.
+    next_answers: bool,
+}
+
+/// A stream that a worker was told of while it executed the one before, so that it begins it by itself. If it is dropped before its
+/// packet takes it over, the engine ends that worker.
+#[derive(Debug)]
+pub struct Next {
+    task: CommandsTask,
+    in_flight: InFlight,
 }
 
 impl Commands {
-    /// Begins a stream. `None` if it is empty.
+    /// Begins a stream. `None` if it is empty. The worker may have been told of it.
     ///
     /// # Errors
     /// The rule that the packet broke.
     pub fn new(
         context: &mut Context<'_>,
         packet: &ExecuteCommands,
+        next: Option<Box<Next>>,
     ) -> Result<Option<Self>, Violation> {
         let unsupported =
             Violation::new(FaultReason::NOT_SUPPORTED_BY_NODE, u64::from(packet.header.opcode.0));
@@ -66,8 +79,36 @@ impl Commands {
         context.time_turn();
         let kind = CommandsTaskKind::EXECUTE;
         let task = CommandsTask { address: packet.gpu_va, length, kind, scope };
-        let commands = Self { space, task, in_flight: None, lacks: false, makes: 0 };
+        // A worker that was told of another stream executes what no packet names any more.
+        let next = next.filter(|next| next.task == follower(task));
+        let in_flight = next.map(|next| next.in_flight);
+        let (lacks, makes, next, next_answers) = (false, 0, None, false);
+        let commands = Self { space, task, in_flight, lacks, makes, next, next_answers };
         Ok((length > 0).then_some(commands))
+    }
+
+    /// Whether the worker can be told of the stream that follows.
+    pub fn may_be_followed(&self) -> bool {
+        self.in_flight.is_some() && self.next.is_none() && !self.next_answers
+    }
+
+    /// Tells the worker of the stream that follows, if it takes that.
+    pub fn follow_with(&mut self, context: &mut Context<'_>, packet: &ExecuteCommands) {
+        // What is wrong with the packet is found when its turn comes.
+        let Ok(Some(Self { task, space, .. })) = Self::new(context, packet, None) else { return };
+        let Some(workers) = context.workers.as_deref_mut() else { return };
+        let task = follower(task);
+        let stream = (task.address, task.length.into(), Access::Read);
+        let asked = Task { bytes: task.as_bytes(), ranges: &[stream] };
+        // Of a worker that has ended, the wait for its answer tells.
+        let told = workers.follow(space.tenant.id, context.queue, &context.mmu, asked);
+        let in_flight = told.ok().flatten();
+        self.next = in_flight.map(|in_flight| Box::new(Next { task, in_flight }));
+    }
+
+    /// Gives away what the worker goes on with.
+    pub fn take_next(&mut self) -> Option<Box<Next>> {
+        self.next.take()
     }
 
     /// See `Operation::step`. If the worker has not answered at the end of a slice of time, the turn is over.
@@ -81,7 +122,7 @@ impl Commands {
     fn go_on(&mut self, context: &mut Context<'_>) -> Result<Progress, Lost> {
         let Some(workers) = context.workers.as_deref_mut() else { return Err(Lost::Gone) };
         let tenant = &self.space.tenant;
-        if self.lacks {
+        if self.lacks && !self.next_answers {
             self.lacks = !workers.make_pipelines(tenant, context.queue.id)?;
             return Ok(Progress::Waits);
         }
@@ -105,12 +146,21 @@ impl Commands {
                 let answer = CommandsAnswer::read(&answer);
                 let nonsense = |nonsense| Lost::Worker(WorkerError::Nonsense(nonsense));
                 let answer = answer.map_err(nonsense)?;
+                let is_of_next = std::mem::take(&mut self.next_answers);
+                if is_of_next != (answer.result == CommandsResult::NOT_BEGUN) {
+                    return Err(nonsense(Malformed::Field("answer about what follows")));
+                }
+                if is_of_next {
+                    return self.go_on(context);
+                }
                 if answer.result != CommandsResult::LACKS {
                     return ended(&answer);
                 }
                 if self.task.kind != CommandsTaskKind::EXECUTE {
                     return Err(nonsense(Malformed::Field("answer about commands")));
                 }
+                self.in_flight = self.next.take().map(|next| next.in_flight);
+                self.next_answers = self.in_flight.is_some();
                 self.makes += 1;
                 if self.makes > MOST_MAKES {
                     self.task.kind = CommandsTaskKind::MAKE_AND_EXECUTE;
@@ -121,6 +171,11 @@ impl Commands {
             }
         }
     }
+}
+
+/// A task that a worker begins by itself.
+fn follower(task: CommandsTask) -> CommandsTask {
+    CommandsTask { kind: CommandsTaskKind::FOLLOW, ..task }
 }
 
 /// What came of a stream, by the worker's word: a worker that lies deceives its own guest.

@@ -20,7 +20,7 @@ use super::fetch::Stream;
 use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::Ticket;
 use bellhop_protocol::packet::Packet;
-use commands::Commands;
+pub use commands::{Commands, Next};
 use context::{Context, Wait};
 use dispatch::KernelRun;
 use kernel::KernelBatch;
@@ -39,6 +39,8 @@ pub struct Left {
     pub operation: Option<Operation>,
     /// A wait.
     pub hold: Option<Hold>,
+    /// The commands that a worker goes on with, though their packet is yet to come.
+    pub next: Option<Box<Next>>,
 }
 
 /// What a queue waits for. The engine's attention is raised when the wait may be over.
@@ -121,10 +123,11 @@ pub fn execute(
             left.operation = Some(Operation::Dispatch(dispatch::dispatch(context, packet)?));
         }
         Packet::DispatchKernel(packet) => {
+            left.next = None;
             left.operation = Some(Operation::Kernel(Box::new(KernelBatch::new(context, packet)?)));
         }
         Packet::ExecuteCommands(packet) => {
-            let commands = Commands::new(context, packet)?;
+            let commands = Commands::new(context, packet, left.next.take())?;
             left.operation = commands.map(|commands| Operation::Commands(Box::new(commands)));
         }
         Packet::VideoDecode(packet) | Packet::VideoEncode(packet) => {

@@ -111,6 +111,8 @@ pub struct EngineWorker {
     /// The queue whose packets it executes.
     pub queue: Option<Arc<HwQueue>>,
     in_flight: Arc<()>,
+    /// Whether it was told of what follows the task that it executes.
+    is_followed: bool,
     /// When the batch that it executes was sent to it, or the last one was done.
     since: Instant,
     /// Whether it is to stop once it owes nothing.
@@ -139,6 +141,7 @@ impl EngineWorker {
             ahead: Ahead::default(),
             queue: None,
             in_flight: Arc::new(()),
+            is_followed: false,
             since: Instant::now(),
             rests: false,
             told: Told::Run,
@@ -167,6 +170,28 @@ impl EngineWorker {
         self.held.last_use.begin();
         self.since = Instant::now();
         InFlight { _alive: Arc::clone(&self.in_flight) }
+    }
+
+    /// Tells it of the task that follows the one that it executes, both a queue's. `None` if it takes none: another queue waits for it,
+    /// it is to end or forgets memory, or memory has to be mapped before it begins.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn follow(
+        &mut self,
+        queue: &HwQueue,
+        task: &[u8],
+    ) -> Result<Option<InFlight>, WorkerError> {
+        let is_of_queue = self.queue.as_ref().is_some_and(|own| own.id == queue.id);
+        let may_stay = !self.waited_for && !self.recalled && self.told == Told::Run;
+        let has_memory =
+            self.owed.is_none() && !self.is_outdated() && !self.held.worker.needs_memory_first();
+        if self.is_followed || !self.is_busy() || !is_of_queue || !may_stay || !has_memory {
+            return Ok(None);
+        }
+        self.held.worker.follow(task)?;
+        self.is_followed = true;
+        Ok(Some(InFlight { _alive: Arc::clone(&self.in_flight) }))
     }
 
     /// How long an engine waits for it before it looks for other work; and these, if it sleeps until they want the engine.
@@ -205,11 +230,14 @@ impl EngineWorker {
         self.next(Instant::now())
     }
 
-    /// What its queue waited for is done. Returns when it is to rest.
-    pub fn complete(&mut self) -> Instant {
-        self.queue = None;
+    /// What its queue waited for is done. Returns when it is to rest, unless it goes on with what follows.
+    pub fn complete(&mut self) -> Option<Instant> {
         self.since = Instant::now();
-        self.since + REST
+        if std::mem::take(&mut self.is_followed) {
+            return None;
+        }
+        self.queue = None;
+        Some(self.since + REST)
     }
 
     /// Stops all its threads, once it owes nothing. Returns at once.

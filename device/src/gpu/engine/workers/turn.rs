@@ -95,7 +95,7 @@ pub(super) fn send_task(
 }
 
 /// Looks up a range that a worker is about to reach.
-fn look_up(
+pub(super) fn look_up(
     [start, length]: [u64; 2],
     access: Access,
     mmu: &Mmu<'_>,

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 const STREAM: usize = 0;
 const PIPELINE: usize = 4096;
 const SET: usize = 65_536;
-const DATA: usize = 131_072;
+pub(super) const DATA: usize = 131_072;
 
 /// Commands, one after the other.
 #[derive(Default)]
@@ -27,6 +27,11 @@ pub(super) struct Stream(Vec<u8>);
 
 impl Stream {
     /// Its bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// How many bytes it has.
     pub(super) fn length(&self) -> u64 {
         self.0.len() as u64
     }
@@ -39,7 +44,7 @@ impl Stream {
         self
     }
 
-    fn barrier(self) -> Self {
+    pub(super) fn barrier(self) -> Self {
         self.put(Barrier::new_zeroed(), 0, &[])
     }
 
@@ -49,8 +54,13 @@ impl Stream {
 
     /// One work group of the pipeline in the bench's memory, with its set.
     fn dispatch(self, bench: &Bench, push_constants: &[u8]) -> Self {
+        self.dispatch_by(bench, PIPELINE as u64, push_constants)
+    }
+
+    /// As [`Self::dispatch`], of the pipeline at another place.
+    fn dispatch_by(self, bench: &Bench, pipeline: u64, push_constants: &[u8]) -> Self {
         let dispatch = Dispatch {
-            pipeline: bench.va(PIPELINE as u64),
+            pipeline: bench.va(pipeline),
             groups: [1; 3],
             push_constants: push_constants.len() as u32,
             ..Dispatch::new_zeroed()
@@ -61,12 +71,17 @@ impl Stream {
 
     /// [`LOOP`], which writes this number.
     fn count(self, bench: &Bench, number: u32) -> Self {
-        self.dispatch(bench, &number.to_le_bytes())
+        self.count_by(bench, PIPELINE as u64, number)
+    }
+
+    /// As [`Self::count`], by the pipeline at another place.
+    pub(super) fn count_by(self, bench: &Bench, pipeline: u64, number: u32) -> Self {
+        self.dispatch_by(bench, pipeline, &number.to_le_bytes())
     }
 }
 
 /// A bench whose memory has the pipeline of [`LOOP`], and its set with a descriptor of the data.
-fn prepare(scene: &Scene) -> Result<Bench, Mismatch> {
+pub(super) fn prepare(scene: &Scene) -> Result<Bench, Mismatch> {
     let bench = lab::bench(scene)?;
     put_pipeline(&bench, 1, &LOOP)?;
     put_set(&bench, bench.va(DATA as u64), 4096)?;
@@ -74,6 +89,15 @@ fn prepare(scene: &Scene) -> Result<Bench, Mismatch> {
 }
 
 fn put_pipeline(bench: &Bench, serial: u64, module: &Module) -> Result<(), Mismatch> {
+    put_pipeline_at(bench, PIPELINE, serial, module)
+}
+
+pub(super) fn put_pipeline_at(
+    bench: &Bench,
+    at: usize,
+    serial: u64,
+    module: &Module,
+) -> Result<(), Mismatch> {
     let kind = DescriptorKind::STORAGE_BUFFER;
     let binding = Binding { set: 0, binding: 0, kind, count: 1, first: 0, reserved: 0 };
     let parts = [binding.as_bytes(), b"main\0\0\0\0", module.spirv].concat();
@@ -88,7 +112,7 @@ fn put_pipeline(bench: &Bench, serial: u64, module: &Module) -> Result<(), Misma
         push_constants: module.push_constants,
         ..PipelineHead::new_zeroed()
     };
-    bench.write(PIPELINE, &[head.as_bytes(), &parts].concat())?;
+    bench.write(at, &[head.as_bytes(), &parts].concat())?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod faults;
 mod lab;
 mod memory;
 mod nodes;
+mod row;
 mod submitting;
 mod time;
 
@@ -149,6 +150,11 @@ pub(in crate::conformance) const BEHAVIOURS: &[Behaviour] = &[
         .shows("a command stores what the host's Vulkan can do, and others the time"),
     Behaviour::new("kernel.commands.wait", source::KERNELS, commands::waits)
         .shows("a command waits until a processor has stored a word"),
+    Behaviour::new("kernel.commands.in-a-row", source::KERNELS, row::in_a_row).shows(
+        "streams that are submitted at once are executed one after the other, whatever they lack",
+    ),
+    Behaviour::new("kernel.commands.behind-a-fault", source::KERNELS, row::behind_a_fault)
+        .shows("nothing is executed of a stream behind one that faults late"),
     Behaviour::new("kernel.commands.malformed", source::KERNELS, commands::malformed).shows(
         "what is no stream loses the queue, which says where, and nothing of it is executed",
     ),
