@@ -10,6 +10,7 @@
 mod burst;
 mod gather;
 mod lookahead;
+mod ring;
 
 use super::fetch::{Fetched, Stream, Window};
 use super::packets::context::{Before, Context, Scratch};
@@ -27,15 +28,15 @@ use crate::gpu::memory::tlb::Tlb;
 use crate::gpu::memory::violation::Violation;
 use crate::gpu::security;
 use crate::gpu::shared::hw_queue::{HwQueue, Role};
-use bellhop_host_kmd::hardware::{Fault, KernelSubmission, RingBinding};
+use bellhop_host_kmd::hardware::{Fault, KernelSubmission};
 use bellhop_protocol::event::FaultReason;
 use bellhop_protocol::handoff::doorbell::RingPointers;
-use bellhop_protocol::handoff::doorbell_line::{DoorbellLine, LineCopy};
+use bellhop_protocol::handoff::doorbell_line::DoorbellLine;
 use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
 use bellhop_protocol::packet::{Opcode, UNIT};
-use bellhop_protocol::ring::{READ_POINTER_OFFSET, WRITE_POINTER_OFFSET};
+use bellhop_protocol::ring::READ_POINTER_OFFSET;
 use burst::{Burst, Reads};
-use std::sync::Arc;
+pub use ring::Ring;
 use std::time::Duration;
 
 /// The most packets in a turn.
@@ -88,42 +89,6 @@ impl CommandProcessor {
             workers: workers.map(Box::new),
             security: security.map(Box::new),
         }
-    }
-}
-
-/// A ring as its engine sees it.
-#[derive(Debug)]
-pub struct Ring {
-    /// Where the ring is.
-    pub binding: Arc<RingBinding>,
-    /// Its position is the read pointer and its end is the write pointer.
-    pub stream: Stream,
-    /// The packets that were in the doorbell's line when it last rang.
-    line: LineCopy,
-    /// The read pointer that the guest was last told.
-    published: u64,
-}
-
-impl Ring {
-    /// A ring from which no packet was read.
-    pub fn new(binding: Arc<RingBinding>) -> Self {
-        Self { stream: Stream::ring(&binding), binding, line: LineCopy::NONE, published: 0 }
-    }
-
-    /// The pointers in the ring buffer control. `access` says which of the two the caller uses.
-    fn pointers<'a>(
-        &self,
-        context: &mut Context<'a>,
-        access: Access,
-    ) -> Result<RingPointers<'a>, Violation> {
-        let (control, offsets) =
-            (self.binding.control_va, [WRITE_POINTER_OFFSET, READ_POINTER_OFFSET]);
-        let [write, read] = match context.mmu.page(Use::Control, control, access) {
-            // A ring buffer control has its own page.
-            Some(page) => offsets.map(|offset| page.word(control.wrapping_add(offset))),
-            None => context.mmu.two_words(control, offsets, access)?,
-        };
-        Ok(RingPointers::new(write, read))
     }
 }
 

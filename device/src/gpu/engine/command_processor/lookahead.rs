@@ -10,7 +10,6 @@ use super::{Execution, Windows};
 use crate::gpu::engine::fetch::{Fetched, Stream, Window};
 use crate::gpu::engine::packets::context::{Context, Wait};
 use crate::gpu::engine::packets::{Operation, flow};
-use crate::gpu::memory::mmu::Access;
 use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::commands::ExecuteCommands;
@@ -31,7 +30,7 @@ struct ComingSignals {
 
 impl ComingSignals {
     /// Adds one. Returns false if there are too many.
-    fn add(&mut self, slot: u32, value: u64) -> bool {
+    fn note(&mut self, slot: u32, value: u64) -> bool {
         let Some(place) = self.signals.get_mut(self.count) else { return false };
         *place = (slot, value);
         self.count += 1;
@@ -78,7 +77,9 @@ impl Execution {
         windows: &mut Windows,
     ) -> Option<ExecuteCommands> {
         let (mut stack, mut depth) = (self.stack, self.depth);
-        let mut ring = self.announced(context).unwrap_or(Stream::EMPTY);
+        // A kernel-mode submission is complete before the ring goes on.
+        let ring = self.ring.as_ref().filter(|_| self.submission.is_none());
+        let mut ring = ring.and_then(|ring| ring.written(context).ok()).unwrap_or(Stream::EMPTY);
         let mut signals = ComingSignals::default();
         windows.iter_mut().for_each(Window::clear);
         for _ in 0..MOST_PACKETS {
@@ -94,7 +95,7 @@ impl Execution {
             stream.advance(size);
             match packet {
                 Packet::Nop => {}
-                Packet::SignalFence(signal) if signals.add(signal.slot(), signal.value) => {}
+                Packet::SignalFence(signal) if signals.note(signal.slot(), signal.value) => {}
                 Packet::WaitFence(wait) if is_over(context, &wait, &signals) => {}
                 Packet::IndirectBuffer(buffer) if depth < MAX_INDIRECT_DEPTH => {
                     stack[depth] = flow::indirect_buffer(&buffer).ok()?;
@@ -107,16 +108,6 @@ impl Execution {
         }
         None
     }
-
-    /// The ring as far as it is written. A kernel-mode submission is complete before the ring goes on.
-    fn announced(&self, context: &mut Context<'_>) -> Option<Stream> {
-        let ring = self.ring.as_ref().filter(|_| self.submission.is_none())?;
-        // Acquires the packets that were written before the write pointer.
-        let written = ring.pointers(context, Access::Read).ok()?.written();
-        let mut stream = ring.stream;
-        stream.extend(written).ok()?;
-        Some(stream)
-    }
 }
 
 #[cfg(test)]
@@ -127,7 +118,7 @@ mod tests {
     fn a_signal_brings_its_value_and_those_below_to_its_own_fence() {
         let mut signals = ComingSignals::default();
         assert!(!signals.bring(3, 0));
-        assert!(signals.add(3, 7) && signals.add(4, 9));
+        assert!(signals.note(3, 7) && signals.note(4, 9));
         assert!(signals.bring(3, 7) && signals.bring(3, 1) && signals.bring(4, 9));
         assert!(!signals.bring(3, 8) && !signals.bring(5, 1));
     }
@@ -135,7 +126,7 @@ mod tests {
     #[test]
     fn more_signals_than_are_remembered_end_the_look() {
         let mut signals = ComingSignals::default();
-        assert!((0..MOST_SIGNALS).all(|slot| signals.add(slot as u32, 1)));
-        assert!(!signals.add(99, 1));
+        assert!((0..MOST_SIGNALS).all(|slot| signals.note(slot as u32, 1)));
+        assert!(!signals.note(99, 1));
     }
 }
