@@ -12,7 +12,7 @@ mod gather;
 mod lookahead;
 mod ring;
 
-use super::fetch::{Fetched, Stream, Window};
+use super::fetch::{Fetched, Stream, Window, Windows};
 use super::packets::context::{Before, Context, Scratch};
 use super::packets::fence::{Signals, signal_progress};
 use super::packets::progress::Progress;
@@ -36,6 +36,7 @@ use bellhop_protocol::packet::flow::MAX_INDIRECT_DEPTH;
 use bellhop_protocol::packet::{Opcode, UNIT};
 use bellhop_protocol::ring::READ_POINTER_OFFSET;
 use burst::{Burst, Reads};
+use lookahead::next_commands;
 pub use ring::Ring;
 use std::time::Duration;
 
@@ -45,9 +46,6 @@ const TURN_PACKETS: u32 = 256;
 const TURN_BYTES: usize = 1 << 20;
 /// The most bytes in a step. Copies in steps of 1 MiB had a tenth less bandwidth.
 const STEP_BYTES: usize = 512 << 10;
-
-/// A window for the ring and one for each depth of indirect buffers.
-pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
 
 /// What an engine needs to execute packets of any queue.
 #[derive(Debug)]
@@ -419,6 +417,24 @@ impl Execution {
                 0 => return Ok(Turn::Idle),
                 executed => packets += executed,
             }
+        }
+    }
+
+    /// While a worker executes commands, and nothing else wants the engine: tells the worker of those that follow.
+    #[cold]
+    fn look_ahead(&mut self, context: &mut Context<'_>, windows: &mut Windows) {
+        let Some(Operation::Commands(commands)) = &mut self.left.operation else { return };
+        if !commands.may_be_followed() || context.others.is_none() {
+            return;
+        }
+        // A kernel-mode submission is complete before the ring goes on.
+        let ring = self.ring.as_ref().filter(|_| self.submission.is_none());
+        let ring = ring.and_then(|ring| ring.written(context).ok()).unwrap_or(Stream::EMPTY);
+        let next = next_commands(context, windows, self.stack, self.depth, ring);
+        // They hold what was only looked at.
+        windows.iter_mut().for_each(Window::clear);
+        if let Some(next) = next {
+            commands.follow_with(context, &next);
         }
     }
 

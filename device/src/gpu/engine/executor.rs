@@ -2,7 +2,8 @@
 
 //! The part of an engine that executes packets.
 
-use super::command_processor::{CommandProcessor, Execution, ShortTurn, Turn, Windows};
+use super::command_processor::{CommandProcessor, Execution, ShortTurn, Turn};
+use super::fetch::Windows;
 use super::others::Others;
 use super::packets::context::{Before, Context, Timing};
 use super::packets::fence::Signals;

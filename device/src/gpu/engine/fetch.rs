@@ -7,7 +7,7 @@ use crate::gpu::memory::violation::Violation;
 use bellhop_host_kmd::hardware::RingBinding;
 use bellhop_protocol::PAGE_SIZE;
 use bellhop_protocol::event::FaultReason;
-use bellhop_protocol::packet::flow::{MAX_INDIRECT_BUFFER_SIZE, NOP};
+use bellhop_protocol::packet::flow::{MAX_INDIRECT_BUFFER_SIZE, MAX_INDIRECT_DEPTH, NOP};
 use bellhop_protocol::packet::{MAX_PACKET_SIZE, Opcode, Packet, PacketError, PacketHeader, UNIT};
 use bellhop_protocol::ring::{RingPointerError, pending};
 use zerocopy::FromBytes;
@@ -139,6 +139,9 @@ pub struct Window {
     start: u64,
     length: usize,
 }
+
+/// A window for the ring and one for each depth of indirect buffers.
+pub type Windows = [Window; 1 + MAX_INDIRECT_DEPTH];
 
 /// A packet in a window.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 //! Gathers the kernels that follow a kernel into its batch.
 
-use super::{Execution, Windows};
-use crate::gpu::engine::fetch::Fetched;
+use super::Execution;
+use crate::gpu::engine::fetch::{Fetched, Windows};
 use crate::gpu::engine::packets::Operation;
 use crate::gpu::engine::packets::context::Context;
 use bellhop_protocol::packet::Packet;

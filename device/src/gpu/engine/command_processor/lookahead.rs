@@ -6,10 +6,9 @@
 //! the packets are fetched anew when their turn comes, and the engine signals then what is in between. A guest that changes packets
 //! after it has announced them has its worker killed.
 
-use super::{Execution, Windows};
-use crate::gpu::engine::fetch::{Fetched, Stream, Window};
+use crate::gpu::engine::fetch::{Fetched, Stream, Window, Windows};
 use crate::gpu::engine::packets::context::{Context, Wait};
-use crate::gpu::engine::packets::{Operation, flow};
+use crate::gpu::engine::packets::flow;
 use bellhop_protocol::handoff::fence::SignalRule;
 use bellhop_protocol::packet::Packet;
 use bellhop_protocol::packet::commands::ExecuteCommands;
@@ -53,61 +52,42 @@ fn is_over(context: &mut Context<'_>, wait: &WaitFence, signals: &ComingSignals)
     is_monotonic && (signals.bring(slot, value) || has_reached == Ok(true))
 }
 
-impl Execution {
-    /// While a worker executes commands, and nothing else wants the engine: tells the worker of those that follow.
-    #[cold]
-    pub(super) fn look_ahead(&mut self, context: &mut Context<'_>, windows: &mut Windows) {
-        let Some(Operation::Commands(commands)) = &self.left.operation else { return };
-        if !commands.may_be_followed() || context.others.is_none() {
-            return;
+/// The next commands behind these streams, of which the ring comes last, if only what happens by itself stands before them. The windows
+/// hold nothing of use afterwards.
+pub(super) fn next_commands(
+    context: &mut Context<'_>,
+    windows: &mut Windows,
+    mut stack: [Stream; MAX_INDIRECT_DEPTH],
+    mut depth: usize,
+    mut ring: Stream,
+) -> Option<ExecuteCommands> {
+    let mut signals = ComingSignals::default();
+    windows.iter_mut().for_each(Window::clear);
+    for _ in 0..MOST_PACKETS {
+        while depth > 0 && stack[depth - 1].is_empty() {
+            depth -= 1;
         }
-        let next = self.next_commands(context, windows);
-        // They hold what was only looked at.
-        windows.iter_mut().for_each(Window::clear);
-        if let (Some(next), Some(Operation::Commands(commands))) = (next, &mut self.left.operation)
-        {
-            commands.follow_with(context, &next);
+        let stream = depth.checked_sub(1).map_or(&mut ring, |top| &mut stack[top]);
+        if stream.is_empty() {
+            return None;
+        }
+        let fetched = windows[depth].packet(&mut context.mmu, stream).ok()?;
+        let Fetched { packet, size, .. } = fetched;
+        stream.advance(size);
+        match packet {
+            Packet::Nop => {}
+            Packet::SignalFence(signal) if signals.note(signal.slot(), signal.value) => {}
+            Packet::WaitFence(wait) if is_over(context, &wait, &signals) => {}
+            Packet::IndirectBuffer(buffer) if depth < MAX_INDIRECT_DEPTH => {
+                stack[depth] = flow::indirect_buffer(&buffer).ok()?;
+                depth += 1;
+                windows[depth].clear();
+            }
+            Packet::ExecuteCommands(commands) => return Some(commands),
+            _ => return None,
         }
     }
-
-    /// The next commands, if only what happens by itself stands before them.
-    fn next_commands(
-        &self,
-        context: &mut Context<'_>,
-        windows: &mut Windows,
-    ) -> Option<ExecuteCommands> {
-        let (mut stack, mut depth) = (self.stack, self.depth);
-        // A kernel-mode submission is complete before the ring goes on.
-        let ring = self.ring.as_ref().filter(|_| self.submission.is_none());
-        let mut ring = ring.and_then(|ring| ring.written(context).ok()).unwrap_or(Stream::EMPTY);
-        let mut signals = ComingSignals::default();
-        windows.iter_mut().for_each(Window::clear);
-        for _ in 0..MOST_PACKETS {
-            while depth > 0 && stack[depth - 1].is_empty() {
-                depth -= 1;
-            }
-            let stream = depth.checked_sub(1).map_or(&mut ring, |top| &mut stack[top]);
-            if stream.is_empty() {
-                return None;
-            }
-            let fetched = windows[depth].packet(&mut context.mmu, stream).ok()?;
-            let Fetched { packet, size, .. } = fetched;
-            stream.advance(size);
-            match packet {
-                Packet::Nop => {}
-                Packet::SignalFence(signal) if signals.note(signal.slot(), signal.value) => {}
-                Packet::WaitFence(wait) if is_over(context, &wait, &signals) => {}
-                Packet::IndirectBuffer(buffer) if depth < MAX_INDIRECT_DEPTH => {
-                    stack[depth] = flow::indirect_buffer(&buffer).ok()?;
-                    depth += 1;
-                    windows[depth].clear();
-                }
-                Packet::ExecuteCommands(commands) => return Some(commands),
-                _ => return None,
-            }
-        }
-        None
-    }
+    None
 }
 
 #[cfg(test)]
